@@ -1,1 +1,1 @@
-"""What is on the wire: records, retry headers, dead letters, operators' commands."""
+"""The wire format: records, retry headers, dead letters, operators' commands."""

@@ -1,4 +1,4 @@
-"""The records of the control topic: operators' commands, and what the members answer."""
+"""The records of the control topic: operators' commands and the members' answers."""
 
 import json
 from contextlib import suppress
@@ -23,7 +23,7 @@ from linear_retry.scope import Place
 VERSION = 1
 DEFAULT_TOPIC = "linear-retry.control"
 COMMAND_TTL_MS = 60_000
-"""How long a command may be carried out after it was sent."""
+"""How long after it was sent a command may still be carried out."""
 
 CommandName: TypeAlias = Literal["retry", "give-up", "lift-limit"]
 AnswerName: TypeAlias = Literal[
@@ -54,12 +54,12 @@ _INT64_MAX = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """An operator's word to `group`. `at_ms` is when it was sent, UTC.
+    """An operator's command to `group`. `at_ms` is when it was sent, UTC.
 
-    It is about one held message, which every give-up needs; or, without `topic`, about all circuits
-    of `member`, or of each member of the group (None). `letters` and `reason` are `lift-limit`'s:
-    for how many, and why. `last`: attempt a message also where a failure would be its last.
-    `command_id` is a UUID. `by` says who sent it; nobody has checked that.
+    With `topic` it targets one held message, which a give-up requires; without it, all circuits
+    of `member`, or of every member of the group (None). `letters` and `reason` belong to
+    `lift-limit`: how many letters, and why. `last`: attempt the message even if one more failure
+    would be final. `command_id` is a UUID. `by` names the sender, unverified.
     """
 
     command_id: str
@@ -80,26 +80,26 @@ class Command:
         return _place_of(self)
 
     def is_for(self, member: str) -> bool:
-        """Whether this member is meant, as far as names tell."""
+        """Whether it is addressed to this member, by name."""
         return self.member in (None, member)
 
     def has_expired(self, now_ms: int) -> bool:
-        """Whether it is too late for it; or far too early, by clocks that do not agree.
+        """Whether it is too old; or too far in the future, if clocks disagree.
 
-        A command from the future would be read, and carried out, after each restart.
+        A command from the future would be read and carried out after each restart.
         """
         return abs(now_ms - self.at_ms) > COMMAND_TTL_MS
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of a command in one `member`.
+    """The result of a command in one `member`.
 
     docs/operations/held-messages.md says what each answer means.
 
-    `is_final`: no other one follows from this member. Where it is about one message `topic`,
-    `partition` and `offset` say which; `failures` so far, when it is tried again (`retry_at_ms`)
-    and the last `error` go with what failed.
+    `is_final`: no other answer follows from this member. `topic`, `partition` and `offset` name
+    the message, if it is about one; `failures`, `retry_at_ms` and the last `error` describe its
+    failures so far.
     """
 
     command_id: str
@@ -127,14 +127,14 @@ def _place_of(found: Command | Answer) -> Place | None:
 
 @dataclass(frozen=True, slots=True)
 class Garbled:
-    """A record that is neither, or one of a version that is not known here."""
+    """A record that is neither, or one of an unknown version."""
 
     reason: str
 
 
 def encode(message: Command | Answer) -> bytes:
-    """As JSON, in ASCII, without what is not set. `read_control` is its inverse."""
-    # 0 is a partition, and an offset.
+    """Encodes it as ASCII JSON, without unset fields. `read_control` is the inverse."""
+    # Not by truth value: 0 is a valid partition and offset.
     fields = {k: v for k, v in asdict(message).items() if not (v is None or v is False)}
     if isinstance(message, Answer):
         fields["is_final"] = message.is_final
@@ -142,9 +142,9 @@ def encode(message: Command | Answer) -> bytes:
 
 
 def read_control(value: bytes | None) -> Command | Answer | Garbled:
-    """What a record of the control topic says. Never raises, whatever the record is.
+    """Decodes a record of the control topic. Never raises, whatever the record holds.
 
-    Fields that are not known are passed over: a later version may have more.
+    Unknown fields are ignored: a later version may have more.
     """
     if value is not None and len(value) > _LONGEST_BYTES:
         return Garbled(f"more than {_LONGEST_BYTES} bytes")
@@ -157,7 +157,7 @@ def read_control(value: bytes | None) -> Command | Answer | Garbled:
 def _read(found: Found) -> Command | Answer:
     if type(found.get("v")) is not int or found["v"] != VERSION:
         invalid("v", found.get("v"), f"this release reads {VERSION}")
-    # All of a place, or nothing.
+    # Topic, partition and offset come together or not at all.
     place = _PLACE if any(found.get(name) is not None for name in _PLACE) else {}
     if "answer" in found:
         return Answer(**read_fields(found, _ANSWER | place))
@@ -171,7 +171,7 @@ def _read(found: Found) -> Command | Answer:
 
 
 def _uuid(name: str, value: object) -> str:
-    # As str writes it: UUID also takes braces, and any case.
+    # Only the form that str() writes: UUID() also accepts braces and any case.
     with suppress(ValueError):
         if isinstance(value, str) and str(UUID(value)) == value:
             return value
@@ -179,7 +179,7 @@ def _uuid(name: str, value: object) -> str:
 
 
 def _text(name: str, value: object) -> str:
-    """Short, and in one line: it goes into logs and on terminals."""
+    """Reads a short, printable text: it is shown in logs and on terminals."""
     if isinstance(value, str) and 0 < len(value) <= _LONGEST_TEXT and value.isprintable():
         return value
     return invalid(name, value, f"a printable text of at most {_LONGEST_TEXT} characters")

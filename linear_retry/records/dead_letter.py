@@ -1,4 +1,4 @@
-"""The dead letter: what its headers say, how it is read back, and its smaller forms."""
+"""The dead letter: its headers, how it is read back, and its smaller forms."""
 
 import base64
 import hashlib
@@ -21,7 +21,7 @@ from linear_retry.records.text import ErrorText, Header, valid_unicode
 
 @dataclass(frozen=True, slots=True)
 class FailureInfo:
-    """Why a consumer group gave a message up. `strategy` is `name@fingerprint`."""
+    """Why a consumer group gave up a message. `strategy` is `name@fingerprint`."""
 
     group_id: str
     reason: str
@@ -34,11 +34,12 @@ class FailureInfo:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A dead letter: the message's own parts, and what our headers say about it.
+    """A dead letter: the message's own parts, and the content of our headers.
 
-    `retry_id`, `destination` and `original_*` are of the first death, for ever; the rest is of the
-    last. `replay_id` and `replay_count` are there on a replayed message only, `retry_at_ms` only
-    where `send_to` is `retry`, and `oversized` where the value is not the message's own.
+    `retry_id`, `destination` and `original_*` never change after the message was first
+    dead-lettered; the rest describes the last time. `replay_id` and `replay_count` are set only on
+    a replayed message, `retry_at_ms` only if `send_to` is `retry`, and `oversized` only if the
+    value is not the message's own.
     """
 
     key: bytes | None
@@ -65,7 +66,7 @@ class DeadLetter:
     replay_count: int | None = None
 
     def headers(self) -> list[Header]:
-        """What to send: the original headers, then ours, each of ours once, UTF-8 text."""
+        """Returns the headers to send: the original ones, then each of ours once, as UTF-8 text."""
         ours = {name: getattr(self, name) for name in RetryHeaders._fields if hasattr(self, name)}
         if self.error is not None:
             ours["exception_type"] = self.error.type
@@ -75,17 +76,17 @@ class DeadLetter:
 
 
 def resolutions_topic(dead_letter_topic: str) -> str:
-    """The compacted topic where it is recorded which of these letters have been dealt with."""
+    """The name of the compacted topic that records which letters are replayed or resolved."""
     return f"{dead_letter_topic}.resolved"
 
 
 def to_dead_letter(record: Record, failure: FailureInfo) -> DeadLetter:
-    """The letter for `record`, which failed as `failure` says.
+    """Builds the dead letter for `record`, which failed as `failure` says.
 
-    A message that was replayed (`retry-replay-id`) continues its lineage. Any other starts one,
-    whatever headers of ours it bears: nothing says that they are about *this* message. So does a
-    replayed one whose identity is unreadable. Headers of ours are replaced in each case. Never
-    raises, whatever the headers say.
+    A replayed message (`retry-replay-id`) keeps its identity. Any other gets a new one, even if it
+    has headers of ours: they may have been copied from another message. So does a replayed one
+    whose identity is unreadable. Headers of ours are replaced in each case. Never raises,
+    whatever the headers say.
     """
     lineage = _continued_lineage(record, failure.group_id) or _new_lineage(record, failure.group_id)
     escaped = (*lineage.pop("escaped_headers"), *record.escaped_headers)
@@ -98,7 +99,7 @@ def to_dead_letter(record: Record, failure: FailureInfo) -> DeadLetter:
         failures=failure.failures,
         first_failure_ms=failure.first_failure_ms,
         last_failure_ms=failure.last_failure_ms,
-        # A strategy is named after its file, and a file's name need not be Unicode.
+        # A strategy is named after its file, and a file name need not be valid Unicode.
         strategy=valid_unicode(failure.strategy),
         error=failure.error,
         escaped_headers=tuple(dict.fromkeys(escaped)),
@@ -107,9 +108,9 @@ def to_dead_letter(record: Record, failure: FailureInfo) -> DeadLetter:
 
 
 def parse(headers: Iterable[Header], key: bytes | None, value: bytes | None) -> DeadLetter:
-    """The dead letter that a record is: the inverse of `DeadLetter.headers`.
+    """Reads a dead letter from a record: the inverse of `DeadLetter.headers`.
 
-    Of a header that comes twice the last counts. Raises `DeadLetterError` as `read_retry_headers`.
+    If a header occurs twice, the last one counts. Raises `DeadLetterError` as `read_retry_headers`.
     """
     all_headers = tuple(headers)
     fields = read_retry_headers(dict(all_headers))._asdict()
@@ -126,10 +127,10 @@ def parse(headers: Iterable[Header], key: bytes | None, value: bytes | None) -> 
 
 
 def foreign_group(record: Record, group_id: str) -> str | None:
-    """The group that `record` was replayed for, where `group_id` is to pass it over; else None.
+    """Returns the group that `record` was replayed for, if `group_id` must skip it; else None.
 
-    That is so where the topic is its `retry-destination`: this group had its own first life of it
-    there. Anywhere else a replayed message is for every reader of that topic.
+    It must if the topic is the message's `retry-destination`: this group has read the original
+    there. In any other topic a replayed message is for every reader of that topic.
     """
     contents = dict(record.headers)
     if names.REPLAY_ID not in contents:
@@ -142,7 +143,7 @@ def foreign_group(record: Record, group_id: str) -> str | None:
     return found["group_id"] if is_another else None
 
 
-# What a letter keeps of a message's first death, none of which may be missing.
+# What a letter keeps of the first time that a message was dead-lettered; all are required.
 _ORIGIN = ("destination", "original_partition", "original_offset", "original_timestamp_ms")
 _REQUIRED = {each.field: each._replace(default=None) for each in names.RETRY_HEADERS}
 _REPLAY_ID = _REQUIRED["replay_id"]._replace(may_be_missing=False)
@@ -172,7 +173,7 @@ def _continued_lineage(record: Record, group_id: str) -> dict[str, Any] | None:
     try:
         found = read_headers(contents, headers if is_for_all else (_REQUIRED["retry_id"], *headers))
     except DeadLetterError:
-        # All or nothing: an identity put together from two lives would be a third message's.
+        # All or nothing: an identity mixed from two messages would be that of neither.
         return None
     if found["generation"] == names.GENERATION_MAX:
         return None
@@ -181,24 +182,24 @@ def _continued_lineage(record: Record, group_id: str) -> dict[str, Any] | None:
     listed = names.listed_names(found["escaped_headers"])
     found["escaped_headers"] = tuple(name for name in listed if name in contents)
     if is_for_all:
-        # Sent to every group: with one id the letters of two groups would count as one.
+        # The message goes to every group: with one id, two groups' letters would count as one.
         place = "/".join(str(found[field]) for field in _ORIGIN)
         found["retry_id"] = valid_unicode(f"{group_id}/{place}")
     return found
 
 
 REFERENCE = "reference"
-"""What `retry-oversized` says where the value is an envelope."""
+"""The value of `retry-oversized` if the letter's value is an envelope."""
 
 SAMPLE_BYTES = 1024
 
 
 def smaller_forms(letter: DeadLetter, record: Record | None) -> Iterator[DeadLetter]:
-    """Ever smaller forms of `letter`: send the first that is not too large.
+    """Yields smaller and smaller forms of `letter`: send the first that is not too large.
 
-    First goes the exception's stack, then its message: the message's own parts are whole in these.
-    With its `record` come envelopes in the value's stead (`reference`): with key and
-    original headers, without these headers, and with neither them nor key nor exception texts.
+    The exception's stack is dropped first, then its text: these forms keep the whole message. With
+    its `record`, forms with an envelope as value follow (`reference`): with key and original
+    headers, without the headers, and without headers, key and exception texts.
     """
     shorter = letter
     if shorter.error is not None and shorter.error.stack is not None:
@@ -209,7 +210,7 @@ def smaller_forms(letter: DeadLetter, record: Record | None) -> Iterator[DeadLet
         yield shorter
     if record is not None:
         yield reference(letter, record)
-        # Headers and key count towards a record's size as the value does, and have no limit either.
+        # Headers and key count towards a record's size like the value, and are not limited either.
         yield reference(letter, record, keep_headers=False)
         yield reference(shorter, record, keep_headers=False, keep_key=False)
 
@@ -217,11 +218,11 @@ def smaller_forms(letter: DeadLetter, record: Record | None) -> Iterator[DeadLet
 def reference(
     letter: DeadLetter, record: Record, *, keep_headers: bool = True, keep_key: bool = True
 ) -> DeadLetter:
-    """`letter` with an envelope in JSON as its value: where the message is, and what it was.
+    """Returns `letter` with a JSON envelope as its value: where the message is, and what it was.
 
-    The envelope names the topic, partition and offset that `record` was read from: for a replayed
-    message another place than that of its first death, and the only one where the value still is
-    for certain, as long as that topic retains it. docs/dead-letters/format.md describes each field.
+    The envelope names the topic, partition and offset that `record` was read from. For a replayed
+    message that is not the original place, but it is the only one where the value is certain to be,
+    for as long as that topic retains it. docs/dead-letters/format.md describes each field.
     """
     size_bytes = sum(len(name.encode()) + len(value or b"") for name, value in record.headers)
     envelope = {

@@ -1,4 +1,4 @@
-"""Reads JSON objects that others wrote, field by field: each reader returns its type or raises."""
+"""Reads untrusted JSON objects field by field: each reader returns its type or raises."""
 
 import json
 import math
@@ -6,16 +6,16 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, TypeAlias, get_type_hints
 
 Reader: TypeAlias = Callable[[str, object], Any]
-"""Takes a field's name and what was found there (None: nothing)."""
+"""Takes a field's name and its value (None: missing)."""
 Found: TypeAlias = Mapping[str, Any]
 
 
 class InvalidError(ValueError):
-    """Why something is not what it should be: a sentence that is safe to log."""
+    """Raised for an invalid value; its text is safe to log."""
 
 
 def read_object(value: bytes | None) -> Found:
-    """A record's value as an object; InvalidError, and no other, for anything else."""
+    """Returns a record's value as an object; raises InvalidError, and only that, for all else."""
     if value is None:
         raise InvalidError("no value")
     try:
@@ -30,17 +30,17 @@ def read_object(value: bytes | None) -> Found:
 
 
 def readers_of(kind: type[Any], by_type: Mapping[Any, Reader]) -> dict[str, Reader]:
-    """A reader for each field of a dataclass; KeyError for a field of a type without one."""
+    """Returns a reader for each field of a dataclass; KeyError for a type that has no reader."""
     return {name: by_type[hint] for name, hint in get_type_hints(kind).items()}
 
 
 def read_fields(found: Found, readers: Mapping[str, Reader]) -> dict[str, Any]:
-    """The fields that have a reader; others are passed over: a later version may have more."""
+    """Reads the fields that have a reader. Others are ignored: a later version may have more."""
     return {name: read(name, found.get(name)) for name, read in readers.items()}
 
 
 def invalid(name: str, value: object, rule: str) -> NoReturn:
-    # ascii: it goes into logs, and whoever can write to the topic chooses what is in it.
+    # ascii: anyone who can write to the topic chooses this text, and it is written to logs.
     raise InvalidError(f"{name} is {ascii(value)[:80]}: {rule}")
 
 
@@ -77,7 +77,7 @@ def optional(read: Reader) -> Reader:
 
 
 def many(read: Reader) -> Reader:
-    """A list of what `read` reads, as a tuple."""
+    """Returns a reader of lists, whose items `read` reads; the result is a tuple."""
 
     def read_list(name: str, value: object) -> tuple[Any, ...]:
         items = value if isinstance(value, list) else invalid(name, value, "a list")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """Where a member is found: its machine, its process there, and its librdkafka `client.id`."""
+    """A member's host, its process there, and its librdkafka `client.id`."""
 
     host: str
     pid: int

@@ -10,19 +10,19 @@ from linear_retry.scope import Place
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A message as it came from Kafka, safely read."""
+    """A message read from Kafka, with its headers made safe to send."""
 
     topic: str
     partition: int
     offset: int
     timestamp_ms: int
-    """-1 where the message has none."""
+    """-1 if the message has none."""
     key: bytes | None
     value: bytes | None
     headers: tuple[Header, ...] = ()
-    """All of them, in order, each as it may be sent."""
+    """All headers in order, in a form that can be sent."""
     escaped_headers: tuple[str, ...] = ()
-    """The names, as in `headers`, of those that could not be kept as they were."""
+    """The names, as in `headers`, of those that had to be changed."""
 
     @property
     def place(self) -> Place:
@@ -32,8 +32,8 @@ class Record:
 class OutgoingRecord(NamedTuple):
     """A record to be sent.
 
-    Without a partition librdkafka chooses one by the key (murmur2); without a timestamp it is that
-    of sending. A named tuple: a replay makes millions, and a frozen dataclass takes 3 us.
+    Without a partition librdkafka chooses one by the key (murmur2); without a timestamp it uses the
+    time of sending. A named tuple: a replay creates millions, and a frozen dataclass takes 3 us.
     """
 
     topic: str
@@ -45,5 +45,5 @@ class OutgoingRecord(NamedTuple):
 
     @property
     def destination(self) -> str:
-        """`topic[partition]`, or the topic alone where its partition is not chosen."""
+        """`topic[partition]`, or the topic alone if no partition is set."""
         return self.topic if self.partition is None else f"{self.topic}[{self.partition}]"

@@ -1,4 +1,4 @@
-"""The retry headers: their names, and the one reader of what they say."""
+"""The retry headers: their names, and their only reader."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ REPLAY_ID = "retry-replay-id"
 
 
 class RetryHeaders(NamedTuple):
-    """What the retry headers of one record say, in the order in which they are written.
+    """The content of one record's retry headers, in the order in which they are written.
 
     A named tuple: millions are read.
     """
@@ -47,10 +47,10 @@ class RetryHeaders(NamedTuple):
 
 
 class RetryHeader(NamedTuple):
-    """One retry header: the field of `RetryHeaders` that it is, its name, and what it may say.
+    """One retry header: its field in `RetryHeaders`, its name, and its valid values.
 
-    A missing header has the `default`; without one it is a problem, unless it `may_be_missing`.
-    `bounds` are those of a number; None: it is a text, which must not be empty if it is required.
+    A missing header has the `default`; without a default it is an error, unless it
+    `may_be_missing`. `bounds` are those of a number; None: a text, not empty if it is required.
     """
 
     field: str
@@ -66,7 +66,7 @@ class RetryHeader(NamedTuple):
         return "text in UTF-8" if self.may_be_missing else "text in UTF-8, not empty"
 
     def read(self, content: bytes | None) -> str | int | None:
-        """What it says, or the default. Raises `ValueError` for a problem."""
+        """Returns its value, or the default. Raises `ValueError` for an invalid one."""
         if content is None and (self.may_be_missing or self.default is not None):
             return self.default
         if self.bounds is None:
@@ -106,14 +106,14 @@ RETRY_HEADERS = (
     RetryHeader("replay_id", REPLAY_ID, may_be_missing=True),
     RetryHeader("replay_count", "retry-replay-count", _WHOLE, may_be_missing=True),
 )
-"""All of them but the version, in the order in which they are written."""
+"""All headers except the version, in the order in which they are written."""
 _ALL = (RetryHeader("version", VERSION, _WHOLE), *RETRY_HEADERS)
 HEADER_NAMES = frozenset(header.name for header in _ALL)
-"""The headers that are ours. Any other name, `retry-foo` too, is the user's and stays."""
+"""The headers that are ours. Any other, even `retry-foo`, is the user's and is kept."""
 
 
 def write_retry_headers(values: RetryHeaders) -> list[Header]:
-    """The headers that say it, each once, as UTF-8 text. `read_retry_headers` is its inverse."""
+    """Writes each header once, as UTF-8 text. `read_retry_headers` is the inverse."""
     escaped = ",".join(values.escaped_headers) if values.escaped_headers else None
     contents = values._asdict() | {"escaped_headers": escaped}
     return [
@@ -129,7 +129,7 @@ def write_retry_headers(values: RetryHeaders) -> list[Header]:
 def read_headers(
     contents: Mapping[str, bytes | None], headers: Iterable[RetryHeader]
 ) -> dict[str, Any]:
-    """What these headers say, by field. `contents` are headers by name; null counts as missing.
+    """Reads these headers, by field. `contents` are headers by name; null counts as missing.
 
     Raises `DeadLetterError`, which names every problem.
     """
@@ -148,7 +148,7 @@ def read_headers(
 
 
 def read_retry_headers(contents: Mapping[str, bytes | None]) -> RetryHeaders:
-    """What `contents` say: the headers by name, the last of those of one name.
+    """Reads `contents`: the headers by name, the last one if a name occurs more than once.
 
     Raises `DeadLetterError` as `read_headers`, and for a later version.
     """
@@ -163,5 +163,5 @@ def read_retry_headers(contents: Mapping[str, bytes | None]) -> RetryHeaders:
 
 
 def listed_names(text: str | None) -> tuple[str, ...]:
-    """The names in a list with commas. An empty text is one empty name."""
+    """Splits a comma-separated list of names. An empty text is one empty name."""
     return () if text is None else tuple(text.split(","))

@@ -5,9 +5,9 @@ from operator import sub
 
 
 class Runs:
-    """A set of offsets, kept as runs: what is handled for days takes no more room than a minute's.
+    """A set of offsets, kept as runs: memory does not grow with the number of offsets.
 
-    There are as many runs as gaps between them, and one more.
+    There is one run more than there are gaps.
     """
 
     __slots__ = ("_begins", "_ends")
@@ -20,14 +20,14 @@ class Runs:
         self.add_range(offset, offset + 1)
 
     def add_range(self, begin: int, end: int) -> None:
-        """All from `begin` to `end`, that one not included. None where there are none between."""
+        """Adds all from `begin` up to, but not including, `end`; nothing if the range is empty."""
         ends = self._ends
         if begin >= end:
             return
-        if ends and ends[-1] == begin:  # nearly always
+        if ends and ends[-1] == begin:  # the usual case
             ends[-1] = end
             return
-        # The first run that is touched, and the first beyond that is not.
+        # The first run that overlaps or adjoins the range, and the first after it that does not.
         first = bisect_right(ends, begin - 1)
         beyond = bisect_right(self._begins, end)
         if first < beyond:
@@ -42,9 +42,9 @@ class Runs:
 
     @property
     def missing(self) -> int:
-        """How many are not in it, between its first and its last."""
+        """The number of values missing between the first and the last."""
         return sum(map(sub, self._begins[1:], self._ends))
 
     def __len__(self) -> int:
-        """How many runs: what it takes to keep it."""
+        """The number of runs, which is what its memory grows with."""
         return len(self._begins)

@@ -1,4 +1,4 @@
-"""Text of headers and exceptions: bounded, sendable, and without ever raising another."""
+"""Texts of headers and exceptions: bounded, valid to send, and never raising."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ _T = TypeVar("_T")
 Header: TypeAlias = tuple[str, bytes | None]
 
 UNREADABLE_NAME = "*unreadable*"
-"""Stands where a header's name cannot be had at all; `escape_name` never makes an asterisk."""
+"""Replaces a header name that cannot be read at all; `escape_name` never yields an asterisk."""
 
 _INT64 = range(-(2**63), 2**63)
 
@@ -19,12 +19,12 @@ _INT64 = range(-(2**63), 2**63)
 def sendable(
     headers: Iterable[tuple[object, object]],
 ) -> tuple[tuple[Header, ...], tuple[str, ...]]:
-    """The headers that may be sent for `headers`, in order, and the names of those changed.
+    """Returns `headers` in a form that can be sent, in order, and the names of those changed.
 
-    Total: whatever the names and values are, nothing is raised and nothing is left out. A name
-    that cannot be sent is escaped (`escape_name`). A value of another type than bytes or None is
-    sent as its text. Both are changes, and the header's name *as sent* is then in the second tuple;
-    a name with a comma or a percent sign is escaped there too, so that each can be read back
+    Never raises and drops nothing, whatever the names and values are. A name that cannot be sent
+    is escaped (`escape_name`). A value that is neither bytes nor None is sent as its text. Both are
+    changes, and the second tuple then has the header's name *as sent*; a name with a comma or a
+    percent sign is escaped there too, so that each can be read back
     (`urllib.parse.unquote_to_bytes`).
     """
     kept: list[Header] = []
@@ -39,15 +39,15 @@ def sendable(
 
 
 def escape_name(name: bytes) -> str:
-    """`name` in URL's percent form: injective; `urllib.parse.unquote_to_bytes` is its inverse."""
+    """Percent-encodes `name`: injective; `urllib.parse.unquote_to_bytes` is the inverse."""
     return quote_from_bytes(name, safe="")
 
 
 def _sendable_name(name: object) -> str:
     match name:
         case str():
-            # A lone surrogate makes confluent-kafka 2.16.1 read through a null pointer (segfault);
-            # librdkafka cuts the name at a NUL.
+            # A lone surrogate makes confluent-kafka 2.16.1 dereference a null pointer (segfault);
+            # librdkafka truncates the name at a NUL.
             on_the_wire = name.encode("utf-8", "surrogatepass")
         case bytes():
             on_the_wire = name
@@ -61,7 +61,7 @@ def _sendable_name(name: object) -> str:
 
 
 def _listed_name(name: object, sent_name: str) -> str:
-    """One that is listed as changed will be read as escaped, and between two stands a comma."""
+    """Escapes a name for the comma-separated list, whose readers unescape every name."""
     is_escaped = sent_name != name and sent_name.encode() != name
     if is_escaped or not set(",%") & set(sent_name):
         return sent_name
@@ -79,9 +79,9 @@ def _sendable_value(value: object) -> bytes | None:
 
 
 def guarded(foreign: Callable[[], _T], *, otherwise: _T) -> _T:
-    """What `foreign` returns; `otherwise` where it raises.
+    """Returns the result of `foreign`, or `otherwise` if it raises.
 
-    For the methods of users' objects: an exception whose `__str__` fails still needs a dead letter.
+    For methods of users' objects: an exception whose `__str__` raises still needs a dead letter.
     """
     try:
         return foreign()
@@ -90,21 +90,21 @@ def guarded(foreign: Callable[[], _T], *, otherwise: _T) -> _T:
 
 
 def valid_unicode(text: str) -> str:
-    """`text` with each lone surrogate replaced by a question mark."""
+    """Returns `text` with each lone surrogate replaced by a question mark."""
     return text.encode("utf-8", "replace").decode()
 
 
 def first_bytes(text: str, limit_bytes: int) -> str:
-    """The start of `text` that fits into `limit_bytes` of UTF-8, cut between two characters."""
-    # Cut the characters first: a text of 100 MB is not encoded for the sake of one KiB.
+    """Returns the start of `text` that fits into `limit_bytes` of UTF-8; no character is split."""
+    # Cut by characters first, so that a text of 100 MB is not encoded for one KiB of it.
     encoded = text[:limit_bytes].encode("utf-8", "replace")
     return encoded[:limit_bytes].decode("utf-8", "ignore")
 
 
 def one_line(text: str) -> str:
-    """`text` with each control character and line break escaped as in a Python literal.
+    """Returns `text` with control characters and line breaks escaped as in a Python literal.
 
-    So that nobody who can choose a text writes a log line of his own, or moves a cursor.
+    Otherwise a sender could forge log lines, or move the terminal's cursor.
     """
     return text if text.isprintable() else "".join(map(_printable, text))
 
@@ -116,10 +116,10 @@ def _printable(character: str) -> str:
 
 
 def whole_number(content: bytes) -> int | None:
-    """The number that `content` is as decimal digits; None for anything else, or beyond 64 bits.
+    """Parses decimal digits; returns None for anything else, or beyond 64 bits.
 
-    Stricter than `int`, which also takes `1_000`, ` 1 ` and other scripts' digits, and which
-    raises for what is longer than 4300 digits.
+    Stricter than `int`, which also accepts `1_000`, ` 1 ` and other scripts' digits, and which
+    raises for more than 4300 digits.
     """
     digits = content.removeprefix(b"-")
     if not digits.isdigit() or len(digits) > 19:
@@ -136,7 +136,7 @@ _FRAMES_LIMIT = 20
 
 @dataclass(frozen=True, slots=True)
 class ErrorText:
-    """An exception as text. `message` or `stack` is None where it was left out."""
+    """An exception as text. `message` or `stack` is None if it was left out."""
 
     type: str
     message: str | None
@@ -144,25 +144,25 @@ class ErrorText:
 
 
 def describe(error: BaseException) -> ErrorText:
-    """`error` as text: type and message of at most 1 KiB each, stack of at most 8 KiB.
+    """Returns `error` as text: type and message of at most 1 KiB each, stack of at most 8 KiB.
 
-    The stack reads as Python prints one, the causes first and `error` last. Where it is too long,
-    what is furthest from the raise goes; of each traceback the 20 frames nearest to it stay.
+    The stack is formatted as Python prints it, causes first and `error` last. If it is too long,
+    the part furthest from the raise is cut; each traceback keeps the 20 frames nearest to it.
     """
     return ErrorText(_type_name(error), _message(error), _stack(error))
 
 
 def brief(error: BaseException) -> str:
-    """`error` in one line of at most 1 KiB: what events and logs say of it."""
+    """Returns `error` in one line of at most 1 KiB, for events and logs."""
     unspoken = f"<{_type_name(error)}, whose __repr__ raised an exception>"
     text = first_bytes(guarded(lambda: repr(error), otherwise=unspoken), MESSAGE_LIMIT_BYTES)
     return first_bytes(one_line(text), MESSAGE_LIMIT_BYTES)
 
 
 def leaves(error: BaseException) -> Iterator[BaseException]:
-    """The errors in a group, each once, however deeply nested; or `error`, if it is no group.
+    """Yields the errors in a group, each once, however deeply nested; or `error`, if not a group.
 
-    Not by recursion: a retry that wraps what it caught once more each time is thousands deep.
+    Not recursive: a retry loop that wraps the error each time nests them thousands deep.
     """
     waiting, seen = [error], set[int]()
     while waiting:
@@ -199,8 +199,8 @@ def _stack(error: BaseException) -> str:
 
 
 def _pieces(error: BaseException) -> list[str]:
-    """Frames and lines as Python prints them, each cut: a long message must not push out frames."""
-    # A negative limit keeps the last frames, those nearest to the raise.
+    """Returns the traceback's parts, each shortened, so a long message does not push out frames."""
+    # A negative limit keeps the last frames, which are nearest to the raise.
     lines = guarded(
         lambda: [*TracebackException.from_exception(error, limit=-_FRAMES_LIMIT).format()],
         otherwise=["<the traceback cannot be formatted>"],

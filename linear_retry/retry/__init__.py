@@ -1,1 +1,1 @@
-"""What a failure leads to: the decision, the circuits, and the engine that puts it into effect."""
+"""Failure handling: the decision, the circuits, and the engine that carries the decision out."""

@@ -1,4 +1,4 @@
-"""The circuits of a consumer: which are open, until when, and what each holds."""
+"""Keeps a consumer's circuits: which are open, until when, and which message each holds."""
 
 import threading
 from collections.abc import Collection, Iterator, Mapping
@@ -18,13 +18,13 @@ from linear_retry.scope import Partition, Scope
 Breaker: TypeAlias = pybreaker.CircuitBreaker
 CircuitState: TypeAlias = Literal["closed", "open", "half-open"]
 BreakerError = pybreaker.CircuitBreakerError
-"""A breaker of the handler's own is open: transient without being listed."""
+"""Raised by an open breaker of the handler's own: always transient, listed or not."""
 _Driven: TypeAlias = tuple[pybreaker.CircuitBreaker, pybreaker.CircuitMemoryStorage]
 
 
 @dataclass(frozen=True, slots=True)
 class Circuit(Generic[T]):
-    """A circuit that is not closed. `retry_at_s` is on the clock that waits are measured by."""
+    """A circuit that is open or half-open. `retry_at_s` is on the monotonic clock."""
 
     state: Literal["open", "half-open"]
     opened_at_s: float
@@ -38,9 +38,9 @@ class Circuit(Generic[T]):
 class CircuitView:
     """A read-only view of a circuit; fields are None if no message is held.
 
-    `retry_at`, and `since`, when it opened, are aware, UTC; None if it is closed. `waits_for`:
-    `failed`, another attempt; `letter`, the sending of its dead letter; `limit`, another attempt,
-    since `DeadLetters(limit=...)` allows no more letters.
+    `retry_at` and `since` (when it opened) are aware, UTC; None if the circuit is closed.
+    `waits_for` is `failed` for another attempt, `letter` for another try at sending the dead
+    letter, and `limit` for another attempt because `DeadLetters(limit=...)` is reached.
     """
 
     state: CircuitState
@@ -58,14 +58,13 @@ _CLOSED = CircuitView("closed")
 
 
 class Circuits(Generic[T]):
-    """The circuits of one consumer, by scope. Only what is not closed takes room.
+    """The circuits of one consumer, by scope. Closed circuits take no memory.
 
-    `all_closed`: none takes any. `next_retry_at_s` is when the next probe is due; infinity where
-    none is.
+    `next_retry_at_s` is when the next probe is due; infinity if no circuit waits.
     """
 
     def __init__(self, name: str) -> None:
-        """`name` is the pybreakers' name, followed by the scope."""
+        """`name` is the prefix of each pybreaker's name; the scope follows it."""
         self._name = name
         self._open: dict[Scope, Circuit[T]] = {}
         self.all_closed = True
@@ -77,10 +76,11 @@ class Circuits(Generic[T]):
         self.breaker(Scope())
 
     def breaker(self, scope: Scope) -> pybreaker.CircuitBreaker:
-        """The scope's pybreaker: it follows the circuit, for its listeners and its state.
+        """Returns the scope's pybreaker, whose state and listeners follow the circuit.
 
-        Never call through it: it turns KeyboardInterrupt into CircuitBreakerError. Once asked for
-        it is kept, for its listeners; any other goes as its circuit closes.
+        Never call through it: it turns KeyboardInterrupt into CircuitBreakerError. A breaker
+        that a user has asked for is kept for its listeners; any other is dropped when its
+        circuit closes.
         """
         with self._choosing:
             self._asked_for.add(scope)
@@ -90,7 +90,7 @@ class Circuits(Generic[T]):
 
     @property
     def views(self) -> Mapping[Scope, CircuitView]:
-        """As they are now, the whole consumer's among them. For any thread: copied in one step."""
+        """A snapshot of all circuits, with the whole consumer's. Thread-safe: one atomic copy."""
         views = {scope: _view(circuit) for scope, circuit in self._open.copy().items()}
         return MappingProxyType({Scope(): _CLOSED} | views)
 
@@ -101,7 +101,7 @@ class Circuits(Generic[T]):
         return self._open.get(scope)
 
     def holding(self, partition: Partition, offset: int) -> tuple[Scope, Circuit[T]] | None:
-        """The circuit that holds this message; None where none does."""
+        """Returns the circuit that holds this message, with its scope, or None."""
         for scope in self._over(partition):
             circuit = self._open[scope]
             held = circuit.held
@@ -110,24 +110,24 @@ class Circuits(Generic[T]):
         return None
 
     def letters_in_doubt(self) -> int:
-        """Those that were sent and not acknowledged: they may be there, and are sent once more."""
+        """Counts letters sent but not acknowledged: they may exist, and are sent again."""
         held = (circuit.held for circuit in self._open.values())
         letters = (each.letter for each in held if each is not None and each.sends)
         return sum(letter is not None and letter.reason != GIVEN_UP for letter in letters)
 
     def stops(self, partition: Partition) -> bool:
-        """Whether `partition` must stand still now: the gate."""
+        """Whether `partition` must be paused now."""
         return any(not self._awaits_probe(self._open[scope]) for scope in self._over(partition))
 
     def wanting_probe(self, partition: Partition) -> Scope | None:
-        """The half-open scope without a held message that the next message probes."""
+        """Returns the half-open scope, with no held message, whose probe is the next message."""
         for scope in self._over(partition):
             if self._awaits_probe(self._open[scope]):
                 return scope
         return None
 
     def due(self, now_s: float) -> list[Scope]:
-        """Scopes whose `retry_at` has come and that have not been probed, the earliest first."""
+        """Returns the scopes that are due for a probe, the earliest `retry_at` first."""
         ready = [
             (circuit.retry_at_s, scope)
             for scope, circuit in self._open.items()
@@ -140,7 +140,7 @@ class Circuits(Generic[T]):
     def open(
         self, scope: Scope, held: Held[T], now_s: float, delay_s: float, now_ms: int
     ) -> Circuit[T]:
-        """Open, or open again after a probe: the time it was first opened stays."""
+        """Opens a circuit, or reopens it after a probe, which leaves `opened_at` as it was."""
         before = self._open.get(scope)
         now = datetime.fromtimestamp(now_ms / 1000, UTC)
         circuit = Circuit(
@@ -155,32 +155,32 @@ class Circuits(Generic[T]):
         return circuit
 
     def half_open(self, scope: Scope) -> Circuit[T]:
-        """`retry_at` has come: the held message, or the first to arrive, may be attempted."""
+        """Allows one probe, at `retry_at`: the held message, or the first one to arrive."""
         circuit = replace(self._open[scope], state="half-open")
         self._put(scope, circuit)
         return circuit
 
     def end_wait(self, scope: Scope, now_s: float, now_ms: int) -> None:
-        """`retry_at` is now."""
+        """Sets `retry_at` to now."""
         now = datetime.fromtimestamp(now_ms / 1000, UTC)
         self._put(scope, replace(self._open[scope], retry_at_s=now_s, retry_at=now))
 
     def hold(self, scope: Scope, held: Held[T]) -> None:
-        """The first message after a revoke has arrived, the probe; or it has a letter now."""
+        """Replaces what the circuit holds: by the probe after a revoke, or with its dead letter."""
         self._put(scope, replace(self._open[scope], held=held))
 
     def drop_held(self, partitions: Collection[Partition]) -> None:
-        """Revoked or lost: the next owner counts from zero; the circuit stays until `retry_at`.
+        """Drops held messages of revoked or lost partitions; their circuits stay until `retry_at`.
 
-        Open again where it was half-open: what else is in scope is paused still, and has to be
-        let go by the next look at what is due.
+        The next owner counts failures from zero. A half-open circuit is opened again: the other
+        partitions in scope are still paused, and `due` must return it once more to resume them.
         """
         for scope, circuit in self:
             if circuit.held is not None and circuit.held.partition in partitions:
                 self._put(scope, replace(circuit, state="open", held=None))
 
     def close(self, scope: Scope, now_s: float) -> float:
-        """Closed again; how long it was not, in seconds."""
+        """Closes a circuit, and returns for how many seconds it was open."""
         circuit = self._open.pop(scope)
         self._note_changed()
         del self._places[scope.topic, scope.partition]
@@ -193,7 +193,7 @@ class Circuits(Generic[T]):
     # -- inside ----------------------------------------------------------------------------
 
     def _over(self, partition: Partition) -> list[Scope]:
-        """What is not closed and covers it. Asked for each message, and hundreds may be open."""
+        """The circuits that cover this partition. Called per message, and hundreds may be open."""
         places = (None, None), (partition[0], None), partition
         return [self._places[place] for place in places if place in self._places]
 
@@ -215,7 +215,7 @@ class Circuits(Generic[T]):
         self.next_retry_at_s = min(times, default=float("inf"))
 
     def _driven(self, scope: Scope) -> _Driven:
-        # Any thread may ask, and a second one would be one that nobody drives.
+        # Any thread may call this; two threads must not create two breakers for one scope.
         with self._choosing:
             if scope not in self._breakers:
                 states = pybreaker.CircuitMemoryStorage(pybreaker.STATE_CLOSED)
@@ -233,9 +233,9 @@ class Circuits(Generic[T]):
         command = {"open": breaker.open, "half-open": breaker.half_open, "closed": breaker.close}
         try:
             command[state]()
-        except Exception:  # noqa: BLE001  (pybreaker calls the user's listeners in there)
+        except Exception:  # noqa: BLE001  (pybreaker calls the user's listeners here)
             log_listener_failure("of a pybreaker")
-            # pybreaker 1.4 notes its state only after its listeners have been called.
+            # pybreaker 1.4 sets its state only after it has called its listeners.
             states.state = state
 
 
@@ -257,7 +257,7 @@ def _view(circuit: Circuit[Any]) -> CircuitView:
 
 
 def _wait_reason(held: Held[Any]) -> WaitReason:
-    """Another attempt, the sending of its letter, or the end of a row of dead letters."""
+    """Why the message is held: another attempt, its dead letter, or the limit of them."""
     if held.letter is not None:
         return "letter"
     return "limit" if held.at_limit else "failed"

@@ -1,4 +1,4 @@
-"""The clocks that waits go by, and that people read."""
+"""The clocks: a monotonic one for waits, and UTC for people and headers."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Time as an argument: the tests' clock is virtual."""
+    """The time, passed as an argument so that tests can use a virtual clock."""
 
     @property
     def now_s(self) -> NowS:
-        """The clock of every wait: seconds that only grow, suspend included where possible."""
+        """Monotonic seconds, for every wait; includes suspend where the system allows it."""
 
     @property
     def awake_s(self) -> NowS:
-        """A clock that stands still while the machine sleeps, as far as can be known."""
+        """Monotonic seconds without the time that the machine was suspended, where known."""
 
     def utc_ms(self) -> int:
-        """The time of day, for people and for headers. Never for a wait: it may be set."""
+        """UTC in milliseconds, for people and headers. Never for a wait: the clock may be set."""
 
 
 class NowS(Protocol):
-    """A plain callable: the loop reads it after every message."""
+    """A plain callable, for speed: the loop calls it after every message."""
 
     def __call__(self) -> float: ...
 
@@ -32,13 +32,13 @@ _SUSPEND_AWARE = hasattr(time, "CLOCK_BOOTTIME")
 
 
 class SystemClock:
-    """The machine's clocks.
+    """The system's clocks.
 
-    CLOCK_MONOTONIC stands still while a laptop or a virtual machine sleeps, and the broker's
-    session timeout does not: a member that wakes up must know that it was away.
+    CLOCK_MONOTONIC stops while a laptop or a virtual machine is suspended, but the broker's
+    session timeout does not: a member that resumes must detect the gap.
     """
 
-    # From Python 3.14 on a partial in a class is a method: it would be given the clock as well.
+    # From Python 3.14 on, a partial in a class is a method and would receive `self` as well.
     now_s = staticmethod(
         partial(time.clock_gettime, time.CLOCK_BOOTTIME) if _SUSPEND_AWARE else time.monotonic
     )
@@ -50,5 +50,5 @@ class SystemClock:
 
 
 def now_ms() -> int:
-    """The time of day, in milliseconds of UTC. Never for a wait: it may be set."""
+    """UTC in milliseconds. Never for a wait: the system clock may be set."""
     return time.time_ns() // 1_000_000

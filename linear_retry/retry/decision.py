@@ -1,4 +1,4 @@
-"""Decides what a failure leads to: a wait, a dead letter, a skip or the end."""
+"""Decides what follows a failure: a wait, a dead letter, a skip or a stop."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ IsTransient: TypeAlias = Callable[[BaseException], bool]
 
 MIN_DEFER_S = 30.0
 GIVEN_UP = "given-up"
-"""The reason of a letter that no policy wanted, but an operator."""
+"""The reason of a dead letter that an operator requested."""
 
 
 class Delays(Protocol):
-    """What a decision asks of a strategy."""
+    """The part of a strategy that a decision needs."""
 
     @property
     def label(self) -> str:
-        """Which strategy, and in which version."""
+        """The strategy's name and fingerprint."""
 
     def __len__(self) -> int: ...
 
@@ -36,12 +36,12 @@ class Delays(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What the user chose, once and for all of a consumer's life.
+    """The user's choices, fixed for the life of a consumer.
 
-    `dead_letters` is the topic that they go to; "" where no choice needs one.
-    `letter_limit`: so many dead letters in a row are an outage, or a bug, and no more are sent
-    until something succeeds. None: any number. `hold_s` is how long a message then waits for its
-    next attempt; None: the strategy's last delay, and half a minute at least.
+    `dead_letters` is the dead-letter topic; "" if no choice needs one. `letter_limit` is the
+    number of dead letters in a row after which no more are sent until a message succeeds: that
+    many point to an outage or a bug. None: no limit. `hold_s` is how long a message then waits
+    for its next attempt; None: the strategy's last delay, and at least 30 s.
     """
 
     strategy: Delays
@@ -56,7 +56,7 @@ class Policy:
         return "dead-letter" in (self.on_exhausted, self.on_permanent)
 
     def strategy_for(self, failure: Failure) -> Delays:  # noqa: ARG002  (the seam for several)
-        """The strategy that waits after this failure go by: one for all."""
+        """The strategy for this failure: the same one for all."""
         return self.strategy
 
     def defers(self, consecutive: int) -> bool:
@@ -66,7 +66,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class RetrySettings:
-    """The policy, and what it is applied to. `rng` draws the jitter, in [0, 1); None: no jitter."""
+    """The policy, and how errors are classified. `rng` draws jitter in [0, 1); None: no jitter."""
 
     policy: Policy
     is_transient: IsTransient
@@ -76,7 +76,7 @@ class RetrySettings:
 
 @dataclass(frozen=True, slots=True)
 class Transient:
-    """It may succeed later; `at_least_s` is what the handler asked for (`RetryAfter`)."""
+    """It may succeed later; `at_least_s` is the wait that the handler asked for (`RetryAfter`)."""
 
     error: Exception
     at_least_s: float = 0.0
@@ -94,14 +94,14 @@ Failure: TypeAlias = Transient | Permanent
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Hold the message, attempt it again after `delay_s`."""
+    """Hold the message and attempt it again after `delay_s`."""
 
     delay_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """Send it to `topic`, and go on behind it once that is acknowledged."""
+    """Send it to `topic`, and continue with the next message once that is acknowledged."""
 
     topic: str
     reason: Reason
@@ -109,34 +109,34 @@ class Publish:
 
 @dataclass(frozen=True, slots=True)
 class Defer:
-    """A dead letter too many: hold the message, and attempt it again after `delay_s`."""
+    """The limit of dead letters is reached: hold the message, attempt it again after `delay_s`."""
 
     delay_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """Go on without it: loss by choice."""
+    """Continue without the message: the user chose to lose it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Raise, with nothing committed past it."""
+    """Raise, and commit nothing past the message."""
 
     reason: Reason
 
 
 Decision: TypeAlias = Wait | Publish | Defer | Skip | Stop
-"""What a failure leads to. What is not attempted at all, as a replay that is another group's, is
-decided before the hand-over, in one place (`Loop`), and is not among these."""
+"""What follows a failure. Messages that are never attempted, such as another group's replay, are
+filtered out before the hand-over, in `Loop`."""
 
 
 def classify(error: Exception, is_transient: IsTransient) -> Failure:
     """Whether the error is transient or permanent.
 
-    `RetryAfter` is transient unasked. An `ExceptionGroup` is transient where all its leaves are:
-    one leaf that can never succeed makes every further attempt pointless. Raises `UsageError`
-    where `is_transient` raises.
+    `RetryAfter` is always transient. An `ExceptionGroup` is transient if all its leaves are: one
+    permanent leaf makes every further attempt pointless. Raises `UsageError` if `is_transient`
+    raises.
     """
     found = list(leaves(error)) if isinstance(error, BaseExceptionGroup) else [error]
     asking = [leaf for leaf in found if isinstance(leaf, RetryAfter)]
@@ -153,7 +153,7 @@ def classify(error: Exception, is_transient: IsTransient) -> Failure:
 
 
 def is_any_of(types: tuple[type[BaseException], ...]) -> IsTransient:
-    """Answers whether an error is of one of these types."""
+    """Returns a predicate: whether an error is of one of these types."""
     return lambda error: isinstance(error, types)
 
 
@@ -165,9 +165,9 @@ def decide(
     *,
     consecutive: int = 0,
 ) -> Decision:
-    """What to do after failure number `failures` (1-based, this one included) of a message.
+    """Decides what to do after failure number `failures` (1-based) of a message.
 
-    `consecutive`: how many dead letters came since anything succeeded.
+    `consecutive` is the number of dead letters since the last success.
     """
     decision = _by_itself(failure, failures, policy, rng)
     if isinstance(decision, Publish) and policy.defers(consecutive):
@@ -176,7 +176,7 @@ def decide(
 
 
 def defer_s(failure: Failure, policy: Policy, rng: Callable[[], float] | None = None) -> float:
-    """How long a message waits that would be a dead letter too many."""
+    """How long a message waits that would exceed the limit of dead letters."""
     hold_s = policy.hold_s
     if hold_s is None:
         hold_s = max(_last_delay_s(policy.strategy_for(failure), rng) or 0.0, MIN_DEFER_S)

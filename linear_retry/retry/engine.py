@@ -1,4 +1,4 @@
-"""Decides what a failure leads to, and puts it into effect on a consumer or a micro-batch."""
+"""Carries out the decision about a failure, for a consumer or a micro-batch."""
 
 from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeAlias, assert_never
@@ -33,10 +33,10 @@ from linear_retry.scope import Scope
 
 
 class ConsecutiveDeadLetters:
-    """Of all partitions of one consumer, as long as it lives: the process's view of an outage.
+    """Counts dead letters in a row, over all partitions and the whole life of a consumer.
 
-    Not per partition, and not dropped with one: a bad deployment fails on all of them, and goes on
-    doing so when partitions are shared out again.
+    Not per partition, and not reset by a rebalance: a bad deployment fails on all partitions, and
+    still does after they are reassigned.
     """
 
     def __init__(self) -> None:
@@ -45,26 +45,26 @@ class ConsecutiveDeadLetters:
         self._free: int | None = None
 
     def counted(self, in_doubt: int = 0) -> int:
-        """How many the limit is compared with: none while it is lifted.
+        """The number that the limit is compared with: 0 while the limit is lifted.
 
-        `in_doubt` of them were sent, and not acknowledged.
+        `in_doubt` more were sent and are not acknowledged.
         """
         if self._is_lifted and (self._free is None or in_doubt < self._free):
             return 0
         return self._count + in_doubt
 
     def note(self, reason: str) -> None:
-        """A letter has been acknowledged. One that an operator gave up ends the row."""
+        """Counts an acknowledged letter. One that an operator requested resets the count."""
         self._count = 0 if reason == GIVEN_UP else self._count + 1
         if self._free is not None and reason != GIVEN_UP:
             self._free -= 1
 
     def end(self) -> None:
-        """Something succeeded: the row ends, and the limit holds again."""
+        """Resets the count after a success; a lifted limit applies again."""
         self._count, self._is_lifted, self._free = 0, False, None
 
     def lift(self, letters: int | None) -> None:
-        """The limit does not hold until something succeeds, or for so many letters."""
+        """Lifts the limit until the next success, or for `letters` letters at most."""
         self._is_lifted, self._free = True, letters
 
 
@@ -73,48 +73,48 @@ _RESEND_DELAYS_S = (1.0, 2.0, 5.0, 10.0)
 
 @dataclass(frozen=True, slots=True)
 class Acknowledged:
-    """The dead-letter topic has it."""
+    """The broker has acknowledged the dead letter."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotSent:
-    """It is not there, or not surely."""
+    """The dead letter is not in the topic, or that is not certain."""
 
     error: str
 
 
 @dataclass(frozen=True, slots=True)
 class Abandoned:
-    """Waited for no longer: the partition is not ours any more, or the consumer stops."""
+    """The wait ended without an answer: the partition was revoked, or the consumer stops."""
 
 
 Answer: TypeAlias = Acknowledged | NotSent | Abandoned
 
 
 class Target(Protocol[T]):
-    """What decisions take effect on: a consumer's partitions, or the stream of a micro-batch."""
+    """Where decisions take effect: a consumer's partitions, or the stream of a micro-batch."""
 
     def pause(self, scope: Scope) -> None:
-        """Everything in scope stands still, at its first unhandled offset."""
+        """Pauses everything in scope, at the first unhandled offset."""
 
     def resume(self, scope: Scope) -> None:
-        """Everything in scope goes on behind what is done."""
+        """Resumes everything in scope, after what is done."""
 
     def done(self, held: Held[T]) -> None:
-        """It is done with, whichever way: store its offset."""
+        """Stores the offset: the message is handled, dead-lettered or skipped."""
 
     def letter(self, held: Held[T], reason: str) -> DeadLetter:
-        """Its dead letter, as it would be now."""
+        """Builds the dead letter for what is held, as of now."""
 
     def publish(self, held: Held[T], reason: Reason) -> None:
-        """Begin to send its letter to its `destination`; it is done once that is acknowledged."""
+        """Starts to send the letter to its `destination`; done once that is acknowledged."""
 
     def place(self, held: Held[T]) -> str:
-        """Where it is, for an error."""
+        """The message's place, for an error text."""
 
 
 class Engine(Generic[T]):
-    """Opens and closes circuits, and says so: the one place that does, for any target."""
+    """Opens and closes circuits, and emits the events: the only place that does, for any target."""
 
     def __init__(
         self,
@@ -133,10 +133,10 @@ class Engine(Generic[T]):
         self._target = target
 
     def failed(self, before: Held[T], error: Exception) -> CircuitOpening[T] | None:
-        """An attempt of this message has failed, and is not counted in `before` yet.
+        """Handles a failed attempt, which `before` does not count yet.
 
-        The wait that it leads to; None: it is over, or its dead letter is on its way. Raises
-        `ExhaustedError` or `PermanentError` where the user chose to stop.
+        Returns the circuit that now waits; None if the message is finished, or its dead letter is
+        being sent. Raises `ExhaustedError` or `PermanentError` if the user chose to stop.
         """
         policy, rng = self._settings.policy, self._settings.rng
         consecutive = self._consecutive.counted(self._circuits.letters_in_doubt())
@@ -163,14 +163,14 @@ class Engine(Generic[T]):
         return None
 
     def succeeded(self) -> None:
-        """A handler has returned: whatever fails next is no outage that began before."""
+        """Notes that a handler has returned: a later failure belongs to a new outage."""
         self._consecutive.end()
 
     def finish(self, held: Held[T], outcome: events.CloseOutcome, *also: events.Event) -> None:
-        """Stored; then everything in scope goes on behind it. Then it is said.
+        """Stores the offset, closes the circuit, resumes the scope, and emits the event last.
 
-        A listener may end the program's loop with a `SystemExit`: its event must be true by then,
-        or another loop would send the letter once more.
+        A listener may end the program's loop with a `SystemExit`: the event must be true by then,
+        or another loop would send the letter again.
         """
         if outcome == "recovered":
             self.succeeded()
@@ -184,13 +184,13 @@ class Engine(Generic[T]):
             self._emit(event)
 
     def drop(self, scope: Scope) -> None:
-        """Nothing in scope is here any more: its circuit closes."""
+        """Closes a circuit whose scope has no partition left in this consumer."""
         if self._circuits.get(scope) is not None:
             open_s = self._circuits.close(scope, self._clock.now_s())
             self._emit(events.CircuitClosed(scope, "dropped", open_s))
 
     def acknowledged(self, held: Held[T], letter: DeadLetter, *, finishes: bool) -> None:
-        """Its letter is there. Unless it `finishes`, that is noted and said, and nothing stored."""
+        """Handles an acknowledged letter: counted and emitted; stored only if it `finishes`."""
         self._consecutive.note(letter.reason)
         event = dead_lettered(held, letter)
         if finishes:
@@ -199,7 +199,7 @@ class Engine(Generic[T]):
             self._emit(event)
 
     def not_sent(self, before: Held[T], error: str) -> CircuitOpening[T]:
-        """Its letter is not there: the sending is tried again after 1, 2, 5, 10, 10 ... seconds."""
+        """Schedules another try at sending the letter: after 1, 2, 5, 10, 10 ... seconds."""
         held = replace(before, sends=before.sends + 1)
         delay_s = _RESEND_DELAYS_S[min(held.sends, len(_RESEND_DELAYS_S)) - 1]
         opening = self._open(held, delay_s, self._clock.utc_ms())
@@ -211,9 +211,9 @@ class Engine(Generic[T]):
     def _open(
         self, held: Held[T], delay_s: float, now_ms: int, *, is_failed_probe: bool = False
     ) -> CircuitOpening[T]:
-        """Its circuit waits for so long, and holds it.
+        """Opens the circuit for this long, with the message held.
 
-        The state first, then the pause, then the seeks: a failing call finds it recorded.
+        State first, then pause, then seeks: if a call fails, the state is already recorded.
         """
         scope = self._scope(held)
         was_closed = self._circuits.get(scope) is None

@@ -1,4 +1,4 @@
-"""A message that failed, what is known of its failures, and the events about it."""
+"""A message that failed, the record of its failures, and the events about it."""
 
 from __future__ import annotations
 
@@ -18,13 +18,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Held(Generic[T]):
-    """What a circuit waits with: the message of a consumer, or the micro-batch of a stream.
+    """What a circuit holds: a consumer's message, or a stream's micro-batch.
 
-    `epoch` is that of the ownership it was read in: its owner after a revoke begins at 0. None:
-    nobody takes it away, as it is a stream's. `error_text` is the last error in a line, `strategy`
-    the label of the one that its last failure went by. `letter`, for the topic `destination`, is
-    there once the handler has had its last call: only the sending is tried again. `at_limit`: only
-    the limit of dead letters keeps it.
+    `epoch` is that of the assignment it was read in; None for a micro-batch, which is never
+    revoked. `error_text` is the last error in one line, `strategy` the label of the strategy for
+    its last failure. `letter`, for the topic `destination`, is set after the last attempt: only
+    the sending is tried again. `at_limit`: it is held only because of the limit of dead letters.
     """
 
     message: T
@@ -43,7 +42,7 @@ class Held(Generic[T]):
     at_limit: bool = False
 
     def failed(self, error: Exception, at_ms: int, strategy: str) -> Held[T]:
-        """The same message with one failure more."""
+        """Returns the same message with one more failure."""
         return replace(
             self,
             failures=self.failures + 1,
@@ -57,7 +56,7 @@ class Held(Generic[T]):
 
 
 def dead_letter(record: Record, held: Held[Any], reason: str, group_id: str) -> DeadLetter:
-    """The letter for `record`, which has failed for the last time, by itself or in its batch."""
+    """Builds the letter for `record`, which has failed finally, by itself or in its batch."""
     failure = FailureInfo(
         group_id=group_id,
         reason=reason,
@@ -72,7 +71,7 @@ def dead_letter(record: Record, held: Held[Any], reason: str, group_id: str) -> 
 
 @dataclass(frozen=True, slots=True)
 class CircuitOpening(Generic[T]):
-    """A circuit has been opened, or opened again, until `retry_at` (aware, UTC)."""
+    """A circuit that was opened or reopened, until `retry_at` (aware, UTC)."""
 
     scope: Scope
     held: Held[T]
@@ -81,7 +80,7 @@ class CircuitOpening(Generic[T]):
 
 
 def waiting(kind: Callable[..., T], opening: CircuitOpening[Any], **rest: int) -> T:
-    """The event of this kind, about another attempt that is waited for."""
+    """Builds an event of this kind, about the attempt that the circuit waits for."""
     held = opening.held
     return kind(
         opening.scope,

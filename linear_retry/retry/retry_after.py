@@ -1,4 +1,4 @@
-"""Lets a handler set the least wait, in any form that a server may send."""
+"""Lets a handler set a minimum wait, in any form that a server may send."""
 
 import math
 from collections.abc import Callable
@@ -19,19 +19,19 @@ class Response(Protocol):
 
 
 class RetryAfter(Exception):  # noqa: N818  (a request of the handler's, not an error of ours)
-    """Raised by a handler: a transient error, with a least wait for this once.
+    """Raised by a handler: a transient error with a minimum wait, for this attempt only.
 
     Counts as a failure; the delay is `max(seconds, the strategy's)`. For HTTP 429 and 503. `when`
     is the value of a `Retry-After` header, seconds or an HTTP date, as text; or a number of
     seconds, a `timedelta`, a `datetime` (without a zone: local time), or None: the strategy alone
-    decides. Values outside 0 to 3600 s are cut to that range, so a time in the past is 0.
+    decides. Values are clamped to 0 to 3600 s, so a time in the past is 0.
 
-    Its construction never raises: a `ValueError` here would be the handler's, so permanent, and a
-    message of an outage would be dead-lettered. An unreadable value counts as None. `seconds` is
-    the least wait from the moment of construction: 0 to 3600.
+    The constructor never raises: a `ValueError` would look like the handler's own, a permanent
+    error, and dead-letter a message because of an outage. An unreadable value counts as None.
+    `seconds` is the minimum wait from the moment of construction: 0 to 3600.
     """
 
-    seconds: float = 0.0  # of a subclass that does not call this __init__
+    seconds: float = 0.0  # for a subclass that does not call this __init__
 
     def __init__(self, when: When = None, *args: object) -> None:
         super().__init__(when, *args)
@@ -47,7 +47,7 @@ class RetryAfter(Exception):  # noqa: N818  (a request of the handler's, not an 
 
 
 def asked_s(error: RetryAfter) -> float:
-    """The wait that `error` asks for: 0 to 3600, even if a subclass has set `seconds`."""
+    """Returns the wait that `error` asks for: 0 to 3600, even if a subclass has set `seconds`."""
     return _read(lambda: _wait_s(error.seconds)) or 0.0
 
 
@@ -56,7 +56,7 @@ def _wait_s(when: object) -> float:
 
 
 def wait_s_of(when: object, now: datetime) -> float:
-    """The seconds from `now` to `when`, cut to 0 to 3600. Raises if `when` cannot be read."""
+    """Returns the seconds from `now` to `when`, clamped to 0 to 3600. Raises if unreadable."""
     match when:
         case None:
             wait_s = 0.0
@@ -80,7 +80,7 @@ def _of_text(text: str, now: datetime) -> float:
         return float(text)
     except ValueError:
         date = parsedate_to_datetime(text)
-    # A date whose zone is -0000 comes without one, and is in UTC.
+    # parsedate_to_datetime returns a naive datetime for the zone -0000, which means UTC.
     return (date.replace(tzinfo=date.tzinfo or UTC) - now).total_seconds()
 
 
@@ -92,13 +92,13 @@ def _number(when: Any) -> float:
 
 
 def _header(response: Any) -> Any:
-    """The header's value, whatever the case of its name; None without it."""
+    """Returns the header's value, whatever the case of its name; None without it."""
     found = _read(lambda: [v for k, v in response.headers.items() if k.lower() == "retry-after"])
     return found[0] if found else None
 
 
 def _read(reading: Callable[[], Any]) -> Any:
-    """The result of `reading`; None if it raises: servers and handlers send all sorts of values."""
+    """Returns the result of `reading`; None if it raises, as the value may be anything."""
     try:
         return reading()
     except Exception:  # noqa: BLE001  (a RetryAfter that raises makes a dead letter; see there)
