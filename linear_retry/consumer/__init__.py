@@ -1,1 +1,1 @@
-"""The linear consumer, and the owners that it joins."""
+"""The linear consumer and its parts."""

@@ -1,4 +1,4 @@
-"""The consumer that users run: it consumes in order, and waits when a message fails temporarily."""
+"""The public consumer: consumes in order, and waits when a message fails temporarily."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
@@ -111,7 +111,7 @@ class LinearConsumer(OperatorMethods):
         self, handler: Callable[[Message], Never]
     ) -> None: ...
 
-    @overload  # refused: a type checker says that this is never awaited, and run_async awaits it
+    @overload  # rejected: the type checker reports that this is never awaited; run_async awaits it
     def run(  # type: ignore[overload-overlap]
         self, handler: Callable[[Message], Coroutine[Any, Any, Any]]
     ) -> Coroutine[Any, Any, Never]: ...
@@ -176,7 +176,7 @@ class LinearConsumer(OperatorMethods):
         The message of an attempt of your own loop that is still open is not done.
 
         If the last attempt of your own loop ends the consumer, raises that error (`ExhaustedError`,
-        `PermanentError`, or anything else that `run` raises); the consumer is closed nevertheless.
+        `PermanentError`, or anything else that `run` raises); the consumer is closed all the same.
         """
         self._session.close()
 
@@ -200,8 +200,8 @@ class LinearConsumer(OperatorMethods):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        # Waited for beside the loop: `run_async` in another task needs that to come to its end.
-        # Nothing can be awaited in a coroutine that is thrown away.
+        # Waits off the event loop, which `run_async` in another task needs in order to end.
+        # A coroutine that is being garbage-collected cannot await anything.
         if self._session.is_here or isinstance(error, GeneratorExit):
             self._close_after(error)
         else:
@@ -241,11 +241,11 @@ class LinearConsumer(OperatorMethods):
     def lag(self, timeout_s: float = 2.0) -> dict[Partition, int]:
         """The number of offsets that the group has yet to read in each assigned partition.
 
-        The brokers are asked, so it is right while everything is paused: from the group's committed
-        offset to the last one that it may read. Offsets at the end that the consumer knows are not
-        messages (transaction markers) do not count; others do. Partitions without an answer within
-        `timeout_s` are left out. Blocks for up to that time, but never waits for a handler or a
-        listener.
+        Asks the brokers, so it is correct even while everything is paused: it counts from the
+        group's committed offset to the last one that it may read. Offsets at the end that the
+        consumer knows are not messages (transaction markers) do not count; others do. Partitions
+        without an answer within `timeout_s` are left out. Blocks for up to that time, but never
+        waits for a handler or a listener.
         """
         return self._session.lag(timeout_s)
 

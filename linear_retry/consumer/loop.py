@@ -1,4 +1,4 @@
-"""Reads messages, attempts them, and has the engine decide: the one path of every message."""
+"""Reads messages, attempts them, and lets the engine decide: the path of every message."""
 
 import math
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -21,17 +21,17 @@ from linear_retry.scope import Partition, Scope
 
 
 class Due(Protocol):
-    """Says when a chore is due: infinity for never."""
+    """When a chore is due: infinity for never."""
 
     due_at_s: float
 
 
 Chore: TypeAlias = tuple[Due, Callable[[], None]]
-"""Something to be looked after between polls, by the owner thread, once that is due."""
+"""A periodic task, run by the owner thread between polls once it is due."""
 
 
 class Loop:
-    """Runs the turns of a consumer. Called by one thread."""
+    """Runs the turns of a consumer, on one thread."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Loop:
         stop: StopFlag,
         chores: Sequence[Chore],
     ) -> None:
-        """`chores` are done once a turn where they are due, after the poll, in their order."""
+        """`chores` that are due run once a turn, after the poll, in their order."""
         partitions = target.partitions
         self._poller = poller
         self._now_s = partitions.assignment.now_s
@@ -62,29 +62,29 @@ class Loop:
         self._slow_handlers = SlowHandlerCount()
 
     def turn(self) -> Generator[Batch]:
-        """Polls once, then hands out what is due. Every attempt has a poll before it.
+        """Polls once, then hands out what is due. A poll precedes every attempt.
 
-        What came of a batch is applied when the next is asked for, or at `close`. Raises what
+        A batch's outcome is applied when the next batch is requested, or at `close`. Raises what
         cannot be retried; nothing unhandled is committed.
         """
         try:
             yield from self._turn()
         except BaseException:
-            # A message may be in nobody's hands now: whoever goes on reads from what is done.
+            # A message may have been dropped on the way: the next turn must read from what is done.
             self._read_ahead.invalidate()
             raise
 
     def await_delivery(self) -> None:
-        """Polls until the dead letter that is on its way is answered; at once where none is.
+        """Polls until the dead letter in flight is answered; at once without one.
 
-        Nothing is paused for it, and nothing handed over meanwhile.
+        Pauses nothing for it, and hands over nothing meanwhile.
         """
         delivery, self._target.delivery = self._target.delivery, None
         if delivery is None:
             return
-        with closing(delivery):  # what polling raises leaves it behind: its message comes again
+        with closing(delivery):  # if polling raises, its message is delivered again
             # It may have failed a while ago. No poll before the first step: the message is neither
-            # ahead nor done, and only that step says whose it is.
+            # read ahead nor done, and only that step checks whose it is.
             self._poller.give_up_if_overran()
             for polls_at_once in delivery:
                 if polls_at_once:
@@ -101,7 +101,7 @@ class Loop:
             self._target.tick()
 
     def _poll_if_late(self) -> None:
-        """Probes, deliveries, and what comes after them, may take too long for the group."""
+        """Polls if one is due: probes and deliveries may take longer than the group allows."""
         if self._now_s() >= self._read_ahead.deadline_s:
             self.poll_along()
 
@@ -114,7 +114,7 @@ class Loop:
             if due.due_at_s <= self._now_s():
                 chore()
         for scope in self._scopes_to_probe():
-            if self._stop.asked:  # a dependency that is down may take its time to say so
+            if self._stop.asked:  # each probe of a dependency that is down may take a full timeout
                 return
             self._poll_if_late()
             yield from self._probe(scope)
@@ -123,7 +123,7 @@ class Loop:
             yield from self._hand_over()
 
     def _scopes_to_probe(self) -> Iterable[Scope]:
-        """The scopes to probe: those that operators want first, then those that are due."""
+        """The scopes to probe: first those that operators requested, then those that are due."""
         asked = self._operator_actions.due() if self._requests.due_at_s < math.inf else []
         now_s = self._now_s()
         due = self._circuits.due(now_s) if self._circuits.next_retry_at_s <= now_s else []
@@ -138,7 +138,7 @@ class Loop:
         yield from self._attempt(Batch(messages, begin_by_s=self._read_ahead.overruns_at_s))
 
     def _note_done(self, batch: Batch, begun_s: float) -> Held[Message] | None:
-        """Notes the handled messages, once for all: a success has no bookkeeping of its own."""
+        """Notes all handled messages at once: there is no bookkeeping per success."""
         ahead = self._read_ahead.messages
         self._done(batch.messages[: batch.handled])
         del ahead[: batch.handled]
@@ -154,9 +154,10 @@ class Loop:
         return Held(message, partition, message.offset() or 0, epoch)
 
     def _probe(self, scope: Scope) -> Generator[Batch]:
-        """`retry_at` has come: the held message, and only it, is attempted, from memory.
+        """Attempts the held message, and only that, from memory.
 
-        Or an operator wants it now; that is for this message only, not for one in its place.
+        At `retry_at`, or when an operator requests it; the latter is for this message only, not for
+        one in its place.
         """
         circuits = self._circuits
         circuit = circuits.get(scope)
@@ -171,7 +172,7 @@ class Loop:
             self._target.deliver(held)
             self.await_delivery()
         elif not held.failures and not self._for_us([held.message]):
-            # It says nothing about the dependency: the next one will.
+            # Another group's replay tells nothing about the dependency; the next message will.
             circuits.drop_held([held.partition])
             circuits.half_open(scope)
             self._let_a_first_one_come(scope)
@@ -183,15 +184,15 @@ class Loop:
             yield from self._attempt(batch, held)
 
     def _attempt(self, batch: Batch, held: Held[Message] | None = None) -> Generator[Batch]:
-        """Hands out a batch, notes what is done, and has the engine decide on a failure.
+        """Hands out a batch, notes what is done, and lets the engine decide on a failure.
 
-        It is a probe of what is `held`; else what was read ahead.
+        With `held` it is a probe of that; else the batch comes from the read-ahead.
         """
         begun_s = self._now_s()
         self._monitor.handed_out = begun_s, batch.messages[0]
         try:
             yield batch
-        finally:  # also where whoever attempts it leaves: what is done is done
+        finally:  # also if the runner leaves by an exception: what is done must be noted
             if not self._stop.forked and not self._too_slow(batch):
                 if held is None:
                     held = self._note_done(batch, begun_s)
@@ -205,7 +206,7 @@ class Loop:
         self.await_delivery()
 
     def _let_a_first_one_come(self, scope: Scope) -> None:
-        """The held message was revoked: the first one delivered will be the probe."""
+        """Makes the first message delivered the probe, as the held one was revoked."""
         if any(map(scope.covers, self._assignment.partitions)):
             self._read_ahead.start_small()
             self._flow_control.resume(scope)
@@ -213,9 +214,9 @@ class Loop:
             self._engine.drop(scope)
 
     def _for_us(self, ahead: list[Message]) -> list[Message]:
-        """Those of `ahead` that are handed over; what is not, at its head, is passed over.
+        """Returns the messages to hand over; skips another group's replays at the head.
 
-        The one place that decides this. A message without headers is no replay, and most have none.
+        The only place that decides this. Most messages have no headers, so are not replays.
         """
         if have_no_headers(ahead):
             return ahead
@@ -233,7 +234,7 @@ class Loop:
     # -- what is done ----------------------------------------------------------------------
 
     def _done(self, messages: Sequence[Message]) -> None:
-        """Note the last of each partition. They come in runs, so most differ in nothing."""
+        """Notes the last of each partition. They come in runs, so most need no lookup."""
         last: dict[Partition, int] = {}
         topic, number = None, None
         for message in reversed(messages):
@@ -243,7 +244,7 @@ class Loop:
         self._offsets.done(last)
 
     def _too_slow(self, batch: Batch) -> bool:
-        """It is back. Whether the group has given up on us meanwhile: then nothing is stored."""
+        """Ends a batch; whether the group has removed us meanwhile: then nothing is stored."""
         now_s = self._now_s()
         self._monitor.end_batch(now_s)
         if now_s <= self._read_ahead.doubtful_at_s or not self._read_ahead.overran(now_s):

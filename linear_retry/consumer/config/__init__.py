@@ -1,1 +1,1 @@
-"""Checks what a user asks for, before any I/O."""
+"""Checks the user's configuration, before any I/O."""

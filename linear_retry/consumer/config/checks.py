@@ -1,4 +1,4 @@
-"""Refuses what cannot work, before any message is touched."""
+"""Rejects configurations that cannot work, before any message is read."""
 
 import inspect
 import math
@@ -59,7 +59,7 @@ def plan(
     journals: Sequence[Journal] = (),
     control: str | None = None,
 ) -> ConsumerConfig:
-    """Everything that a consumer is made of, checked. Raises `ConfigurationError`."""
+    """Checks all arguments and returns them as one value. Raises `ConfigurationError`."""
     delays = as_strategy(strategy)
     policy, letters = policy_of(delays, on_exhausted, on_permanent, dead_letters)
     _check_choice("scope", scope, get_args(ScopeKind))
@@ -94,14 +94,14 @@ def _producer_config(settings: ConsumerSettings, letters: DeadLetters | None) ->
 
 
 def answer_within_s(for_letters: Mapping[str, Any]) -> float:
-    """When a producer that has not told what became of a letter will not tell any more."""
+    """The time after which a producer's missing delivery report will not come any more."""
     return delivery_timeout_ms(for_letters) / 1000 + _ANSWER_MARGIN_S if for_letters else 0.0
 
 
 def is_transient(transient: Transient) -> IsTransient:
-    """The question that `transient` answers, with pybreaker's own error always a yes.
+    """Returns `transient` as a predicate, which is always true for pybreaker's own error.
 
-    Warns about `Exception`: a bug of the handler's would then be waited for.
+    Warns about `Exception`: bugs in the handler would then be retried like an outage.
     """
     given: object = (transient,) if isinstance(transient, type) else transient
     if isinstance(given, Iterable) and not isinstance(given, str):
@@ -112,7 +112,7 @@ def is_transient(transient: Transient) -> IsTransient:
         raise ConfigurationError(
             f"transient={given!r}: must be exception types, or a predicate on the exception"
         )
-    # What a handler raises is an Exception, and so is each error of its groups.
+    # A handler's failure is always an Exception, and so is each error in its groups.
     predicate = cast(Callable[[BaseException], object], given)
     _check_predicate(predicate)
     return lambda error: isinstance(error, BreakerError) or bool(predicate(error))
@@ -136,7 +136,7 @@ def policy_of(
     on_permanent: OnPermanent,
     dead_letters: str | DeadLetters | None,
 ) -> tuple[Policy, DeadLetters | None]:
-    """What these choices are together. Raises `ConfigurationError`."""
+    """Combines these choices into a policy. Raises `ConfigurationError`."""
     _check_choice("on_exhausted", on_exhausted, get_args(OnExhausted))
     _check_choice("on_permanent", on_permanent, get_args(OnPermanent))
     if on_exhausted == "repeat" and len(strategy) == 0:
@@ -176,7 +176,7 @@ def check_own_topics(
     control: str | None = None,
     sources: Sequence[str] = (),
 ) -> frozenset[str]:
-    """The topics that we write to. Raises `ConfigurationError` where one is read as another."""
+    """The topics that we write to. Raises `ConfigurationError` if one has two purposes."""
     written = {journal.topic: "the journal" for journal in journals}
     ours: list[tuple[str, str]] = []
     if letters is not None:
@@ -197,7 +197,7 @@ def check_own_topics(
 
 
 def _check_predicate(predicate: Callable[..., object]) -> None:
-    """Its first call would be in an outage: too late to find out."""
+    """Checks the signature now: the first call would come in an outage, which is too late."""
     is_coroutine = inspect.iscoroutinefunction(predicate)
     refusal = "its result would always be true" if is_coroutine else why_not(predicate, 1)
     if refusal is not None:
@@ -208,7 +208,7 @@ def _check_predicate(predicate: Callable[..., object]) -> None:
 
 
 def check_listeners(listeners: object) -> tuple[Listener, ...]:
-    """The listeners, in their order. Raises `ConfigurationError` for what cannot be called."""
+    """Returns the listeners in order. Raises `ConfigurationError` if one is not callable."""
     found = tuple(listeners) if isinstance(listeners, Iterable) else (None,)
     if not all(map(callable, found)):
         raise ConfigurationError(

@@ -1,4 +1,4 @@
-"""What a consumer is made of: everything that was checked at construction."""
+"""The configuration of a consumer, checked at construction."""
 
 import os
 import random
@@ -19,7 +19,7 @@ from linear_retry.retry.decision import RetrySettings
 
 @dataclass(frozen=True, slots=True)
 class Dependencies:
-    """What a consumer needs of the world: tests bring a fake Kafka, a clock and an rng."""
+    """A consumer's outside dependencies: tests pass a fake Kafka, a clock and an rng."""
 
     consumer: Callable[..., Any] = Consumer
     producer: Callable[..., Any] = Producer
@@ -30,7 +30,7 @@ class Dependencies:
     def journal_context(
         self, settings: ConsumerSettings, instance: str, process: Process, close_timeout_s: float
     ) -> JournalContext:
-        """Whose events the journal has."""
+        """Identifies the consumer whose events a journal records."""
         return JournalContext(
             group=settings.group_id,
             instance=instance,
@@ -61,22 +61,22 @@ class ConsumerConfig:
     dependencies: Dependencies
     process: Process
     instance: str = field(default_factory=lambda: str(uuid4()))
-    """One consumer's life."""
+    """A unique id for each consumer object."""
 
     @property
     def member(self) -> str:
-        """What journal, health and answers call it."""
+        """The consumer's name in the journal, in health and in answers."""
         return self.settings.static_member or self.instance
 
     @property
     def admin_config(self) -> dict[str, Any]:
-        """librdkafka's keys for questions, asked with the consumer's isolation level."""
+        """librdkafka's keys for admin queries, with the consumer's isolation level."""
         isolation = self.settings.config.get("isolation.level")
         extra = {} if isolation is None else {"isolation.level": isolation}
         return {**self.settings.connection, **extra}
 
 
 def this_process(config: Mapping[str, Any]) -> Process:
-    """This one, with the `client.id` that these keys of librdkafka have."""
+    """The current process, with the `client.id` from librdkafka's configuration."""
     client_id = config.get("client.id") or "rdkafka"
     return Process(socket.gethostname(), os.getpid(), str(client_id))

@@ -1,4 +1,4 @@
-"""Refuses sources that cannot be subscribed to, or that this consumer writes to itself."""
+"""Rejects sources that cannot be subscribed to, or that this consumer itself writes to."""
 
 import re
 import warnings
@@ -10,12 +10,12 @@ from linear_retry.records.topics.names import is_topic_name
 
 
 def is_pattern(topic: str) -> bool:
-    """librdkafka takes a name that begins with ^ as a regular expression."""
+    """Whether librdkafka takes this name as a regular expression: it begins with ^."""
     return topic.startswith("^")
 
 
 def check_topics(topics: object) -> None:
-    """Raises `ConfigurationError` for what is no list of names and patterns, each once."""
+    """Raises `ConfigurationError` unless these are names and patterns, each given once."""
     if isinstance(topics, str) or not isinstance(topics, Sequence):
         raise ConfigurationError(f"topics={topics!r}: must be a list of names, such as ['orders']")
     if not topics or not all(isinstance(topic, str) and topic for topic in topics):
@@ -44,9 +44,9 @@ def _check_source(topic: str) -> None:
 
 
 def refuse_own_topics(topics: Sequence[str], own: Sequence[str]) -> None:
-    """Raises `ConfigurationError` where a source is, or matches, a topic that we write to.
+    """Raises `ConfigurationError` if a source is, or matches, a topic that we write to.
 
-    librdkafka's patterns are POSIX's, so what differs from Python's is caught at assignment.
+    librdkafka's patterns are POSIX; where Python's differ, the check at assignment catches it.
     """
     for source in topics:
         for name in own:
@@ -60,7 +60,7 @@ def refuse_own_topics(topics: Sequence[str], own: Sequence[str]) -> None:
 
 def _matches(pattern: str, name: str) -> bool:
     with warnings.catch_warnings():
-        # POSIX's [[:digit:]], which is right here, makes Python warn of its own future.
+        # POSIX's [[:digit:]] is valid here, but makes Python emit a FutureWarning.
         warnings.simplefilter("ignore", FutureWarning)
         try:
             return re.search(pattern, name) is not None

@@ -1,4 +1,4 @@
-"""Sends the dead letters of a consumer, and waits until each is acknowledged."""
+"""Sends a consumer's dead letters, and waits until each is acknowledged."""
 
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
@@ -17,10 +17,10 @@ from linear_retry.retry.held import Held, T, dead_lettered
 from linear_retry.scope import Partition
 
 Steps: TypeAlias = Generator[bool, None, T]
-"""Of a delivery: where it yields, the loop polls the consumer, at once if that is True."""
+"""A delivery in steps: at each yield the loop polls the consumer, at once if it yields True."""
 
 STOP_GRACE_S = 1.0
-_LONGEST_WAIT_S = 0.25  # a stop is heard between two calls into librdkafka, not inside one
+_LONGEST_WAIT_S = 0.25  # a stop is noticed between two calls into librdkafka, not inside one
 
 
 class Stop(Protocol):
@@ -35,8 +35,8 @@ class Stop(Protocol):
 class AckWait:
     """Waits for the outcome of one message's dead letter.
 
-    Its generators yield between two waits: the loop, which takes them on, polls the consumer there,
-    and what comes joins the read-ahead. True: it polls at once; False: if it is time to.
+    Its generators yield between two waits. The loop, which drives them, then polls the consumer
+    and adds what arrives to the read-ahead. True: it polls at once; False: only if a poll is due.
     """
 
     def __init__(
@@ -47,11 +47,11 @@ class AckWait:
         *,
         answer_within_s: float,
     ) -> None:
-        """`epochs` has the partitions that are ours now, each with that of its ownership.
+        """`epochs` has the assigned partitions, each with the epoch of its assignment.
 
-        librdkafka answers within its own timeouts; `answer_within_s` is for when it does not. Once
-        a stop is asked for, an answer is waited for a second at most: at once would be a second
-        letter for each that is on its way.
+        librdkafka answers within its own timeouts; `answer_within_s` is for when it does not. After
+        a stop was requested, an answer is awaited for one more second: not to wait at all would
+        send a second letter for each one in flight.
         """
         self._clock = clock
         self._epochs = epochs
@@ -60,7 +60,7 @@ class AckWait:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether nothing may be waited for now."""
+        """Whether a stop or an interrupt forbids further waiting."""
         return self._stop.asked or self._stop.interrupted
 
     def wait_for(
@@ -72,9 +72,9 @@ class AckWait:
         within_s: float | None = None,
         polls_at_once: bool = False,
     ) -> Steps[bool]:
-        """Calls `wait` with some seconds until `done()`, or until `within_s` (or longer) is over.
+        """Calls `wait` with some seconds until `done()`, or until `within_s` (at least) has passed.
 
-        False: not waited for any longer, as the partition is not ours any more, or the consumer
+        Returns False if the wait was abandoned, as the partition was revoked or the consumer
         stops.
         """
         clock, stop_by_s = self._clock, float("inf")
@@ -94,9 +94,9 @@ class AckWait:
     def retry_until(
         self, call: Callable[[float], Step], within_s: float, *, grace_s: float = STOP_GRACE_S
     ) -> Step:
-        """Call again where it was not answered, for so long, and without polling the consumer.
+        """Repeats `call` until it is answered or `within_s` has passed; does not poll the consumer.
 
-        `call` takes some seconds. Once a stop is asked for, it is called for `grace_s` at most.
+        `call` takes some seconds. After a stop was requested, it is repeated for `grace_s` at most.
         """
         clock, stop_by_s = self._clock, float("inf")
         give_up_at_s = clock.now_s() + within_s
@@ -108,11 +108,11 @@ class AckWait:
         return step
 
     def is_ours(self, held: Held[Any]) -> bool:
-        """Whether its partition is still, and without a break, ours. A stream's always is."""
+        """Whether its partition has been ours without a break. A stream's always is."""
         return self._epochs.get(held.partition) == held.epoch
 
     def has_come_back(self, held: Held[Any]) -> bool:
-        """Whether its partition was lost and is ours again: its message is delivered again."""
+        """Whether its partition was lost and reassigned to us: its message is delivered again."""
         return self._epochs.get(held.partition) not in (None, held.epoch)
 
 
@@ -129,22 +129,22 @@ class DeadLetterDelivery(Protocol):
     topic: str
 
     def prepare(self) -> None:
-        """Before the group is joined. Raises `ConfigurationError` and `BrokerError`."""
+        """Prepares it before the group is joined. Raises `ConfigurationError` and `BrokerError`."""
 
     def partitions(self, timeout_s: float) -> int | None:
-        """The partitions of the letters' topic; None if it is missing. Raises `KafkaException`."""
+        """The number of the topic's partitions; None if it is missing. Raises `KafkaException`."""
 
     def send(self, held: Held[Any], record: OutgoingRecord) -> Steps[Answer | TooLarge]:
-        """Send it and wait for the answer, in the steps of `AckWait`."""
+        """Sends it and waits for the answer, in the steps of `AckWait`."""
 
     def failed(self) -> None:
-        """No form of a letter went out: the next delivery begins afresh."""
+        """Notes that no form of a letter was sent: the next delivery starts over."""
 
     def poll(self) -> None:
-        """Have the producer report what has piled up: errors, and late answers."""
+        """Lets the producer report pending errors and late answers."""
 
     def close(self) -> bool:
-        """Forget what is not acknowledged. True: the last is, though nobody had waited for it."""
+        """Drops unacknowledged letters. True: the last was acknowledged, but too late."""
 
 
 class DeadLetterPublisher:
@@ -168,9 +168,9 @@ class DeadLetterPublisher:
         self.poll = delivery.poll
 
     def partitions(self, timeout_s: float) -> int | None:
-        """How many the topic has, asked of the cluster that letters go to, as who sends them.
+        """Asks the dead letters' cluster, as their sender, for the number of partitions.
 
-        None: it is missing. Raises `KafkaException` where there is no answer.
+        None: the topic is missing. Raises `KafkaException` if there is no answer.
         """
         self._partitions = self._delivery.partitions(timeout_s)
         return self._partitions
@@ -180,10 +180,10 @@ class DeadLetterPublisher:
     ) -> Steps[Answer]:
         """Sends the first form that is not too large, and waits in steps (`AckWait`).
 
-        `read` gives the record that failed, for a letter that only refers to it.
+        `read` returns the record that failed, for a letter that only refers to it.
         """
         if not self._wait.is_ours(held):
-            return Abandoned()  # given up since it failed: its letter would be a zombie's
+            return Abandoned()  # marked lost since it failed: another member may own the message
         if not self._topic_is_there():
             return NotSent(
                 f"the topic {self.topic} does not exist, or this user may not DESCRIBE it; create "
@@ -194,14 +194,14 @@ class DeadLetterPublisher:
         if not isinstance(answer, Abandoned):
             self._unanswered = None
         if isinstance(answer, NotSent):
-            self._partitions = None  # asked again before the next: it may be another topic then
+            self._partitions = None  # ask again next time: it may be recreated
             self._delivery.failed()
         return answer
 
     def close(self) -> None:
-        """Forget what is not acknowledged: its offset is not stored, it will be sent again.
+        """Drops unacknowledged letters: their offsets are not stored, so they will be sent again.
 
-        One that was acknowledged when nobody waited for it any more is emitted: it is there.
+        If the last one was acknowledged after the wait for it ended, its event is emitted now.
         """
         if self._delivery.close() and self._unanswered is not None:
             self._emit(dead_lettered(*self._unanswered))
@@ -211,7 +211,7 @@ class DeadLetterPublisher:
     def _send_some_form(
         self, held: Held[Any], letter: DeadLetter, read: Callable[[], Record]
     ) -> Steps[Answer]:
-        """What became of the first form that is not too large."""
+        """Sends the first form that is not too large, and returns its answer."""
         sent = yield from self._send_form(held, letter)
         if isinstance(sent, TooLarge):
             record = read() if self._oversized == "reference" else None
@@ -222,18 +222,18 @@ class DeadLetterPublisher:
         return NotSent(sent.error) if isinstance(sent, TooLarge) else sent
 
     def _send_form(self, held: Held[Any], form: DeadLetter) -> Steps[Answer | TooLarge]:
-        """To the partition of its number where the topic has that, else by its key."""
+        """Sends to the source's partition number if the topic has it, else by key."""
         number, partitions = form.original_partition, self._partitions or 0
         partition = number if number < partitions else None
         record = OutgoingRecord(held.destination, form.key, form.value, form.headers(), partition)
         return self._delivery.send(held, record)
 
     def _topic_is_there(self) -> bool:
-        """After a failure: look again, where the letters go; no topic is created."""
+        """Checks after a failure that the topic still exists; never creates it."""
         try:
             return self._partitions is not None or self.partitions(1.0) is not None
         except KafkaException:
-            return True  # not known; the delivery itself will say what is wrong
+            return True  # unknown; the delivery itself will report what is wrong
 
 
 class PlainDelivery:
@@ -249,21 +249,21 @@ class PlainDelivery:
         self.failed = producer.renew
 
     def send(self, held: Held[Any], record: OutgoingRecord) -> Steps[Answer | TooLarge]:
-        """A success is what the delivery report says, never less.
+        """Sends the letter; only its delivery report counts as success.
 
-        Waits in the producer's poll, where the answer comes (the consumer's costs up to a second).
+        Waits in the producer's poll, where the report arrives; the consumer's may take a second.
         """
         delivery, answered = self._producer.send(record), False
         try:
             came = yield from self._wait.wait_for(lambda: delivery.done, held, self._producer.poll)
             if not came:
-                # Its message is another's now, or we stop; the letter may be there all the same.
-                # After a revoke the report is on its way, as a rule: a second is enough.
+                # The message is another member's now, or we stop; the letter may still arrive.
+                # After a revoke the report is usually under way: a second is enough.
                 if not self._wait.is_ours(held):
                     self._producer.poll(STOP_GRACE_S)
                 came = delivery.succeeded
-            # Where the partition has come back to us, the message comes again too, and it is then
-            # that its letter is emitted.
+            # If the partition was reassigned to us, the message is delivered again, and its
+            # letter is emitted then.
             answered = came and not self._wait.has_come_back(held)
         finally:
             if not answered:
@@ -272,7 +272,7 @@ class PlainDelivery:
 
     def poll(self) -> None:
         self._producer.poll(0)
-        # Emitted from here on, it would be taken for a letter of what is attempted meanwhile.
+        # Emitted later, it would look like a letter of whatever is attempted by then.
         self._unanswered = None
 
     def close(self) -> bool:
@@ -281,7 +281,7 @@ class PlainDelivery:
 
 
 def answer_of(delivery: Delivery) -> Acknowledged | NotSent | TooLarge:
-    """The answer of a delivery report, or of none. Only a report makes a success."""
+    """Converts a delivery report, or its absence, to an answer. Only a report means success."""
     if not delivery.done:
         return NotSent("no delivery report came")
     if delivery.error is None:
@@ -291,5 +291,5 @@ def answer_of(delivery: Delivery) -> Acknowledged | NotSent | TooLarge:
 
 
 def error_text(error: KafkaError) -> str:
-    """Kafka's error, for a person."""
+    """Formats Kafka's error for people."""
     return f"{error.name()}: {error.str()}"

@@ -35,7 +35,7 @@ class DeadLetters:
     hold: float | str | None = None
 
     def __post_init__(self) -> None:
-        """Raises `ConfigurationError`."""
+        """Checks the values. Raises `ConfigurationError`."""
         check_topic_name(self.topic, "dead_letters")
         if not isinstance(self.config, Mapping):
             raise ConfigurationError(

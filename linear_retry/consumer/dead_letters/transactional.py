@@ -29,7 +29,7 @@ from linear_retry.retry.held import Held
 _ABORT_WITHIN_S = 1.0
 _LOOK_AGAIN_S = 0.01
 _MOST_LEFT_BEHIND = 10
-# A cooperative group has a new generation twice for each member that comes or goes.
+# A cooperative group gets two new generations for each member that joins or leaves.
 _REBALANCES = 4
 _NOT_A_MEMBER = frozenset({KafkaError.UNKNOWN_MEMBER_ID, KafkaError.FENCED_MEMBER_EPOCH})
 _OUTDATED = frozenset({KafkaError.ILLEGAL_GENERATION, KafkaError.STALE_MEMBER_EPOCH})
@@ -37,7 +37,7 @@ _OUTDATED = frozenset({KafkaError.ILLEGAL_GENERATION, KafkaError.STALE_MEMBER_EP
 
 @dataclass(frozen=True, slots=True)
 class _Outdated:
-    """The group changed after our partitions were assigned; this one may still be ours."""
+    """The group's generation changed after the assignment; the partition may still be ours."""
 
     error: str
 
@@ -45,8 +45,8 @@ class _Outdated:
 class TransactionalDelivery:
     """Sends the letter and commits its source offset, both or neither, in a transaction.
 
-    The offset is committed as the member that we were when partitions were given to us (KIP-447):
-    the broker refuses it from one that the group has given up meanwhile.
+    The offset is committed with the member id and generation of our assignment (KIP-447): the
+    broker rejects it if the group has removed that member meanwhile.
     """
 
     def __init__(
@@ -71,9 +71,9 @@ class TransactionalDelivery:
         self._start_timeout_s = start_timeout_s
 
     def prepare(self) -> None:
-        """Gets the producer's id, within `start_timeout_s`. A stop ends it early.
+        """Gets the producer's id, within `start_timeout_s`. A stop ends the wait early.
 
-        Raises `ConfigurationError`, and `BrokerError` where no transaction can ever begin.
+        Raises `ConfigurationError`, and `BrokerError` if transactions can never begin.
         """
         self._producer.check()
         step = self._wait.retry_until(self._producer.initialise, self._start_timeout_s, grace_s=0)
@@ -87,9 +87,9 @@ class TransactionalDelivery:
             ) from KafkaException(step.error)
 
     def send(self, held: Held[Message], record: OutgoingRecord) -> Steps[Answer | TooLarge]:
-        """Sends letter and offset, both or neither. Raises `FencedError`.
+        """Sends the letter and commits the offset, both or neither. Raises `FencedError`.
 
-        Waits in the steps of `AckWait`, and for the commit without a poll.
+        Waits in the steps of `AckWait`; waits for the commit without polling the consumer.
         """
         abandoned = True
         try:
@@ -97,12 +97,12 @@ class TransactionalDelivery:
             abandoned = isinstance(answer, Abandoned)
         finally:
             if abandoned and self._is_in_transaction(held):
-                # Nobody will ask what was committed: start again there, whatever it is.
+                # What was committed stays unknown: restart at the committed offset, whatever it is.
                 self._flow_control.mark_lost([held.partition], "left inside a transaction")
         return answer
 
     def failed(self) -> None:
-        """Does nothing: what was not committed is already aborted."""
+        """Does nothing: an uncommitted transaction is already aborted."""
 
     def poll(self) -> None:
         self._producer.poll(0)
@@ -120,8 +120,8 @@ class TransactionalDelivery:
         error = ""
         for has_moved_on in (False, *[True] * _REBALANCES):
             if has_moved_on:
-                # Members came or went, and this partition stayed: nothing need have been called
-                # back. After a poll, so that it is the member's who knows of all that it has lost.
+                # Members joined or left and this partition stayed, maybe without any callback.
+                # Read after a poll: only then has the member been told of everything it lost.
                 yield True
                 if not self._wait.is_ours(held):
                     return Abandoned()
@@ -153,8 +153,8 @@ class TransactionalDelivery:
         answer = answer_of(delivery)
         if not isinstance(answer, Acknowledged):
             self._abort(held)
-            # Its number is missing from the sequence now: librdkafka 2.16 refuses the next record
-            # that this producer sends ("skipped sequence numbers"), be it a smaller form.
+            # Its sequence number is missing now: librdkafka 2.16 rejects the next record of this
+            # producer ("skipped sequence numbers"), even a smaller form.
             self._producer.renew()
             return answer
         refused = (yield from self._drain_commits(held)) or self._add_offset(held)
@@ -164,10 +164,10 @@ class TransactionalDelivery:
         return (yield from self._commit(held))
 
     def _unless_the_group_answers(self, held: Held[Message]) -> NotSent | None:
-        """Where it has left a producer without an answer, no other is risked before it gives one.
+        """Checks that the group answers, if it has left an earlier producer without an answer.
 
-        With its coordinator down librdkafka waits on, whatever its timeout, in five or six threads
-        for each delivery (24 more in the first minute, measured).
+        With its coordinator down librdkafka keeps waiting, whatever its timeout, in five or six
+        threads per delivery (24 more in the first minute, measured).
         """
         left = self._producer.left_behind
         if left >= _MOST_LEFT_BEHIND:
@@ -184,9 +184,10 @@ class TransactionalDelivery:
         return None
 
     def _drain_commits(self, held: Held[Message]) -> Steps[Answer | None]:
-        """No commit of this partition is under way, nor will be: it is lower than ours.
+        """Waits for this partition's pending commit, and allows no other.
 
-        The broker keeps the one that arrives last, and would forget that the letter was sent.
+        It would be lower than the transaction's, and the broker keeps the one that arrives last:
+        it would forget that the letter was sent.
         """
         partition = held.partition
         if not self._wait.is_ours(held):
@@ -205,8 +206,8 @@ class TransactionalDelivery:
             return NotSent("a commit of its partition is under way and not answered")
         return None
 
-    # From here until the commit is over the consumer is not polled: a rebalance in between would
-    # change what the broker believes now to be ours.
+    # From here until the commit ends the consumer is not polled: a rebalance in between would
+    # change what the broker takes to be ours.
 
     def _add_offset(self, held: Held[Message]) -> Answer | _Outdated | None:
         step = self._wait.retry_until(
@@ -218,7 +219,7 @@ class TransactionalDelivery:
         if isinstance(step, Completed):
             return None
         if isinstance(step, Unfinished):
-            # Arriving late, it would be the next transaction's, but for the next producer's epoch.
+            # Arriving late, it would join the next transaction; a new epoch prevents that.
             self._producer.renew()
         if step.error.code() in _OUTDATED:
             return _Outdated(error_text(step.error))
@@ -233,7 +234,7 @@ class TransactionalDelivery:
         step = self._wait.retry_until(self._producer.commit, self._timeout_s / 2)
         if isinstance(step, Completed):
             return self._acknowledged(held)
-        # It may be committed all the same, so it stays sealed until the group has been asked.
+        # It may be committed after all, so it stays in a transaction until the group was asked.
         if isinstance(step, Refused):
             self._producer.abort(_ABORT_WITHIN_S)
         else:
@@ -246,20 +247,20 @@ class TransactionalDelivery:
         return Acknowledged()
 
     def _abort(self, held: Held[Message]) -> None:
-        """Nobody has been asked to commit it, so nothing of it will ever be."""
+        """Aborts a transaction whose commit was never requested: none of it will be committed."""
         self._producer.abort(_ABORT_WITHIN_S)
         self._offsets.end_transaction(held.partition)
 
     # -- before a transaction --------------------------------------------------------------
 
     def _make_ready(self, held: Held[Message]) -> Steps[Answer | None]:
-        """End whatever transaction is open; what became of this letter, if one had it."""
-        if self._producer.in_transaction:  # an exception has left it behind
+        """Ends any open transaction; returns this letter's answer, if that transaction had it."""
+        if self._producer.in_transaction:  # left open by an exception
             self._producer.abort(_ABORT_WITHIN_S)
         answer = yield from self._initialise(held)
         if answer is not None or not self._is_in_transaction(held):
             return answer
-        yield True  # what the group has committed may be another's doing by now
+        yield True  # by now another member may have committed for this partition
         return self._fate(held) if self._is_in_transaction(held) else Abandoned()
 
     def _initialise(self, held: Held[Message]) -> Steps[Answer | None]:
@@ -281,7 +282,7 @@ class TransactionalDelivery:
         return NotSent(error_text(last.error))
 
     def _fate(self, held: Held[Message]) -> Answer | None:
-        """What the group has committed, now that the broker has ended every transaction of ours."""
+        """Reads the committed offset, now that the broker has ended all our transactions."""
         try:
             committed = self._client.committed(held.partition)
         except KafkaException as error:

@@ -1,1 +1,1 @@
-"""Micro-batches of a stream, attempted again and given up as messages are."""
+"""Micro-batches of a stream, retried and dead-lettered like messages."""

@@ -1,4 +1,4 @@
-"""Attempts a micro-batch until it is done or given up, as a consumer does a message."""
+"""Attempts a micro-batch until it is done or given up, like a consumer's message."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -36,42 +36,42 @@ _START_WITHIN_S = 10.0
 
 
 class MicroBatch(Protocol):
-    """One micro-batch in the hands of its stream, which goes no further meanwhile."""
+    """One micro-batch of a stream, which does not continue until it is finished."""
 
     @property
     def place(self) -> Partition:
-        """The name of its stream, and 0: what events have for topic and partition."""
+        """The stream's name and 0: the topic and partition of its events."""
 
     @property
     def number(self) -> int:
-        """Its number in that stream: what events have for the offset."""
+        """Its number in the stream: the offset of its events."""
 
     @property
     def run(self) -> str:
-        """Which start of the stream it is of."""
+        """The id of the stream's run that it belongs to."""
 
     def attempt(self) -> object:
-        """Have it handled. Returns and raises what the handler does."""
+        """Calls the handler. Returns and raises what the handler does."""
 
     def wait(self, seconds: float) -> None:
-        """Never shorter. Where the stream is stopped meanwhile, `end` at once."""
+        """Waits at least that long. If the stream is stopped meanwhile, calls `end` at once."""
 
     def is_stopping(self) -> bool:
-        """Whether the stream is being stopped: what fails then says nothing."""
+        """Whether the stream is being stopped: failures are then meaningless."""
 
     def end(self) -> NoReturn:
-        """Of a stream that is being stopped: raises what that takes for its end."""
+        """Raises what a stream that is being stopped takes for its end."""
 
     def records(self) -> Iterator[Record]:
-        """Its rows as they came from Kafka, each partition in order, few at a time."""
+        """Yields its rows as read from Kafka, in order per partition, few in memory at a time."""
 
 
 class MicroBatchRunner:
     """Attempts the micro-batches of one stream, in their order, one at a time.
 
-    The circuit is theirs, and holds the batch, also while the letters of its rows are sent. The
-    engine's target too: a stream stands still by itself, and stores what is done. And the `Stop`
-    that ends the wait for a letter.
+    Owns their circuit, which holds the batch, even while the letters of its rows are sent. Also the
+    engine's target, as a stream pauses by itself and stores what is done; and the `Stop` that ends
+    the wait for a letter.
     """
 
     interrupted = False
@@ -86,7 +86,7 @@ class MicroBatchRunner:
         publisher: Callable[[Stop], DeadLetterPublisher] | None,
         journals: Sequence[Journal] = (),
     ) -> None:
-        """`publisher` makes that of a stream; None only where no choice needs dead letters."""
+        """`publisher` makes a stream's publisher; None only if no choice needs dead letters."""
         self.needs_dead_letters = settings.policy.needs_dead_letters
         self._circuits = circuits
         self._emit = emit
@@ -102,12 +102,11 @@ class MicroBatchRunner:
         self._has_begun = False
 
     def handle(self, batch: MicroBatch) -> None:
-        """Returns once it is done, dead-lettered or skipped; only then the stream may go on.
+        """Returns once it is done, dead-lettered or skipped; only then may the stream continue.
 
-        Raises `ExhaustedError` and `PermanentError` where `"stop"` was chosen, `UsageError` where
-        `transient` raises or the handler returns what nobody would do, and what `MicroBatch.end`
-        raises. The batch is not done then: it comes
-        again.
+        Raises `ExhaustedError` and `PermanentError` if `"stop"` was chosen, `UsageError` if
+        `transient` raises or the handler returns work that would not run, and what `MicroBatch.end`
+        raises. The batch is not done then, and is delivered again.
         """
         self._begin(batch)
         is_over = False
@@ -115,7 +114,7 @@ class MicroBatchRunner:
             held = Held(batch, batch.place, batch.number, epoch=None)
             while (error := self._error_of(batch)) is not None:
                 if batch.is_stopping():
-                    batch.end()  # what a stop interrupts fails of anything
+                    batch.end()  # a stop may make the handler fail with any error
                 opening = self._engine.failed(held, error)
                 if opening is None:
                     break
@@ -131,16 +130,16 @@ class MicroBatchRunner:
 
     @property
     def asked(self) -> bool:
-        """Whether its stream is being stopped."""
+        """Whether the stream is being stopped."""
         return self._in_hand is not None and self._in_hand.is_stopping()
 
     @property
     def circuit(self) -> CircuitView:
-        """As it is now; for any thread."""
+        """A snapshot of the circuit. Thread-safe."""
         return self._circuits.views[_SCOPE]
 
     def close(self) -> None:
-        """The last event, where there was any."""
+        """Emits the last event, if there was any before."""
         self._run = None
         if self._publisher is not None:
             self._publisher.close()
@@ -151,20 +150,20 @@ class MicroBatchRunner:
     # -- the engine's target -----------------------------------------------------------------
 
     def pause(self, scope: Scope) -> None:
-        """The stream waits for `handle`."""
+        """Does nothing: the stream waits for `handle`."""
 
     resume = pause
 
     def done(self, held: Held[MicroBatch]) -> None:
-        """The stream stores it, once `handle` returns."""
+        """Does nothing: the stream stores it once `handle` returns."""
 
     def letter(self, held: Held[MicroBatch], reason: str) -> DeadLetter:
-        """One for all its rows: they are not read for that."""
+        """Builds one letter for the whole batch, without reading its rows."""
         record = Record(*held.partition, held.offset, -1, None, None)
         return dead_letter(record, held, reason, self._group_id)
 
     def publish(self, held: Held[MicroBatch], reason: str) -> None:
-        """A letter for each row, in order. Over once the last of them is acknowledged."""
+        """Sends a letter for each row, in order; done once the last is acknowledged."""
         batch = held.message
         for record in batch.records():
             if batch.is_stopping():
@@ -188,7 +187,7 @@ class MicroBatchRunner:
             self._emit(events.Assigned((batch.place,)))
 
     def _leave(self, batch: MicroBatch) -> None:
-        """Its stream ends, and the next one counts from zero."""
+        """Drops the batch as its stream ends; the next stream counts failures from zero."""
         self._run = None
         self._engine.drop(_SCOPE)
         self._emit(events.Revoked((batch.place,)))
@@ -199,12 +198,12 @@ class MicroBatchRunner:
         except UndoneError as undone:
             place = f"{batch.place[0]}, micro-batch {batch.number}"
             raise UsageError(f"{place}: the handler returned {undone}") from None
-        except Exception as error:  # noqa: BLE001  (the handler's: any of it is an outcome)
+        except Exception as error:  # noqa: BLE001  (the handler's: any exception is an outcome)
             return error
         return None
 
     def _send(self, held: Held[MicroBatch], record: Record, reason: str) -> None:
-        """Sent, whatever it takes: with no exception but that of a stop."""
+        """Sends it, however often it takes; raises only for a stop."""
         batch, publisher = held.message, self._publisher
         if publisher is None:
             raise AssertionError("no dead-letter topic: a bug; please report it")
@@ -223,7 +222,7 @@ class MicroBatchRunner:
                 case Abandoned():
                     batch.end()
                 case NotSent(error):
-                    # The row's partition is no stream's: in the journal it would be a member's.
+                    # Not the row's partition, which would look like a member's in the journal.
                     opening = self._engine.not_sent(held, f"{record.place}: {error}")
                     held = opening.held
                     self._wait(batch, opening.delay_s)
@@ -234,7 +233,7 @@ class MicroBatchRunner:
 
 
 def _answer(steps: Steps[Answer]) -> Answer:
-    """What they come to: a stream has no consumer that is to be polled meanwhile."""
+    """Runs the steps to their result: a stream has no consumer to poll meanwhile."""
     while True:
         try:
             next(steps)

@@ -1,4 +1,4 @@
-"""Checks what the user asks of a stream, and puts its runner together."""
+"""Checks the configuration of a stream, and builds its runner."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -50,7 +50,7 @@ def micro_batch_runner(
     listeners: Sequence[Listener],
     dependencies: Dependencies,
 ) -> MicroBatchRunner:
-    """Everything checked and joined; without I/O. Raises `ConfigurationError`."""
+    """Checks everything and builds the runner, without I/O. Raises `ConfigurationError`."""
     policy, letters = policy_of(as_strategy(strategy), on_exhausted, on_permanent, dead_letters)
     listeners = check_listeners(listeners)
     journals = [listener for listener in listeners if isinstance(listener, Journal)]
@@ -74,7 +74,7 @@ def micro_batch_runner(
 
 
 def _settings(config: Mapping[str, Any], *, is_used: bool) -> ConsumerSettings:
-    """Without letters or a journal no broker is asked for anything."""
+    """The Kafka settings; without letters or a journal no broker is needed."""
     return consumer_settings(config if is_used else {**_NOBODY, **config})
 
 
