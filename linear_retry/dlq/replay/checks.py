@@ -7,8 +7,8 @@ from linear_retry.dlq.replay.order import InOrder
 from linear_retry.dlq.replay.outgoing import largest_packed, unpacked
 from linear_retry.dlq.replay.plan import PartitionPlan, Plan
 from linear_retry.errors import BrokerError
-from linear_retry.kafka.topics.description import TopicDescription
 from linear_retry.records.dead_letter import resolutions_topic
+from linear_retry.records.topics.description import TopicDescription
 from linear_retry.scope import Partition
 
 Facts = Mapping[str, TopicDescription | None]

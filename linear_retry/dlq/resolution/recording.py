@@ -14,10 +14,10 @@ from linear_retry.dlq.replay.checks import check_resolutions
 from linear_retry.dlq.resolution.resolutions import Resolution, Resolutions, encoded
 from linear_retry.errors import BrokerError, FencedError, UnknownTopicError
 from linear_retry.kafka.producers.batch_transactions import BatchTransactions, batch_config
-from linear_retry.kafka.topics.description import TopicDescription
 from linear_retry.kafka.topics.reader import Progress
 from linear_retry.records.dead_letter import resolutions_topic
 from linear_retry.records.record import OutgoingRecord
+from linear_retry.records.topics.description import TopicDescription
 
 _ANSWER_S = 60.0
 _VISIBLE_S = 3.0

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import (
@@ -23,6 +22,7 @@ from linear_retry.kafka.topics.standalone_consumer import (
     NO_PERMISSION,
     refusal,
 )
+from linear_retry.records.topics.description import TopicDescription
 from linear_retry.scope import Partition
 
 _COMPACTED = {
@@ -35,26 +35,6 @@ _COMPACTED = {
     "min.cleanable.dirty.ratio": "0.1",
     "delete.retention.ms": str(3_600_000),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class TopicDescription:
-    """A topic as the brokers describe it. None: they would not say.
-
-    `retention_ms` is None as well where nothing is removed for its age.
-    """
-
-    id: str
-    """The brokers' own: another one after a topic of this name was recreated."""
-    partitions: int
-    replication: int
-    may_write: bool | None
-    max_message_bytes: int | None
-    retention_ms: int | None
-    is_compacted: bool | None
-    is_deleted: bool | None
-    """Whether retention removes what is in it."""
-    stamps_by_broker: bool | None
 
 
 class Topics:
@@ -168,8 +148,8 @@ class Topics:
 def _description(described: Any, config: Mapping[str, Any]) -> TopicDescription:
     policy = _of(config, "cleanup.policy")
     is_deleted = None if policy is None else "delete" in policy
-    retention = _of(config, "retention.ms")
-    limit = _of(config, "max.message.bytes")
+    retention_ms = _number(config, "retention.ms")
+    retention_bytes = _number(config, "retention.bytes")
     stamp = _of(config, "message.timestamp.type")
     operations = described.authorized_operations
     return TopicDescription(
@@ -177,14 +157,22 @@ def _description(described: Any, config: Mapping[str, Any]) -> TopicDescription:
         partitions=len(described.partitions),
         replication=min((len(each.replicas) for each in described.partitions), default=1),
         may_write=None if operations is None else AclOperation.WRITE in operations,
-        max_message_bytes=None if limit is None else int(limit),
-        retention_ms=int(retention) if retention and is_deleted and int(retention) >= 0 else None,
+        max_message_bytes=_number(config, "max.message.bytes"),
+        retention_ms=retention_ms if is_deleted else None,
         is_compacted=None if policy is None else "compact" in policy,
         is_deleted=is_deleted,
         stamps_by_broker=None if stamp is None else stamp == "LogAppendTime",
+        min_insync_replicas=_number(config, "min.insync.replicas"),
+        retention_bytes=retention_bytes if is_deleted else None,
     )
 
 
 def _of(config: Mapping[str, Any], key: str) -> str | None:
     entry = config.get(key)
     return None if entry is None or entry.value is None else str(entry.value)
+
+
+def _number(config: Mapping[str, Any], key: str) -> int | None:
+    """None as well for -1, which is no limit."""
+    text = _of(config, key)
+    return None if text is None or int(text) < 0 else int(text)

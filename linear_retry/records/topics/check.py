@@ -1,0 +1,218 @@
+"""Finds what is wrong with a topic that a consumer needs."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from linear_retry.records.topics.description import NeededTopic, Purpose, TopicDescription
+from linear_retry.records.topics.retry_topics import delay_text
+
+Rule: TypeAlias = Literal[
+    "missing",
+    "partitions",
+    "replication",
+    "settings",
+    "timestamps",
+    "retention",
+    "compaction",
+    "size",
+    "unused",
+]
+Severity: TypeAlias = Literal["refused", "error", "warning"]
+"""`refused`: a consumer does not start with it. `error`: messages may be lost, or held up."""
+
+_DAY_MS = 86_400_000
+LEAST_KEPT_MS = 14 * _DAY_MS
+"""A weekend, and the week before somebody notices."""
+_BEYOND_DELAY_MS = 7 * _DAY_MS
+
+
+@dataclass(frozen=True, slots=True)
+class TopicProblem:
+    """One thing that is wrong with a topic; `text` is a sentence with the remedy."""
+
+    topic: str
+    rule: Rule
+    severity: Severity
+    text: str
+
+
+def kept_ms(delay_ms: int) -> int:
+    """How long a retry topic is to keep its records, each of which is the only copy."""
+    return max(LEAST_KEPT_MS, delay_ms + _BEYOND_DELAY_MS)
+
+
+def check_topic(needed: NeededTopic, found: TopicDescription | None) -> list[TopicProblem]:
+    """Everything that is wrong with the topic as the brokers describe it; None: it is missing."""
+    if found is None:
+        return [_missing(needed)]
+    return [
+        TopicProblem(needed.name, rule, severity, f"{needed.name}: {text}")
+        for check in _CHECKS[needed.purpose]
+        for rule, severity, text in check(needed, found)
+    ]
+
+
+_Problems: TypeAlias = Iterator[tuple[Rule, Severity, str]]
+"""Each without the topic's name, with which its text begins."""
+
+
+def _missing(needed: NeededTopic) -> TopicProblem:
+    name, remedy = needed.name, "create it, for example with `linear-retry topics create`"
+    match needed.purpose:
+        case "retry" | "dead letters":
+            text = f"{name}: no such topic, and the consumer does not start without it; {remedy}"
+            return TopicProblem(name, "missing", "refused", text)
+        case "resolutions":
+            why = "the first `dlq` command that records something creates it, and needs Create"
+        case "journal":
+            why = "events are dropped until it is there"
+        case "control":
+            why = "no command reaches the consumers until it is there"
+    return TopicProblem(name, "missing", "warning", f"{name}: no such topic, and {why}; {remedy}")
+
+
+def _partitions(needed: NeededTopic, found: TopicDescription) -> _Problems:
+    has = f"partitions={found.partitions}, and the source has {needed.partitions}"
+    if found.partitions < needed.partitions:
+        refused: Severity = "refused" if needed.purpose == "retry" else "warning"
+        yield (
+            "partitions",
+            refused,
+            f"{has}: a record keeps the number of its partition, and those without one would be "
+            f"mixed; add partitions up to {needed.partitions}",
+        )
+    elif found.partitions > needed.partitions:
+        yield "partitions", "warning", f"{has}: the others stay empty; leave it, if that is meant"
+
+
+def _replication(needed: NeededTopic, found: TopicDescription) -> _Problems:
+    if found.replication < needed.replication:
+        yield (
+            "replication",
+            "warning",
+            f"a replication factor of {found.replication}, and {needed.replication} is wanted; "
+            "reassign its partitions",
+        )
+    isr = int(needed.settings.get("min.insync.replicas", 0))
+    if found.min_insync_replicas is not None and found.min_insync_replicas < isr:
+        yield (
+            "replication",
+            "warning",
+            f"min.insync.replicas={found.min_insync_replicas} is less than the "
+            f"source's: a record may be acknowledged that one broker alone has; set it to {isr}",
+        )
+
+
+def _unreadable(_: NeededTopic, found: TopicDescription) -> _Problems:
+    if found.is_compacted is None:
+        yield (
+            "settings",
+            "warning",
+            "this user may not read its settings, so they are not checked; give it "
+            "DescribeConfigs on the topic",
+        )
+
+
+def _timestamps(_: NeededTopic, found: TopicDescription) -> _Problems:
+    if found.stamps_by_broker is False:
+        yield (
+            "timestamps",
+            "refused",
+            "message.timestamp.type=CreateTime: records would be due by the clocks "
+            "of their writers, and not in the order of the topic; set it to LogAppendTime",
+        )
+
+
+def _delay_retention(needed: NeededTopic, found: TopicDescription) -> _Problems:
+    delay_ms = needed.delay_ms or 0
+    if found.retention_ms is None or found.retention_ms >= kept_ms(delay_ms):
+        return
+    what = _retention(found.retention_ms)
+    remedy = f"set it to {kept_ms(delay_ms)} ({delay_text(kept_ms(delay_ms))}) or more"
+    if found.retention_ms <= delay_ms:
+        yield (
+            "retention",
+            "refused",
+            f"{what} is no longer than the delay, {delay_text(delay_ms)}: records would be removed "
+            f"before they are due; {remedy}",
+        )
+    else:
+        yield (
+            "retention",
+            "warning",
+            f"{what} leaves {delay_text(found.retention_ms - delay_ms)} after the delay of "
+            f"{delay_text(delay_ms)}: if the retry line is down for longer, the only copies of its "
+            f"records are removed; {remedy}",
+        )
+
+
+def _size_retention(_: NeededTopic, found: TopicDescription) -> _Problems:
+    if found.retention_bytes is not None:
+        yield (
+            "retention",
+            "error",
+            f"retention.bytes={found.retention_bytes}: records may be removed before "
+            "they are due, however young they are; set it to -1",
+        )
+
+
+def _letter_retention(_: NeededTopic, found: TopicDescription) -> _Problems:
+    if found.retention_ms is not None and found.retention_ms < LEAST_KEPT_MS:
+        yield (
+            "retention",
+            "warning",
+            f"{_retention(found.retention_ms)}: a letter that nobody has dealt with "
+            f"by then is removed; set it to {LEAST_KEPT_MS} ({delay_text(LEAST_KEPT_MS)}) or more",
+        )
+
+
+def _compaction(_: NeededTopic, found: TopicDescription) -> _Problems:
+    if found.is_compacted:
+        yield (
+            "compaction",
+            "error",
+            "cleanup.policy has compact: of the records with one key only the last "
+            "stays, and the others are lost; set it to delete",
+        )
+
+
+def _no_compaction(_: NeededTopic, found: TopicDescription) -> _Problems:
+    if found.is_compacted is False:
+        yield (
+            "compaction",
+            "error",
+            "cleanup.policy has no compact: what is recorded about a letter may be "
+            "removed before the letter, which is then replayed again; set it to compact",
+        )
+
+
+def _size(needed: NeededTopic, found: TopicDescription) -> _Problems:
+    largest, limit = needed.largest_bytes, found.max_message_bytes
+    if largest is not None and limit is not None and limit < largest:
+        yield (
+            "size",
+            "error",
+            f"max.message.bytes={limit}, and the source allows {largest}: a larger "
+            "message cannot leave the line, and holds up what is behind it; set it to "
+            f"{needed.settings.get('max.message.bytes', largest)}",
+        )
+
+
+def _retention(retention_ms: int) -> str:
+    return f"retention.ms={retention_ms} ({delay_text(retention_ms)})"
+
+
+_Check: TypeAlias = Callable[[NeededTopic, TopicDescription], _Problems]
+
+_OF_ALL: tuple[_Check, ...] = (_replication, _unreadable)
+_CHECKS: Mapping[Purpose, tuple[_Check, ...]] = {
+    "retry": (
+        *(_partitions, *_OF_ALL, _timestamps),
+        *(_delay_retention, _size_retention, _compaction, _size),
+    ),
+    "dead letters": (_partitions, *_OF_ALL, _letter_retention, _compaction, _size),
+    "resolutions": (*_OF_ALL, _no_compaction),
+    "journal": (*_OF_ALL, _compaction),
+    "control": (*_OF_ALL, _compaction),
+}
