@@ -6,7 +6,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-CACHE = Path(__file__).parents[1] / ".cache"
+from tests.cache import CACHE, publish
+
 _LIMIT_S = 300
 
 
@@ -24,18 +25,10 @@ def unpacked(package: str, cache: Path = CACHE, *, alone: bool = False) -> Path:
     if not target.is_dir():
         cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache, prefix=f"{package}-") as unfinished:
-            _publish(_fetched(package, Path(unfinished), alone=alone), target)
+            made = _fetched(package, Path(unfinished), alone=alone)
+            made.chmod(0o755)
+            publish(made, target)
     return target
-
-
-def _publish(made: Path, target: Path) -> None:
-    # Renamed when complete: a download that was cut short must never pass for a finished one.
-    made.chmod(0o755)
-    try:
-        made.rename(target)
-    except OSError:
-        if not target.is_dir():  # where it is, another process was faster with the same
-            raise
 
 
 def _fetched(package: str, directory: Path, *, alone: bool) -> Path:

@@ -9,9 +9,10 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.cache import CACHE, publish
+
 KAFKA_VERSION = "4.1.1"
 OLDEST_JAVA = 17
-_CHECKOUT = Path(__file__).parents[2]
 _POM = Path(__file__).with_name("pom.xml")
 _DOWNLOAD_LIMIT_S = 600
 
@@ -48,7 +49,7 @@ class Jars:
 KAFKA = Jars(f"kafka-{KAFKA_VERSION}", _POM, f"kafka_2.13-{KAFKA_VERSION}.jar")
 
 
-def directory(cache: Path = _CHECKOUT / ".cache", wanted: Jars = KAFKA) -> Path:
+def directory(cache: Path = CACHE, wanted: Jars = KAFKA) -> Path:
     """The directory that holds the jars; downloaded at the first call, then only looked up.
 
     The cache is the checkout's: Maven and Ivy both keep one for the user already.
@@ -59,17 +60,8 @@ def directory(cache: Path = _CHECKOUT / ".cache", wanted: Jars = KAFKA) -> Path:
         with tempfile.TemporaryDirectory(dir=cache, prefix="kafka-") as unfinished:
             target = Path(unfinished) / "jars"
             _download(target, wanted)
-            _publish(target, jars)
+            publish(target, jars)
     return jars
-
-
-def _publish(target: Path, jars: Path) -> None:
-    # Renamed when complete: a download that was cut short must never pass for a finished one.
-    try:
-        target.rename(jars)
-    except OSError:
-        if not jars.is_dir():  # where it is, another process was faster with the same jars
-            raise
 
 
 def _download(target: Path, wanted: Jars) -> None:

@@ -12,7 +12,8 @@ from pathlib import Path
 import psycopg
 
 from tests import dying_with_parent
-from tests.debian import CACHE, unpacked
+from tests.cache import CACHE
+from tests.debian import unpacked
 from tests.kafka_operations import wait_until
 from tests.real_kafka import free_ports
 

@@ -13,7 +13,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 from tests import dying_with_parent
-from tests.debian import CACHE, unpacked
+from tests.cache import CACHE
+from tests.debian import unpacked
 from tests.kafka_operations import wait_until
 
 _PROGRAMS = ("prometheus", "promtool")
