@@ -33,5 +33,14 @@ def code(cell: str) -> list[str]:
 
 def links(text: str) -> list[str]:
     """The targets of all links, those inside code left out."""
-    prose = re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
-    return re.findall(r"\]\(([^)]+)\)", prose)
+    return re.findall(r"\]\(([^)]+)\)", _prose(text))
+
+
+def anchors(text: str) -> set[str]:
+    """Those that GitHub and the site give to the headings."""
+    headings = re.findall(r"^#+ (.+)$", _prose(text), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
+
+
+def _prose(text: str) -> str:
+    return re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)

@@ -6,7 +6,7 @@ from typing import get_args
 import pytest
 
 from linear_retry import Event
-from tests.docs.markdown import ROOT, code, links, page, table
+from tests.docs.markdown import ROOT, anchors, code, links, page, table
 
 _PAGES = sorted(
     str(path.relative_to(ROOT))
@@ -27,6 +27,23 @@ def test_links_lead_to_files(name: str) -> None:
     local = [link for link in links(page(name)) if not link.startswith("https://")]
     lost = [
         link for link in local if not (ROOT / name).parent.joinpath(link.partition("#")[0]).exists()
+    ]
+    assert [] == lost
+
+
+@pytest.mark.parametrize("name", _PAGES)
+def test_anchors_are_headings(name: str) -> None:
+    """A link into a page, or further down its own, leads to a heading."""
+    parts = [link.partition("#") for link in links(page(name)) if not link.startswith("https://")]
+    targets = [
+        ((ROOT / name).parent / path if path else ROOT / name, anchor)
+        for path, _, anchor in parts
+        if anchor
+    ]
+    lost = [
+        (str(path), anchor)
+        for path, anchor in targets
+        if anchor not in anchors(path.read_text("utf-8"))
     ]
     assert [] == lost
 
