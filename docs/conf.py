@@ -1,6 +1,7 @@
 """Builds the site of the documentation: `make docs`."""
 
 import sys
+import tomllib
 from importlib.metadata import version as installed_version
 from pathlib import Path
 
@@ -40,7 +41,14 @@ python_maximum_signature_line_length = 88
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
 
+_pyproject = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))
+
 html_theme = "furo"
+html_theme_options = {
+    "source_repository": _pyproject["project"]["urls"]["Repository"],
+    "source_branch": "main",
+    "source_directory": "docs/",
+}
 html_title = f"linear_retry {version}"
 html_copy_source = False
 html_show_copyright = False

@@ -17,7 +17,7 @@ from tests.docs.markdown import ROOT
 from tests.examples.conftest import SceneFactory
 from tests.examples.probes import wait_for_state
 from tests.examples.scene import ORDERS, charging, free_port
-from tests.hatchling import build
+from tests.packaging.distributions import build
 
 _FOLDER = ROOT / "examples" / "kubernetes"
 _DOCKERFILE = (_FOLDER / "Dockerfile").read_text("utf-8")

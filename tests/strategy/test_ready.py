@@ -1,11 +1,5 @@
 """The ready strategies are there wherever the package is."""
 
-import json
-import os
-import subprocess
-import sys
-import tarfile
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -15,43 +9,8 @@ from linear_retry import Strategy, StrategyError
 from linear_retry.cli import app
 from linear_retry.strategy.file import ready_names
 from tests.docs.markdown import ROOT, code, page, table
-from tests.hatchling import build
 
 _FILES = {path.stem: path for path in sorted((ROOT / "strategies").glob("*.json"))}
-
-
-def _built_of(source: str, target: Path) -> Path:
-    if source == "checkout":
-        return build("wheel", ROOT, target)
-    with tarfile.open(build("sdist", ROOT, target)) as archive:
-        archive.extractall(target, filter="data")
-    (unpacked,) = (path for path in target.iterdir() if path.is_dir())
-    return build("wheel", unpacked, target)
-
-
-@pytest.mark.parametrize("source", ["checkout", "sdist"])
-def test_a_wheel_has_them(source: str, tmp_path: Path) -> None:
-    """Whoever installed the package had none: the files were in the repository alone."""
-    built, installed = tmp_path / "built", tmp_path / "installed"
-    built.mkdir()
-    with zipfile.ZipFile(_built_of(source, built)) as wheel:
-        wheel.extractall(installed)
-    program = (
-        "import json, linear_retry; from linear_retry.strategy.file import ready_names; "
-        "labels = [linear_retry.Strategy.named(name).label for name in ready_names()]; "
-        "print(json.dumps([linear_retry.__file__, labels]))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(installed)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    where, labels = json.loads(done.stdout)
-    assert str(installed / "linear_retry" / "__init__.py") == where
-    assert [Strategy.load(path).label for path in _FILES.values()] == labels
 
 
 def test_a_checkout_has_them() -> None:
