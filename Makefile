@@ -1,9 +1,10 @@
-# PYTHON: any Python 3.11 or later; `make PYTHON=python3.12 install`
+# PYTHON: any Python 3.11 or later. Each has a venv of its own: .venv is that of python3, and
+# .venv-python3.13 that of `make check PYTHON=python3.13`.
 PYTHON ?= python3
 # A pipe fails with any of its commands.
 SHELL := bash
 .SHELLFLAGS := -o pipefail -c
-VENV := .venv
+VENV := .venv$(addprefix -,$(filter-out python3,$(notdir $(PYTHON))))
 BIN := $(VENV)/bin
 
 # The folders of tests that `make check` runs beside each other; the last lane has all others.
@@ -28,7 +29,7 @@ help:
 	@echo "make benchmarks  measure the figures of the README; Java 17 or later"
 	@echo "make docs        build the documentation as a site, in $(SITE)/index.html"
 	@echo "make install     install the package and its test dependencies into .venv"
-	@echo "make clean       remove .venv and everything built or cached"
+	@echo "make clean       remove every .venv and all that was built or cached"
 
 install: $(VENV)/.installed-dev
 
@@ -112,4 +113,4 @@ benchmarks: jars
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf .venv .venv-* .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
