@@ -1,4 +1,4 @@
-"""Joins the parts of a running consumer."""
+"""Builds and connects the parts of a running consumer."""
 
 from uuid import uuid4
 
@@ -50,7 +50,7 @@ _CONTROL_PATIENCE_S = 5.0
 
 
 class Wiring:
-    """The parts of one running consumer, joined. Made by the owner thread: here I/O begins."""
+    """The connected parts of a running consumer. Created by the owner thread: here I/O starts."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Wiring:
         monitor: Monitor,
         stop: StopFlag,
     ) -> None:
-        """Raises `ConfigurationError` where librdkafka refuses a key."""
+        """Raises `ConfigurationError` if librdkafka refuses a key."""
         settings, emit = config.settings, monitor.emit
         self.config = config
         self.clock = config.dependencies.clock
@@ -93,9 +93,9 @@ class Wiring:
         self.loop = self._loop(partitions, target, operator_actions)
 
     def start(self) -> None:
-        """Look whether every topic is there, then join the group.
+        """Checks that every topic exists, then joins the group.
 
-        Raises `BrokerError` and `ConfigurationError`. Does nothing where a stop was asked for.
+        Raises `BrokerError` and `ConfigurationError`. Does nothing after a stop.
         """
         config, now_s = self.config, self.clock.now_s
         brokers = Brokers(
@@ -109,7 +109,7 @@ class Wiring:
                 self._follower.start()
 
     def close(self, *, commit: bool, timeout_s: float) -> None:
-        """Bounded; see `closing`. The letters come first: they may have something to say yet."""
+        """Closes the parts in bounded time. Letters first: they may still emit an event."""
         give_up_at_s = self.clock.now_s() + timeout_s
         self.requests.close()
         try:
@@ -239,7 +239,7 @@ class Wiring:
         self, topic: str, wait: AckWait, flow_control: FlowControl
     ) -> DeadLetterDelivery:
         config = self.config
-        # One that is shared by members would have each fence the others, for ever.
+        # A transactional.id shared by members would make them fence each other for ever.
         own_id = {"transactional.id": f"{config.settings.group_id}-{uuid4()}"}
         keys = {**config.producer_config, **own_id}
         return TransactionalDelivery(
@@ -258,7 +258,7 @@ def _client(config: ConsumerConfig) -> Client:
 
 
 def _follower(config: ConsumerConfig, commands: RemoteCommands) -> ControlTopicFollower | None:
-    """Clients are made by its thread."""
+    """The follower of the control topic; its thread creates the clients."""
     topic, clock = config.control, config.dependencies.clock
     if topic is None:
         return None
@@ -269,13 +269,13 @@ def _follower(config: ConsumerConfig, commands: RemoteCommands) -> ControlTopicF
         commands,
         clock,
         lambda since_ms: TopicTail(keys, topic, since_ms, _CONTROL_PATIENCE_S),
-        # What it is for journals it is for answers: nobody waits for it, and it recovers alone.
+        # As for journals: nobody waits for this producer, and it recovers by itself.
         JournalProducer(journal_config(keys, {}), clock.now_s, config.dependencies.producer),
     )
 
 
 def _lag(config: ConsumerConfig, assignment: Assignment, offsets: Offsets) -> Lag:
-    """With handles of its own: its questions are asked by other threads."""
+    """The lag, with its own clients, as other threads use it."""
     settings = config.settings
     edges = Admin(config.admin_config, config.dependencies.admin)
     starts = Committed(settings.connection, settings.group_id, config.dependencies.consumer)

@@ -1,4 +1,4 @@
-"""Writes librdkafka's own log to Python's, each repeated line a few times with its count."""
+"""Forwards librdkafka's log to Python's; repeated lines are throttled and counted."""
 
 import re
 import time
@@ -15,17 +15,17 @@ _FAILURE = "FAIL"
 
 
 class ClientLog:
-    """What confluent_kafka takes for a `logger`: it calls `log` in a poll. For any thread.
+    """A `logger` for confluent_kafka, which calls `log` inside a poll. Thread-safe.
 
-    With a wrong address librdkafka writes a line some twenty times a second. What differs in its
-    numbers only is the same line.
+    With a wrong address librdkafka writes a line some twenty times a second. Lines that differ
+    only in numbers count as the same line.
     """
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s
         self._lines = ErrorThrottle()
         self.last_failure = ""
-        """Why a broker could not be reached, the last time that it was said."""
+        """The last reason that librdkafka gave for not reaching a broker."""
 
     def log(self, level: int, _: str, facility: str, client: str, text: str) -> None:
         said = _SUPPRESSED.sub("", _THREAD.sub("", text))
@@ -37,7 +37,7 @@ class ClientLog:
 
 
 class _UsersLog:
-    """A logger of the user's: what its handlers raise would leave the poll, and end `run`."""
+    """The user's logger, guarded: an exception in its handlers would end `run`, from the poll."""
 
     def __init__(self, logger: Any) -> None:
         self._logger = logger
@@ -47,7 +47,7 @@ class _UsersLog:
 
 
 def with_log(config: Mapping[str, Any], now_s: Callable[[], float] = time.monotonic) -> Any:
-    """The configuration with our logger, unless the user gave one, None for stderr among them."""
+    """Adds our logger to the configuration, unless it has one (None, for stderr, is one too)."""
     if not isinstance(config, Mapping) or ("logger" in config and config["logger"] is None):
         return config
     logger = config.get("logger")
@@ -55,7 +55,7 @@ def with_log(config: Mapping[str, Any], now_s: Callable[[], float] = time.monoto
 
 
 def cause_of(config: Mapping[str, Any]) -> str:
-    """Why no broker is reached, and what to look at, as far as these clients have said."""
+    """Why these clients reach no broker, with what to check, as far as they have reported it."""
     log = config.get("logger")
     said = log.last_failure if isinstance(log, ClientLog) else ""
     return f"{said}; {_remedy(said)}" if said else ""

@@ -1,4 +1,4 @@
-"""Evaluates a consumer's health: its state, why, since when and until when."""
+"""Evaluates a consumer's health: its state, the reason, since when and until when."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -57,7 +57,7 @@ class Health:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How the last use ended. `is_error`: not because the program asked for it."""
+    """How the last use ended. `is_error`: the program did not request it."""
 
     at_ms: int
     error: str | None = None
@@ -66,10 +66,10 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class HealthInputs:
-    """What health is evaluated from, at one moment.
+    """The values that health is evaluated from, at one moment.
 
     `polled_s` is the time since the last poll, None before the first; `limit_s` is
-    `max.poll.interval.ms`; `handed_out` is the first message that the handler has.
+    `max.poll.interval.ms`; `handed_out` is the first message of the batch at the handler.
     """
 
     utc_ms: int
@@ -81,9 +81,9 @@ class HealthInputs:
     end: End | None
     circuits: Mapping[Scope, CircuitView]
     errors: Mapping[Scope, str] = field(default_factory=dict)
-    """What each circuit was opened for last."""
+    """The last error of each open circuit."""
     unreadable: Mapping[Partition, events.PartitionUnreadable] = field(default_factory=dict)
-    """Which partitions stand still as what comes next in them cannot be read."""
+    """The partitions that are blocked by an unreadable batch."""
 
 
 def evaluate(inputs: HealthInputs) -> Health:

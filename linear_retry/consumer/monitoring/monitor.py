@@ -1,4 +1,4 @@
-"""Receives every event of a consumer, counts it, and records how its uses begin and end."""
+"""Receives and counts every event of a consumer, and records how each use begins and ends."""
 
 from abc import ABC, abstractmethod
 from bisect import bisect_left
@@ -23,7 +23,7 @@ HANDLED_WITHIN_S = (0.001, 0.01, 0.1, 0.5, 1.0, 5.0, 30.0, 60.0, 300.0, float("i
 class Happened(NamedTuple):
     """A kind of event, and where. `reason` is the event's reason or outcome; "" where it has none.
 
-    `topic` and `partition` are None for what is of no single partition.
+    `topic` and `partition` are None for events that concern no single partition.
     """
 
     event: str
@@ -36,10 +36,9 @@ class Happened(NamedTuple):
 class Counts:
     """The totals of one consumer since it was created.
 
-    A batch is what the handler was given between two polls: `handled_within` says how many were
-    back within each time of `HANDLED_WITHIN_S` and not within the one before, `handling_s` is the
-    seconds of all. `waits` counts, and `waited_s` adds up, the delays of each partition, as they
-    begin.
+    A batch is what the handler is given between two polls. `handled_within` is a histogram of
+    batch times, with the upper bounds `HANDLED_WITHIN_S`; `handling_s` is their sum. `waits` and
+    `waited_s` are the number and the sum of the delays per partition, counted when a delay begins.
     """
 
     succeeded: int
@@ -52,19 +51,19 @@ class Counts:
 
 
 class BoundListener(ABC):
-    """A listener of one consumer, which gets its group when that is created."""
+    """A listener that serves one consumer, and learns its group when that is created."""
 
     @abstractmethod
     def bind(self, group_id: str) -> None:
-        """Raises `ConfigurationError` where it is another's."""
+        """Binds it to a group. Raises `ConfigurationError` if it is bound to another consumer."""
 
     @abstractmethod
     def __call__(self, event: Event) -> object:
-        """As any listener's."""
+        """Receives an event, like any listener."""
 
 
 def bind_listeners(listeners: Iterable[Listener], context: JournalContext) -> None:
-    """Binds the listeners that ask for it. Raises `ConfigurationError` for another's."""
+    """Binds each `BoundListener`. Raises `ConfigurationError` if one is bound already."""
     for listener in listeners:
         if isinstance(listener, Journal):
             listener.bind(context)
@@ -73,17 +72,17 @@ def bind_listeners(listeners: Iterable[Listener], context: JournalContext) -> No
 
 
 class Monitor:
-    """Hears every event of a consumer first: counts, keeps what health is evaluated from, and calls
+    """Receives every event of a consumer first: counts it, keeps the inputs of health, and calls
     the listeners.
 
-    Written by the owner thread; any thread may look: each write is one assignment. A message costs
-    nothing: its batch is counted when it is back; `handed_out` is when it was given, and its first
-    message. Nothing in here knows a key or an offset, so its size is bounded by partitions and
-    kinds of events. A context manager around a use of the consumer, which hears what ends that.
+    Written by the owner thread and readable from any: each write is one assignment. There is no
+    cost per message: a batch is counted when it returns; `handed_out` is its start time and first
+    message. No keys or offsets are kept, so its size is bounded by partitions and kinds of events.
+    It is a context manager around each use of the consumer, and records the exception that ends it.
     """
 
     def __init__(self, listeners: Iterable[Listener], utc_ms: Callable[[], int]) -> None:
-        """`listeners` are the user's, called behind the log, in their order."""
+        """`listeners` are the user's, called after the log, in their order."""
         self._listeners: tuple[Listener, ...] = (log, *listeners)
         self._utc_ms = utc_ms
         self.joined = False
@@ -105,7 +104,7 @@ class Monitor:
         self._listeners += (listener,)
 
     def emit(self, event: events.Event) -> None:
-        """On the owner thread, after the state is safe. A listener that raises is logged."""
+        """Counts an event, then calls the listeners, and logs those that raise."""
         place = getattr(event, "topic", None), getattr(event, "partition", None)
         happened = Happened(type(event).__name__, *place, _reason(event))
         self._events[happened] = self._events.get(happened, 0) + 1
@@ -113,7 +112,7 @@ class Monitor:
         for listener in self._listeners:
             try:
                 listener(event)
-            except Exception:  # noqa: BLE001  (a listener is the user's; it must not disturb us)
+            except Exception:  # noqa: BLE001  (a user's listener must not break the consumer)
                 log_listener_failure(listener)
 
     def end_batch(self, now_s: float) -> None:
@@ -125,7 +124,7 @@ class Monitor:
             self._within[bisect_left(HANDLED_WITHIN_S, took_s)] += 1
 
     def counts(self) -> Counts:
-        """As it is now. Copies, each made in one step: the loop goes on meanwhile."""
+        """A snapshot. Each part is copied atomically, as the loop keeps running."""
         return Counts(
             self.succeeded,
             self.failed,
@@ -148,7 +147,7 @@ class Monitor:
             self.end = End(self._utc_ms())
 
     def __enter__(self) -> None:
-        """Nothing is known until it is left."""
+        """Does nothing: the outcome is recorded on exit."""
 
     def __exit__(
         self,
@@ -157,7 +156,7 @@ class Monitor:
         trace: TracebackType | None,
     ) -> None:
         if error is not None:
-            # Ctrl-C, sys.exit and a task that is cancelled are the program's way to end it.
+            # Ctrl-C, sys.exit and a cancelled task are the program's own ways to end it.
             self.end = End(self._utc_ms(), brief(error), isinstance(error, Exception))
 
     # -- inside ------------------------------------------------------------------------------
@@ -191,7 +190,7 @@ class Monitor:
                 self.finish()
 
     def _note_wait(self, partition: Partition, delay_s: float, retry_at: datetime) -> None:
-        # Where a letter fails, or is held back, and that opens the circuit, two events tell of one.
+        # If a failed or deferred letter opens the circuit, two events report one wait.
         if self._last_wait != (partition, retry_at):
             self._last_wait = partition, retry_at
             self._waits[partition] = self._waits.get(partition, 0) + 1
@@ -204,7 +203,7 @@ class Monitor:
 
 
 def _reason(event: events.Event) -> str:
-    """One of few: what some events call a reason is a text, with an error in it."""
+    """Returns the reason only if it is one of few values; some events have an error text there."""
     match event:
         case events.DeadLettered():
             return event.reason

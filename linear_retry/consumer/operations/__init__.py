@@ -1,1 +1,1 @@
-"""Requests of operators: retry now, give up; in the process and over the control topic."""
+"""Operators' requests (retry now, give up ...), in the process and over the control topic."""

@@ -1,4 +1,4 @@
-"""Follows the control topic: brings operators' commands, and sends the answers."""
+"""Follows the control topic: receives operators' commands, and sends the answers."""
 
 import math
 import threading
@@ -26,15 +26,16 @@ _WAIT_S = 0.25
 _RENEW_AFTER_S = 30.0
 _REPORT_EVERY_S = 60.0
 _FLUSH_S = 1.0
-# What was sent before that is not for anybody any more.
+# Commands sent before that have expired.
 _READ_BACK_MS = COMMAND_TTL_MS + 5_000
 _KNOWN = 10_000
 
 
 class ControlTopicFollower:
-    """A thread of its own, for which the consumer never waits, but shortly at its end.
+    """Reads and writes the control topic in its own thread.
 
-    Whatever is wrong with the topic is said in the log, at most once a minute, and tried again.
+    The consumer never waits for it, except briefly at its end. Any trouble with the topic is logged
+    at most once a minute, and retried.
     """
 
     def __init__(
@@ -48,9 +49,9 @@ class ControlTopicFollower:
         *,
         again_after_s: float = 5.0,
     ) -> None:
-        """`since` begins to read the topic at a moment, in milliseconds of UTC.
+        """`since` reads the topic from a time on, in milliseconds of UTC.
 
-        `again_after_s`: how long it waits after trouble.
+        `again_after_s` is the wait after an error.
         """
         self._topic = topic
         self._group = group
@@ -71,9 +72,9 @@ class ControlTopicFollower:
         threading.Thread(target=self.follow, name="linear_retry control", daemon=True).start()
 
     def close(self, timeout_s: float) -> None:
-        """What is answered by now is sent, if that takes no longer."""
+        """Sends the pending answers, within `timeout_s`, and ends."""
         self._ending.set()
-        if self._is_following:  # else the thread may wait for brokers, and nobody would hear it
+        if self._is_following:  # else it may wait for brokers, in vain
             self._ended.wait(timeout_s)
 
     def follow(self) -> None:
@@ -88,10 +89,10 @@ class ControlTopicFollower:
         self._ended.set()
 
     def _follow_once(self) -> None:
-        """One reading of the topic, until the end, or trouble that lasts.
+        """Follows the topic until the close, or until an error that lasts.
 
-        Commands of the last minute are for us still. Which of them are answered must be known
-        before any is carried out: so all is read that is there.
+        Commands of the last minute are still valid. Before any is carried out, the whole rest of
+        the topic is read, to know which are answered already.
         """
         topic = self._since(self._clock.utc_ms() - _READ_BACK_MS)
         self._unposted.clear()
@@ -108,7 +109,7 @@ class ControlTopicFollower:
                 if stream.trouble is None:
                     well_at_s = self._clock.now_s()
                 elif self._clock.now_s() - well_at_s > _RENEW_AFTER_S:
-                    # A client may lose sight of all brokers for good (librdkafka #5301).
+                    # A client may lose all brokers for good (librdkafka #5301).
                     raise BrokerError(stream.trouble)
             self._send()
             self._writer.flush(_FLUSH_S)
@@ -129,7 +130,7 @@ class ControlTopicFollower:
                         log_control_garbled(str(record.place), reason, self._garbled)
 
     def _ends(self, answer: Answer) -> bool:
-        """Whether nothing is left to do for us: what several carry out each answers for itself."""
+        """Whether this answer completes the command for us: each member answers for itself."""
         command = self._unposted.get(answer.command_id)
         return (
             command is None or command.place is not None or answer.member == self._commands.member
@@ -144,7 +145,7 @@ class ControlTopicFollower:
         self._unposted.clear()
 
     def _acknowledge(self, command: Command) -> None:
-        """Now, and not when the handler is back: the sender learns for whom to wait."""
+        """Acknowledges before the handler returns: the sender learns for whom to wait."""
         now_ms = self._clock.utc_ms()
         heard = Answer(command.command_id, self._commands.member, "heard", now_ms, is_final=False)
         self._write(heard)
@@ -154,7 +155,7 @@ class ControlTopicFollower:
         self._writer.send(OutgoingRecord(self._topic, key, value, timestamp_ms=answer.at_ms))
 
     def _is_new(self, command_id: str) -> bool:
-        """Whether it was not dealt with before. To be asked once."""
+        """Whether this command was not seen before. Marks it as seen."""
         if command_id in self._known:
             return False
         self._known.append(command_id)

@@ -1,4 +1,4 @@
-"""Puts operators' requests into effect: retries, give-ups, and lifting the limit."""
+"""Carries out operators' requests: retries, give-ups, and lifting the limit."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -26,7 +26,7 @@ from linear_retry.scope import Scope
 
 
 class OperatorActions:
-    """On the owner thread, between attempts."""
+    """Carries out requests on the owner thread, between attempts."""
 
     def __init__(
         self,
@@ -47,10 +47,10 @@ class OperatorActions:
         self.consecutive = ConsecutiveDeadLetters()
 
     def due(self) -> list[Scope]:
-        """The circuits whose held message is attempted or sent now, once a turn, after the poll.
+        """Returns the circuits to attempt or send now. Called once a turn, after the poll.
 
-        In the order of asking. A message that is to be attempted in this turn is given up in the
-        next, if it is held then: it may succeed.
+        In the order of the requests. A message that is attempted in this turn is given up only in
+        the next, if it is still held: it may succeed.
         """
         for request in self.requests.pending():
             self._share_out(request)
@@ -58,7 +58,7 @@ class OperatorActions:
         to_attempt: set[Scope] = set()
         for request in self.requests.pending():
             if isinstance(request.wish, SkipUnreadable):
-                continue  # about no circuit: `UnreadableBatches` sees to it
+                continue  # not about a circuit: `UnreadableBatches` handles it
             found = self._find(request.wish)
             if found is None:
                 self.requests.answer(request, False)
@@ -75,7 +75,7 @@ class OperatorActions:
         return now
 
     def begin(self, held: Held[Message]) -> None:
-        """Its attempt, or the sending of its letter, starts now: the operator is answered."""
+        """Answers the operator, as the attempt or the sending of the letter starts now."""
         found = self.circuits.holding(held.partition, held.offset)
         if found is None:
             return
@@ -93,7 +93,7 @@ class OperatorActions:
             self.requests.answer(request, True)
 
     def is_last(self, held: Held[Message]) -> bool:
-        """Whether one failure more would be its last: a dead letter, or the consumer's end."""
+        """Whether one more failure would be final: a dead letter, or the consumer's end."""
         if held.error is None or held.letter is not None:
             return False
         in_a_row = self.consecutive.counted(self.circuits.letters_in_doubt())
@@ -102,7 +102,7 @@ class OperatorActions:
         return isinstance(decision, Publish | Stop)
 
     def _share_out(self, request: Request) -> None:
-        """What concerns several circuits becomes a request for each."""
+        """Splits a request about several circuits into one for each."""
         match request.wish:
             case Retry(None):
                 scopes = [scope for scope, _ in self.circuits]
@@ -137,7 +137,7 @@ class OperatorActions:
                 return None
 
     def _end_wait(self, request: Request, scope: Scope, circuit: Circuit[Message]) -> None:
-        """Its message went to another member: the first one to come is attempted in its place."""
+        """Ends the wait of a circuit without a message: the first to arrive is the probe."""
         if circuit.state == "open":
             early_s = self._early_s(circuit)
             clock = self.clock
@@ -149,9 +149,9 @@ class OperatorActions:
         return max(circuit.retry_at_s - self.clock.now_s(), 0.0)
 
     def _takes_effect(self, request: Request, scope: Scope, circuit: Circuit[Message]) -> bool:
-        """Whether its letter is to be sent now; later on the circuit says when, as for any."""
+        """Whether its letter must be sent now; any further try follows the circuit's schedule."""
         held = circuit.held
-        # One that has not failed yet is attempted in this very turn: its letter could say nothing.
+        # One that has not failed yet is attempted in this turn: its letter would have no error.
         if held is None or not held.failures or request.is_claimed:
             return False
         if not self.requests.claim(request):

@@ -14,7 +14,7 @@ from linear_retry.errors import UsageError
 
 
 class OperatorMethods:
-    """The part of `LinearConsumer` that operators' tools call, from any thread."""
+    """The methods of `LinearConsumer` for operators' tools. Thread-safe."""
 
     _gives_up: bool
     _limit: int | None

@@ -1,4 +1,4 @@
-"""Carries out commands from outside the process, and answers what became of them."""
+"""Carries out commands from outside the process, and answers with their results."""
 
 import math
 from collections import deque
@@ -27,7 +27,7 @@ _Failed = events.ProbeFailed | events.LimitReached | events.DeadLetterFailed
 
 @dataclass(slots=True)
 class _Pending:
-    """A command that is being carried out; `left` are the circuits whose outcome is not known."""
+    """A command in progress; `left` are the circuits whose outcome is still open."""
 
     command: Command
     left: set[Scope] = field(default_factory=set)
@@ -35,10 +35,10 @@ class _Pending:
 
 
 class RemoteCommands:
-    """Posted by the thread that follows the control topic; looked at and answered by the owner's.
+    """Queues commands from the control topic's thread; the owner thread carries them out.
 
-    Each is on record (`CommandAnswered`), for listeners too, before its answer is there to be sent.
-    A retry is answered when its attempt begins, and with what came of it, which an event tells.
+    Each answer is recorded (`CommandAnswered`) before it can be sent. A retry is answered when its
+    attempt begins, and again with the attempt's outcome, which is taken from its event.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class RemoteCommands:
         *,
         gives_up: bool,
     ) -> None:
-        """`member` is what answers are signed with; `gives_up`: there is a dead-letter topic."""
+        """`member` is the sender of the answers; `gives_up`: there is a dead-letter topic."""
         self.member = member
         self._assignment = assignment
         self._operator_actions = operator_actions
@@ -60,8 +60,8 @@ class RemoteCommands:
         self._monitor = monitor
         self._listens = False
         self._gives_up = gives_up
-        # No lock, as in `Requests`: an append and a popleft are atomic. Whoever may write to the
-        # topic may write any number: neither memory nor a turn may grow with them.
+        # No lock, as in `Requests`: append and popleft are atomic. Bounded, as anyone who can write
+        # to the topic can write any number: neither memory nor a turn may grow with it.
         self._arrived: deque[Command] = deque(maxlen=_WAITING)
         self._answers: deque[Answer] = deque()
         self.due_at_s = math.inf
@@ -69,16 +69,16 @@ class RemoteCommands:
         self._watched: dict[Scope, list[tuple[_Pending, Place]]] = {}
 
     def post(self, command: Command) -> None:
-        """To be looked at in a turn soon; of more than 1000 that wait, the last ones are."""
+        """Queues a command for the next turn; beyond 1000 only the latest are kept."""
         self._arrived.append(command)
-        self.due_at_s = -math.inf  # after the append: the owner resets it before it looks
+        self.due_at_s = -math.inf  # after the append, as the owner resets it before it reads
 
     def answers(self) -> list[Answer]:
-        """What is to be sent. Each is given once."""
+        """Returns the answers to send, each once."""
         return [self._answers.popleft() for _ in range(len(self._answers))]
 
     def tick(self) -> None:
-        """Once a turn, before its requests are looked at: commands become requests, or answers."""
+        """Turns commands into requests or answers. Called once a turn, before requests are read."""
         self.due_at_s = math.inf
         for work in tuple(self._works.values()):
             if not work.is_answered:
@@ -89,7 +89,7 @@ class RemoteCommands:
             self.due_at_s = -math.inf
 
     def _on_event(self, event: events.Event) -> None:
-        """What became of an attempt."""
+        """Answers with the outcome of an attempt."""
         match event:
             case events.ProbeFailed():
                 self._failed("failed", event)
@@ -111,7 +111,7 @@ class RemoteCommands:
     def _begin(self, command: Command) -> None:
         work, place = _Pending(command), command.place
         if place is not None and (place.topic, place.partition) not in self._assignment:
-            return  # whoever has it says so
+            return  # the member that has it answers
         if command.has_expired(self._utc_ms()):
             self._answer(work, "expired")
         elif command.command == "retry":
@@ -130,7 +130,7 @@ class RemoteCommands:
         self, work: _Pending, wish: OperatorRequest, done: AnswerName, refused: AnswerName
     ) -> None:
         self._works[work.command.command_id] = work
-        # Requests are answered by the owner's thread, at its end too: so is the event emitted.
+        # The owner thread answers requests, even at its end, so the event is emitted there.
         self._requests.submit(wish).add_done_callback(
             lambda asked: self._answer(work, done if asked.result() else refused)
         )
@@ -163,7 +163,7 @@ class RemoteCommands:
             place = _place(circuit.held)
             self._answer(work, "begun", place, is_final=False)
             self._watched.setdefault(scope, []).append((work, place))
-            if not self._listens:  # last of all: an answer is about what is on record
+            if not self._listens:  # last: an answer may be sent only after its event is recorded
                 self._monitor.listen(self._on_event)
                 self._listens = True
 

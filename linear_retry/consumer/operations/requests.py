@@ -1,4 +1,4 @@
-"""Holds what operators ask for, until the consumer's thread has answered it."""
+"""Queues operators' requests until the consumer's thread has answered them."""
 
 import math
 from collections import deque
@@ -16,7 +16,7 @@ Place: TypeAlias = tuple[Partition, int]
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """End the wait of this held message, of this circuit whatever it holds, or of all (None)."""
+    """End the wait of this held message, of this circuit, or of all circuits (None)."""
 
     target: Place | Scope | None
 
@@ -30,7 +30,7 @@ class GiveUp:
 
 @dataclass(frozen=True, slots=True)
 class LiftLimit:
-    """Let dead letters go beyond the limit: so many more, or (None) until a success."""
+    """Let dead letters exceed the limit: by this many, or (None) until a success."""
 
     letters: int | None
     reason: str
@@ -38,7 +38,7 @@ class LiftLimit:
 
 @dataclass(frozen=True, slots=True)
 class SkipUnreadable:
-    """Step over the batch that cannot be read at this place, though it holds no message."""
+    """Skip the unreadable batch at this place."""
 
     target: Place
 
@@ -48,54 +48,54 @@ OperatorRequest: TypeAlias = Retry | GiveUp | LiftLimit | SkipUnreadable
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One wish of an operator's; `answer` is what they wait for."""
+    """One operator's request; `answer` is the future that they wait for."""
 
     wish: OperatorRequest
     answer: Future[bool] = field(default_factory=Future)
 
     @property
     def is_claimed(self) -> bool:
-        """Whether it can be cancelled no more."""
+        """Whether it can no longer be cancelled."""
         return self.answer.running()
 
     def claim(self) -> bool:
-        """False: it was cancelled before, and its waiters know. To be asked once.
+        """Claims it, once. False: it was cancelled before, and its waiters know.
 
-        The future of one that was is not to be touched again.
+        A cancelled request's future must not be touched again.
         """
         return self.is_claimed or self.answer.set_running_or_notify_cancel()
 
     def set_answer(self, truth: bool) -> None:
-        """Answer it, unless it was cancelled before."""
+        """Answers it, unless it was cancelled before."""
         if self.claim():
             self.answer.set_result(truth)
 
 
 class Requests:
-    """Asked from any thread; dealt with and answered by the owner's. Each gets one answer.
+    """Accepts requests from any thread; the owner thread answers each exactly once.
 
-    `due_at_s` says whether there may be any: at once, or never.
+    `due_at_s` is -inf if there may be any, else inf.
     """
 
     def __init__(self) -> None:
-        # No lock: an append and a popleft are atomic, and a signal handler may be in the midst.
+        # No lock: append and popleft are atomic, and a signal handler may interrupt either.
         self._arrived: deque[Request] = deque()
         self._waiting: list[Request] = []
         self._closed = False
         self.due_at_s = math.inf
 
     def submit(self, wish: OperatorRequest) -> Future[bool]:
-        """To be dealt with in the next turn; False at once where there will be none."""
+        """Queues a request for the next turn; answers False at once if there will be no turn."""
         request = Request(wish)
         self._arrived.append(request)
-        self.due_at_s = -math.inf  # after the append: the owner resets it before it looks
-        # After the append: whichever of the two comes later, here or `close`, finds the request.
+        self.due_at_s = -math.inf  # after the append, as the owner resets it before it reads
+        # After the append: whichever runs later, this or `close`, finds the request.
         if self._closed:
             self._refuse_all()
         return request.answer
 
     def pending(self) -> Iterator[Request]:
-        """Those not answered yet, in the order of asking. They may be answered meanwhile."""
+        """Yields the unanswered requests, in order. They may be answered meanwhile."""
         self.due_at_s = math.inf
         self._waiting += self._taken()
         if self._waiting:
@@ -103,23 +103,23 @@ class Requests:
         return iter(tuple(self._waiting))
 
     def claim(self, request: Request) -> bool:
-        """It is being put into effect, and can be cancelled no more. False: it was, before."""
+        """Claims a request, so that it cannot be cancelled. False: it was cancelled before."""
         claimed = request.claim()
         if not claimed:
             self._waiting.remove(request)
         return claimed
 
     def claimed(self, *wishes: OperatorRequest) -> list[Request]:
-        """Those that wait only for what they wish for, which is one of these."""
+        """Returns the claimed requests with one of these wishes."""
         return [each for each in self._waiting if each.is_claimed and each.wish in wishes]
 
     def answer(self, request: Request, truth: bool) -> None:
-        """Answer one. What its user has hung on to the future runs now, in this thread."""
+        """Answers one. The future's callbacks run now, in this thread."""
         self._waiting.remove(request)
         request.set_answer(truth)
 
     def close(self) -> None:
-        """No turn will come: everything is, and will be, answered with False."""
+        """Ends the queue: everything pending, and everything later, is answered with False."""
         self._closed = True
         waiting, self._waiting = self._waiting, []
         for request in waiting:
@@ -134,19 +134,19 @@ class Requests:
         while True:
             try:
                 yield self._arrived.popleft()
-            except IndexError:  # not asked first: another thread may take the last one
+            except IndexError:  # no check first: another thread may take the last one
                 return
 
 
 def checked_place(topic: object, partition: object, offset: object) -> Place:
-    """Raises `UsageError` for what can be no message's coordinates: it would never be found."""
+    """Raises `UsageError` for impossible coordinates, which would never match a message."""
     if not isinstance(topic, str):
         raise UsageError(f"topic={topic!r}: must be a topic's name, a str")
     return (topic, _number("partition", partition)), _number("offset", offset)
 
 
 def checked_lift(letters: object, reason: object) -> LiftLimit:
-    """Raises `UsageError` for what is no number of letters, or no reason."""
+    """Raises `UsageError` for an invalid number of letters, or a missing reason."""
     if letters is not None and (type(letters) is not int or letters < 1):
         raise UsageError(
             f"letters={letters!r}: must be a whole number from 1, or None until a success"
@@ -159,7 +159,7 @@ def checked_lift(letters: object, reason: object) -> LiftLimit:
 
 
 def refused() -> Future[bool]:
-    """For a message that nothing can be holding."""
+    """The answer about a message that cannot be held."""
     answer: Future[bool] = Future()
     answer.set_result(False)
     return answer

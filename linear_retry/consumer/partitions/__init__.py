@@ -1,1 +1,1 @@
-"""The state of the assigned partitions, and the calls that pause, seek and commit them."""
+"""The state of the assigned partitions, and the calls that pause, seek and commit."""

@@ -1,4 +1,4 @@
-"""The assigned partitions: their epochs, which are silent, and which cannot be read."""
+"""The assigned partitions: their epochs, and which are silent or unreadable."""
 
 import math
 from collections.abc import Collection, Iterable
@@ -9,14 +9,14 @@ from linear_retry.scope import Partition
 
 FIRST_TIMEOUT_S = 5.0
 LONGEST_TIMEOUT_S = 300.0
-# Longer than the heartbeat interval (3 s unless set): a member that is out hears of it by then.
+# Longer than the heartbeat interval (3 s by default): a removed member has learned of it by then.
 RECLAIM_AFTER_S = 5.0
 _REREAD_DELAYS_S = (5.0, 10.0, 30.0, 60.0)
 
 
 @dataclass(slots=True)
 class _Silence:
-    """`serial` tells expectations apart; past `check_at_s` the partition may be dead."""
+    """`serial` identifies the expectation; after `check_at_s` the partition may be stalled."""
 
     serial: int
     check_at_s: float
@@ -25,9 +25,9 @@ class _Silence:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A partition whose next batch, at `offset`, the brokers have but librdkafka cannot read.
+    """A partition whose next batch, at `offset`, exists but cannot be read by librdkafka.
 
-    `is_stopped`: it is paused until `retry_at_s`; otherwise it is being read once more.
+    `is_stopped`: it is paused until `retry_at_s`; otherwise it is being read again.
     """
 
     offset: int
@@ -40,11 +40,11 @@ class Unreadable:
 class Assignment:
     """The partitions of this member.
 
-    A partition is *silent* from an assign, resume or seek until it delivers a message or its end:
-    until then its first offset is not believed (`Offsets`), and after a while it may be dead
-    (librdkafka leaves one so in about 1 of 60,000 pauses in `on_assign`; librdkafka #5591).
-    `epochs` has what is ours: a partition that went and came back has another epoch. `stopped` are
-    the `unreadable` ones that are to be paused. `due_at_s` is when a watchdog has to look at any.
+    A partition is *silent* from an assign, resume or seek until it delivers a message or its end.
+    Its first offset is checked (`Offsets`); if it stays silent, it may be stalled: librdkafka
+    stalls 1 of some 60,000 paused in `on_assign` (librdkafka #5591). `epochs` has the assigned
+    partitions: one that was revoked and assigned again has another epoch. `stopped` are the
+    `unreadable` ones to be paused. `due_at_s` is when a watchdog must next check any.
     """
 
     def __init__(self, now_s: NowS) -> None:
@@ -81,9 +81,9 @@ class Assignment:
         return partition in self._silent
 
     def is_stale(self, partition: Partition, serial: int) -> bool:
-        """Whether what arrived when `serial` was that will come again, as something was done since.
+        """Whether what arrived at `serial` is outdated: a later seek or restart delivers it again.
 
-        Or not at all, to us: it is another member's.
+        Also true if the partition is not ours any more.
         """
         silence = self._silent.get(partition)
         return partition not in self.epochs or (silence is not None and silence.serial > serial)
@@ -93,7 +93,7 @@ class Assignment:
         return [key for key, silence in self._silent.items() if now_s >= silence.check_at_s]
 
     def reclaimable(self) -> list[Partition]:
-        """The partitions that we marked as lost, and that no member has taken since."""
+        """Partitions that we marked as lost and that no member seems to have taken since."""
         now_s = self.now_s()
         return [key for key, at_s in self._suspect.items() if now_s >= at_s]
 
@@ -102,7 +102,7 @@ class Assignment:
         return [key for key in self.stopped if self.unreadable[key].retry_at_s <= now_s]
 
     def take(self, partitions: Iterable[Partition]) -> None:
-        """Assigns them: a new epoch, in which nothing has been delivered yet."""
+        """Assigns them, each with a new epoch in which nothing has been delivered yet."""
         self.epoch += 1
         for partition in partitions:
             self.epochs[partition] = self.epoch
@@ -119,17 +119,17 @@ class Assignment:
             self.unreadable.pop(partition, None)
 
     def mark_lost(self, partitions: Collection[Partition]) -> None:
-        """Gives up partitions that may be another member's, though librdkafka has not said so."""
+        """Gives up partitions that may be another member's, before librdkafka reports it."""
         self.drop(partitions)
         self._suspect |= dict.fromkeys(partitions, self.now_s() + RECLAIM_AFTER_S)
         self.plan_check()
 
     def forget_suspects(self) -> None:
-        """Forgets those marked as lost: a new client must not take them back."""
+        """Forgets those marked as lost: a new client must not reclaim them."""
         self._suspect.clear()
 
     def expect(self, partition: Partition) -> None:
-        """Something was done to it: its next message is a first one. Its timeout is kept."""
+        """Expects a first message, after a seek, resume or restart. Its timeout is kept."""
         before = self._silent.get(partition)
         timeout_s = before.timeout_s if before else FIRST_TIMEOUT_S
         self.serial += 1
@@ -142,7 +142,7 @@ class Assignment:
         self._silent.pop(partition, None)
 
     def extend_timeout(self, partition: Partition) -> None:
-        """Nothing was wrong, or it was revived: check again after twice the time."""
+        """Doubles the time to the next check, after a revival or a false alarm."""
         silence = self._silent.get(partition)
         if silence is None:
             return
@@ -150,7 +150,7 @@ class Assignment:
         silence.check_at_s = self.now_s() + silence.timeout_s
 
     def stop(self, partition: Partition, offset: int) -> Unreadable:
-        """What comes next in it cannot be read, now or still: it is read again later."""
+        """Marks it as unreadable at `offset`, and sets when it is read again."""
         before, now_s = self.unreadable.get(partition), self.now_s()
         tries, since_s = (1, now_s) if before is None else (before.tries + 1, before.since_s)
         delay_s = _REREAD_DELAYS_S[min(tries, len(_REREAD_DELAYS_S)) - 1]
@@ -166,7 +166,7 @@ class Assignment:
         self.unreadable.pop(partition, None)
 
     def plan_check(self) -> None:
-        """Note when the first of them is to be looked at, once the watchdogs have looked."""
+        """Sets when the next check is due, after the watchdogs have run."""
         silent = [silence.check_at_s for silence in self._silent.values()]
         stopped = [self.unreadable[key].retry_at_s for key in self.stopped]
         self.due_at_s = min([*silent, *self._suspect.values(), *stopped], default=math.inf)

@@ -1,4 +1,4 @@
-"""The errors of the client: what is fatal, what needs a new client, and what is only reported."""
+"""Sorts the client's errors: fatal, in need of a new client, or only reported."""
 
 import math
 from collections.abc import Callable
@@ -23,9 +23,10 @@ _REASON_WITHIN_S = 2.0
 
 
 class ClientErrors:
-    """`useless` says why only another client can go on, where that is so: at once (`due_at_s`).
+    """Handles the client's errors. `useless` is why the client must be replaced; None if not.
 
-    `unexplained`: a commit's answer said of a fatal error only that it is one, and when.
+    `due_at_s` is then at once. `unexplained`: when a commit's answer reported a fatal error
+    without saying which.
     """
 
     def __init__(
@@ -48,11 +49,11 @@ class ClientErrors:
         self.due_at_s = math.inf
 
     def report(self, error: KafkaError, topic: str | None = None) -> None:
-        """Raises it if it is fatal; else emits the first, and then every tenfold.
+        """Raises a fatal error; emits any other at its 1st, 10th, 100th ... occurrence.
 
-        With a broker down the same one comes hundreds of times. Or only this client cannot go on:
-        then nothing that it has is handled any more. Where it never was a member, another would
-        not become one either, unless it is the name that is taken (`InstanceIdWait`).
+        With a broker down the same error comes hundreds of times. If only this client cannot
+        continue, none of its messages is handled any more. If it never became a member, another
+        client would not either, unless only its name is taken (`InstanceIdWait`).
         """
         if needs_new_client(error) and self._client.member.was_member:
             self.useless, self.due_at_s = error, -math.inf
@@ -67,7 +68,7 @@ class ClientErrors:
             self._emit(ClientError(error.name(), error.str(), count))
 
     def commit_refused(self, error: KafkaError, partitions: tuple[Partition, ...]) -> None:
-        """Retriable: the next commit says the same and more. Not a member any more: all is lost."""
+        """Handles a refused commit: the next one covers it, unless we are no member any more."""
         unexplained = is_unexplained(error)
         if not unexplained:
             raise_if_fatal(error, group=self._group_id)
@@ -81,15 +82,15 @@ class ClientErrors:
             raise BrokerError(f"a commit was refused: {error_text(error)}")
 
     def forget(self) -> None:
-        """Forgets the errors of the old client."""
+        """Forgets the old client's errors."""
         self.unexplained = self.useless = None
         self.due_at_s = math.inf
 
     def raise_if_unexplained(self) -> None:
-        """A commit's answer says of a fatal error only that it is one; a poll then says which.
+        """Raises a fatal error whose cause did not arrive in time.
 
-        That is waited for, with nothing handled meanwhile, or a member that was fenced would be
-        said to need a restart.
+        A commit's answer reports only that there is a fatal error; a later poll reports which. We
+        wait for that, and handle nothing meanwhile: a fenced member must not be told to restart.
         """
         if self.unexplained is not None and self.useless is None:
             error, since_s = self.unexplained

@@ -1,4 +1,4 @@
-"""Pauses, resumes, seeks and re-assigns partitions, in the orders that keep every message."""
+"""Pauses, resumes, seeks and reassigns partitions, in an order that loses no message."""
 
 from collections.abc import Callable, Iterable
 
@@ -21,7 +21,7 @@ from linear_retry.scope import Partition, Scope
 
 
 class FlowControl:
-    """Pauses, resumes, seeks and re-assigns partitions; nothing else does."""
+    """Pauses, resumes, seeks and reassigns partitions; nothing else does."""
 
     def __init__(
         self,
@@ -54,13 +54,13 @@ class FlowControl:
         try:
             return self._client.committed(partition) if start is None else start
         except KafkaException:
-            return None  # it is read again from what is committed all the same
+            return None  # it is read again from the committed offset anyway
 
     def pause(self, scope: Scope) -> None:
         """Pauses everything in scope, at its first unhandled offset.
 
-        Pause, then seek: the other order loses the seek (librdkafka #3471). What has been read
-        ahead is gone from librdkafka's view, so each partition is sought, not just the failed one.
+        Pause, then seek: the other order loses the seek (librdkafka #3471). Every partition must
+        be sought, not just the failed one: librdkafka's position is past the read-ahead.
         """
         self._read_ahead.drop(scope.covers)
         self._read_ahead.start_small()
@@ -71,7 +71,7 @@ class FlowControl:
     def resume(self, scope: Scope) -> None:
         """Resumes everything in scope.
 
-        Resume, *then* seek: so librdkafka fetches at once (1 ms); a resume alone, or after the
+        Resume, *then* seek: librdkafka then fetches at once (1 ms); a resume alone, or after the
         seek, takes up to a second.
         """
         stopped = self._assignment.stopped
@@ -91,12 +91,12 @@ class FlowControl:
         self._each(self._client.resume, going)
 
     def drop_leak(self, partition: Partition, offset: int) -> None:
-        """Pauses a partition again that delivered a message while paused."""
+        """Pauses a partition again after it delivered a message while paused."""
         self._client.pause([partition])
         self._emit(LeakDropped(*partition, offset=offset))
 
     def hold_probe(self, message: Message, partition: Partition, offset: int) -> bool:
-        """Holds this message if a circuit waits for a probe, and pauses the rest."""
+        """Holds this message as the probe if a circuit waits for one, and pauses the rest."""
         scope = self.circuits.wanting_probe(partition)
         if scope is None:
             return False
@@ -106,7 +106,7 @@ class FlowControl:
         return True
 
     def reposition(self) -> None:
-        """Seeks every partition to its next offset, as the read-ahead is invalid."""
+        """Seeks every partition to its next offset, after the read-ahead became invalid."""
         self._read_ahead.restored()
         partitions = self._assignment.partitions
         self.seek(partitions)
@@ -117,16 +117,16 @@ class FlowControl:
             self.reassign(partition)
 
     def seek(self, partitions: Iterable[Partition]) -> None:
-        """Seeks each one to its first unhandled offset; not before its first delivery.
+        """Seeks each one to its first unhandled offset; not those without a delivery yet.
 
-        A seek that fails must not be passed over, the next resume would skip the failed message:
-        the partition is restarted there, or given up.
+        A failed seek must not be ignored, or the next resume would skip the failed message: the
+        partition is restarted there, or given up.
         """
         for partition in partitions:
             if partition in self._assignment.stopped:
-                continue  # librdkafka may refuse; it is assigned again when its time has come
+                continue  # librdkafka may refuse; it is assigned again when it is read again
             if partition not in self._assignment.epochs:
-                continue  # given up a moment ago: librdkafka had refused to pause or resume it
+                continue  # just given up, as librdkafka refused to pause or resume it
             self._assignment.expect(partition)
             offset = self.offsets.next_offset(partition)
             if offset is None:
@@ -137,16 +137,16 @@ class FlowControl:
                 self._mend(partition, error)
 
     def reassign(self, partition: Partition, *, keep_ahead: bool = False) -> None:
-        """Assigns it again at the first unhandled offset, or as `auto.offset.reset` says.
+        """Assigns it again at the first unhandled offset, or per `auto.offset.reset`.
 
-        An eager assignment is replaced whole, so there all partitions restart.
+        An eager assignment is replaced as a whole, so all partitions restart then.
         """
         starts, assigned = self.offsets.starts(), self._client.assignment()
         if self._client.restarts_all:
-            # What we gave up and librdkafka still has must not fall out of its assignment.
-            # In order: a schedule of faults is then the same each time.
+            # Include what we gave up and librdkafka still has: it must stay in its assignment.
+            # Sorted, so that a fault schedule is reproducible.
             starts = dict.fromkeys(sorted(assigned)) | starts
-        elif partition not in assigned:  # of a fenced member: the next poll raises that
+        elif partition not in assigned:  # the member is fenced: the next poll raises that
             self.mark_lost([partition], "no longer assigned when it was to be assigned again")
             return
         again = tuple(starts) if self._client.restarts_all else (partition,)
@@ -165,25 +165,25 @@ class FlowControl:
             self._emit(PartitionRevived(*partition, offset=offset, reason=reason))
 
     def assign(self, partitions: Iterable[Partition]) -> None:
-        """Takes newly assigned partitions: a new epoch for each, and `apply_pause_state`."""
+        """Takes newly assigned partitions, each in a new epoch, and applies their pause state."""
         try:
-            # First: what is found to be gone already is said to be lost after it.
+            # First, as a partition found to be gone already emits its loss after this.
             self._take(partitions)
         finally:
             self.apply_pause_state(partitions)
 
     def drop(self, partitions: Iterable[Partition]) -> None:
-        """Drops revoked partitions, and circuits without anything left to probe."""
+        """Drops revoked partitions, and circuits with nothing left to probe."""
         self.forget(partitions)
         for scope, circuit in self.circuits:
-            # One that waits for its first message has had its time: nothing is left to probe.
+            # A half-open circuit without a message has nothing left to probe.
             waits_on = circuit.state == "open" or circuit.held is not None
             if not waits_on and not self._owned(scope.covers):
                 open_s = self.circuits.close(scope, self._assignment.now_s())
                 self._emit(CircuitClosed(scope, "dropped", open_s))
 
     def mark_lost(self, partitions: Iterable[Partition], reason: str) -> None:
-        """Marks partitions as lost: nothing of them is handled or committed."""
+        """Marks partitions as lost: none of their messages is handled or committed."""
         gone = [partition for partition in partitions if partition in self._assignment]
         if not gone:
             return
@@ -201,7 +201,7 @@ class FlowControl:
         for partition in partitions:
             self._assignment.drop([partition])
             if partition in assigned:
-                # Who follows the events must not take it for another's: `Lost` was said of it.
+                # Listeners were told that it was lost, and must learn that it is ours again.
                 self._take([partition])
                 self.revive(partition, "marked lost, and still assigned")
 
@@ -230,7 +230,7 @@ class FlowControl:
         try:
             command(partitions)
         except KafkaException as error:
-            # One that is not assigned any more makes librdkafka refuse the call for all of them.
+            # If one is not assigned any more, librdkafka refuses the call for all of them.
             assigned = self._client.assignment()
             self.mark_lost([p for p in partitions if p not in assigned], f"not assigned: {error}")
             for partition in partitions:

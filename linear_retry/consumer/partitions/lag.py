@@ -1,4 +1,4 @@
-"""Asks the brokers how much the group has still to read in each partition."""
+"""Asks the brokers how many offsets the group has yet to read in each partition."""
 
 import threading
 import time
@@ -17,10 +17,9 @@ from linear_retry.scope import Partition
 
 
 class Lag:
-    """Asks the brokers: librdkafka's own lag does not change while a partition is paused.
+    """Computes the lag from the brokers: librdkafka's own is frozen while a partition is paused.
 
-    For any thread but the owner's, which it would keep waiting. `edges` is used by one thread at a
-    time.
+    For any thread but the owner's, which it would block. Only one thread at a time uses `edges`.
     """
 
     def __init__(
@@ -40,10 +39,10 @@ class Lag:
         self._closed = False
 
     def ask(self, timeout_s: float) -> dict[Partition, int]:
-        """Of each partition that is ours now; without those that had no answer in time."""
+        """Returns the lag of each assigned partition, without those that got no answer in time."""
         give_up_at_s = time.monotonic() + timeout_s
         partitions = self._assignment.partitions
-        # Before the ends: what is committed meanwhile must not make the lag negative.
+        # Before the ends: a commit in between must not make the lag negative.
         starts = self._starts.ask(partitions, timeout_s) if partitions else None
         if starts is None:
             return {}
@@ -57,14 +56,14 @@ class Lag:
         }
 
     def close(self) -> None:
-        """Asks nothing any more. Does not wait for a question under way."""
+        """Stops asking. Does not wait for a request in progress."""
         with self._asking:
             self._closed = True
             self._edges.close()
         self._starts.close()
 
     def _first(self, partitions: Sequence[Partition], give_up_at_s: float) -> dict[Partition, int]:
-        """Where those begin of which the group has committed nothing yet."""
+        """Returns the beginning offsets of partitions without a committed offset."""
         known = {key: self._offsets.next_offset(key) for key in partitions}
         found = {key: offset for key, offset in known.items() if offset is not None}
         unknown = [key for key in partitions if key not in found]
@@ -78,7 +77,7 @@ class Lag:
         partitions: Sequence[Partition],
         give_up_at_s: float,
     ) -> dict[Partition, int]:
-        """Without those that are refused, or have not come in time."""
+        """Collects the answers, without those that failed or came too late."""
         asked: dict[Partition, Future[int]] = {}
         with self._asking, suppress(KafkaException):
             if partitions and not self._closed:

@@ -1,4 +1,4 @@
-"""Resets a partition whose committed offset does not exist (any more)."""
+"""Resets a partition whose committed offset does not exist, or no longer does."""
 
 import math
 from collections.abc import Callable
@@ -16,17 +16,17 @@ _PAUSE_S = 3.0
 
 @dataclass(frozen=True, slots=True)
 class _Missing:
-    """The offset that the broker has not, or None: none is committed; reported at `serial`."""
+    """The missing offset, or None if none is committed; reported at `serial`."""
 
     offset: int | None
     serial: int
 
 
 class OffsetReset:
-    """Asks the broker where partitions begin, or end, and begins them there.
+    """Asks the broker where partitions begin or end, and starts them there.
 
-    Until the broker says so, nothing of them comes. A question without an answer takes a second,
-    in which nothing is polled: so after one, all others wait.
+    Until the broker answers, such a partition delivers nothing. An unanswered request blocks the
+    polling for a second, so after one all others wait.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class OffsetReset:
         reset: str,
         emit: Callable[[Event], None],
     ) -> None:
-        """`reset` is `auto.offset.reset` as the user has it."""
+        """`reset` is the user's `auto.offset.reset`."""
         self._client = client
         self._assignment = assignment
         self._offsets = flow_control.offsets
@@ -51,10 +51,10 @@ class OffsetReset:
     def lost(self, partition: Partition, offset: int | None) -> None:
         """Handles a partition without a committed offset, or with one that is gone.
 
-        librdkafka's `auto.offset.reset` is ours (`error`), so that the second, a loss, is reported.
-        What is in memory is still handled.
+        librdkafka's own `auto.offset.reset` is set to `error`, so that it reports both; the second
+        is a loss. Messages in memory are still handled.
 
-        Raises `DataLossError` where the user chose `error` too.
+        Raises `DataLossError` if the user chose `error` too.
         """
         missing = offset if offset is not None and offset >= 0 else None
         if self._offsets.is_old_news(partition, missing):
@@ -66,9 +66,9 @@ class OffsetReset:
             self._ask(partition)
 
     def ask_again(self) -> None:
-        """Ask again where nobody has answered. To be called before what has arrived is looked at.
+        """Repeats unanswered requests. Must be called before new arrivals are processed.
 
-        What was sought or restarted since, librdkafka speaks of once more by itself.
+        Partitions that were sought or restarted since are left out: librdkafka reports them again.
         """
         is_stale = self._assignment.is_stale
         self.missing = {
@@ -82,23 +82,23 @@ class OffsetReset:
                     return
 
     def _ask(self, partition: Partition) -> bool:
-        """False: there is no answer."""
+        """Asks for the offset, and starts the partition there. False: no answer."""
         missing = self.missing.pop(partition)
         if self._is_garbage(partition, missing.offset):
             self._flow_control.reassign(partition)
             return True
         there = self._client.ask_offset(partition, END if self._begins_at_end else BEGINNING)
         if there is None:
-            self.missing[partition] = missing  # the last one now: others may be answered
+            self.missing[partition] = missing  # re-added last: others may be answered
             self._unanswered_at_s = self._assignment.now_s()
             return False
         self._begin(partition, missing.offset, there)
         return True
 
     def _is_garbage(self, partition: Partition, missing_offset: int | None) -> bool:
-        """Whether nobody needs it: it is above what comes next, which the broker has.
+        """Whether the missing offset is bogus: it is above the next one, which the broker has.
 
-        librdkafka 2.16 asks for 8680820740569200761 after a batch whose checksum is wrong.
+        librdkafka 2.16 requests 8680820740569200761 after a batch with a wrong checksum.
         """
         client, next_offset = self._client, self._offsets.next_offset(partition)
         if missing_offset is None or next_offset is None or missing_offset <= next_offset:
@@ -107,24 +107,24 @@ class OffsetReset:
         return first is not None and end is not None and first <= next_offset <= end
 
     def _begin(self, partition: Partition, missing_offset: int | None, there: int) -> None:
-        """At a number, and never "at the beginning" or "at the end".
+        """Starts the partition at a numeric offset, never "at the beginning" or "at the end".
 
-        Assigned so twice, as an eager assignment is while others begin, librdkafka 2.16 goes there
-        once more half a second later: a late answer to its first question starts a timer that
-        nothing stops.
+        When a logical offset is assigned twice, as in an eager assignment while other partitions
+        start, librdkafka 2.16 jumps there again half a second later: a late answer to its first
+        request starts a timer that nothing stops.
         """
         is_loss = missing_offset is not None
         if is_loss:
             self._emit(DataLost(*partition, offset=missing_offset or 0, next_offset=there))
-        # With `latest`, what is committed must exist, or the next owner goes to the end once more.
+        # With `latest`, the committed offset must exist, or the next owner skips to the end again.
         self._offsets.reset(partition, there, has_commit=is_loss and not self._begins_at_end)
         if not self._is_anything_before(partition, missing_offset):
-            # A seek before the first message goes there, and not to what is lost once more.
+            # So that a seek before the first message goes here, not to the missing offset.
             self._offsets.start_at(partition, there)
         self._flow_control.reassign(partition, keep_ahead=True)
 
     def _is_anything_before(self, partition: Partition, missing_offset: int | None) -> bool:
-        """Whether something before the place that was lost is in memory still."""
+        """Whether messages from before the lost range are still in memory."""
         next_offset = self._offsets.next_offset(partition)
         if next_offset is None:
             return False

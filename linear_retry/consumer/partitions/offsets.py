@@ -1,4 +1,4 @@
-"""The offsets of the assigned partitions: what is done, what is committed, what comes next."""
+"""The offsets of the assigned partitions: done, committed, and next."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ from linear_retry.scope import Partition
 
 COMMIT_EVERY_S = 1.0
 UNANSWERED_FOR_S = 60.0
-"""librdkafka answers earlier than that, as a rule: an answer is taken for lost then."""
+"""librdkafka normally answers sooner: after this, a commit's answer is considered lost."""
 
 OffsetClass: TypeAlias = Literal["next", "duplicate", "suspect", "gap", "reset"]
 
 
 @dataclass(slots=True)
 class _Position:
-    """One owned partition. Offsets are those of the next message, as Kafka commits them."""
+    """One assigned partition. Each offset is that of the next message, as Kafka commits it."""
 
     next_offset: int | None = None
     committed: int | None = None
@@ -32,10 +32,10 @@ class _Position:
 
 
 class Offsets:
-    """The positions of the assigned partitions, of the present epoch only.
+    """The positions of the assigned partitions, in the current epoch only.
 
-    `next_offset` is the first offset that is not handled: what is committed, and where every seek
-    goes. None: nothing has been delivered yet, and the committed offset decides.
+    `next_offset` is the first unhandled offset: it is committed, and every seek goes there. None:
+    nothing has been delivered yet, so the committed offset decides.
     """
 
     def __init__(self) -> None:
@@ -45,21 +45,21 @@ class Offsets:
         return partition in self._positions
 
     def next_offset(self, partition: Partition) -> int | None:
-        """For any thread: None also where the partition is not ours any more."""
+        """Returns the next offset; None also if the partition is not ours any more. Thread-safe."""
         position = self._positions.get(partition)
         return None if position is None else position.next_offset
 
     def starts(self) -> dict[Partition, int | None]:
-        """The offset at which each partition would restart; None: the committed one."""
+        """Returns the offset at which each partition would restart; None: the committed one."""
         return {
             key: position.next_offset if position.reset_to is None else position.reset_to
             for key, position in self._positions.items()
         }
 
     def uncommitted(self, partitions: Iterable[Partition] | None = None) -> dict[Partition, int]:
-        """What is done and not known to be committed, of all partitions or of these.
+        """Returns what is done and not known to be committed, of all partitions or of these.
 
-        Without those in a transaction, which may have committed more.
+        Leaves out partitions in a transaction, which may have committed more.
         """
         keys = self._positions if partitions is None else partitions
         return {
@@ -74,10 +74,10 @@ class Offsets:
     def classify_offset(self, partition: Partition, offset: int) -> OffsetClass:
         """Classifies the first offset after an assign, a resume, a seek or an exception.
 
-        An earlier one was handled before. A later one may have skipped what was dropped on the
-        way (librdkafka's positions are not ours), so it is suspect once: seek, and look again.
-        The same once more is a real gap: transaction markers, compaction. After a reset any is
-        believed, and the partition restarts there.
+        A lower one was handled before. A higher one may have skipped messages that were dropped on
+        the way (librdkafka's position is not ours), so it is suspect at first: seek and compare.
+        The same offset again is a real gap: transaction markers, compaction. After a reset any
+        offset is accepted, and the partition restarts there.
         """
         position = self._positions[partition]
         if position.reset_to is not None:
@@ -93,18 +93,18 @@ class Offsets:
         return "suspect"
 
     def has_commit(self, partition: Partition) -> bool:
-        """Whether the group has a committed offset here; else its first is committed before use."""
+        """Whether the group has a committed offset; if not, its first is committed before use."""
         return self._positions[partition].has_commit
 
     def is_in_transaction(self, partition: Partition) -> bool:
-        """Whether a transaction may have committed its next offset, and nobody knows yet."""
+        """Whether a transaction with an unknown outcome may have committed its next offset."""
         return self._positions[partition].in_transaction
 
     def is_old_news(self, partition: Partition, missing_offset: int | None) -> bool:
-        """Whether this offset that the broker has not, or None: none committed, is behind us.
+        """Whether this report of a missing offset (None: none is committed) is outdated.
 
-        librdkafka may say so twice, the second time when the partition reads on already: begun
-        once more, all that was handled since would be handled again.
+        librdkafka may report it twice, the second time when the partition already reads on. Another
+        reset would then repeat everything handled since.
         """
         position = self._positions[partition]
         if missing_offset is None:
@@ -112,9 +112,9 @@ class Offsets:
         return position.next_offset is not None and missing_offset < position.next_offset
 
     def to_read(self, partition: Partition, committed: int, end: int) -> int:
-        """How many offsets there are from `committed` to `end`, but for what is known to be none.
+        """Counts the offsets from `committed` to `end`, without those known not to be messages.
 
-        For any thread.
+        Thread-safe.
         """
         position = self._positions.get(partition)
         first, last = (0, 0) if position is None else position.tail
@@ -125,14 +125,14 @@ class Offsets:
         self._positions |= {partition: _Position() for partition in partitions}
 
     def forget(self, partitions: Iterable[Partition]) -> None:
-        """Forgets revoked or lost partitions: they are not ours to commit any more."""
+        """Forgets revoked or lost partitions: we must not commit them any more."""
         for partition in partitions:
             self._positions.pop(partition, None)
 
     def start_at(self, partition: Partition, offset: int) -> None:
-        """The first message delivered, or the end of an empty partition.
+        """Sets the start: the first message delivered, or the end of an empty partition.
 
-        After a reset what is committed does not count: in a topic that was deleted and made again
+        After a reset the committed offset does not count: in a topic that was deleted and recreated
         the offsets are lower.
         """
         position = self._positions[partition]
@@ -143,9 +143,9 @@ class Offsets:
         position.gone = None
 
     def reset(self, partition: Partition, to: int, *, has_commit: bool) -> None:
-        """`auto.offset.reset` says where it goes on, and the next offset to come is believed.
+        """Notes a reset to `to` by `auto.offset.reset`: the next offset to arrive is accepted.
 
-        What is done stays: messages in memory may still be before the place that was lost.
+        What is done stays: messages in memory may be from before the lost range.
         """
         position = self._positions[partition]
         position.reset_to = to
@@ -155,7 +155,7 @@ class Offsets:
         self._positions[partition].has_commit = True
 
     def note_gone(self, partition: Partition, start: int, end: int) -> None:
-        """Notes that `start` to `end` is lost: done once everything before it is done."""
+        """Notes that `start` to `end` is lost: it counts as done once everything before it is."""
         self._positions[partition].gone = start, end
 
     def done(self, next_offsets: Mapping[Partition, int]) -> None:
@@ -175,29 +175,29 @@ class Offsets:
         self._positions[partition].tail = start, end
 
     def committed(self, offsets: Mapping[Partition, int]) -> None:
-        """The broker has acknowledged these, and what it had before is gone, though it be more."""
+        """Notes acknowledged commits. They replace the committed offset even if they are lower."""
         for partition, offset in offsets.items():
             position = self._positions.get(partition)
             if position is not None:
                 position.committed = offset
 
     def begin_transaction(self, partition: Partition) -> None:
-        """Commit nothing of it: what it lacks may arrive after a transaction's, and undo that."""
+        """Stops its commits: one could arrive after the transaction's, and undo that."""
         self._positions[partition].in_transaction = True
 
     def end_transaction(self, partition: Partition) -> None:
-        """It is known what the transaction has committed, or that it never will."""
+        """Allows commits again: the transaction's outcome is known."""
         if partition in self._positions:
             self._positions[partition].in_transaction = False
 
 
 class OffsetCommits:
-    """Commits what is done, one commit at a time for each partition.
+    """Commits what is done, one commit at a time per partition.
 
-    librdkafka retries a commit that met a coordinator in trouble, and a later one may overtake it:
-    the broker then ends with the older offset (of six errors, five did that each time, with
-    librdkafka 2.16 on its mock cluster). So what is not answered is not followed by another.
-    `due_at_s` comes once a second: a crash then repeats at most two seconds' work.
+    librdkafka retries a commit that the coordinator could not serve, and a later one may overtake
+    it: the broker then ends up with the older offset (five of six errors did that every time, with
+    librdkafka 2.16 on its mock cluster). So no commit follows an unanswered one. One is due every
+    second (`due_at_s`): a crash then repeats at most two seconds' work.
     """
 
     def __init__(
@@ -211,7 +211,7 @@ class OffsetCommits:
         self._give_up_at_s = 0.0
 
     def send(self) -> None:
-        """Commits what is done, except for partitions with a commit under way."""
+        """Commits what is done, except for partitions with a commit in flight."""
         now_s = self._now_s()
         self.due_at_s = now_s + COMMIT_EVERY_S
         uncommitted = self._offsets.uncommitted()
@@ -220,7 +220,7 @@ class OffsetCommits:
         if len(ready) == len(uncommitted):
             self._give_up_at_s = now_s + UNANSWERED_FOR_S
         elif now_s >= self._give_up_at_s:
-            # To commit nothing of it any more, for want of an answer, would be worse.
+            # Never to commit it again, for lack of an answer, would be worse.
             ready, self._give_up_at_s = uncommitted, now_s + UNANSWERED_FOR_S
         if ready:
             self._client.commit(ready)
@@ -232,10 +232,10 @@ class OffsetCommits:
         self._offsets.committed({partition: offset})
 
     def commit_revoked(self, partitions: Iterable[Partition]) -> None:
-        """Commits what is done of these, and waits for it.
+        """Commits what is done in these partitions, and waits for the answer.
 
-        A zombie gets a revoke too, where it should get a loss (librdkafka #5604): any
-        answer is tolerated.
+        A zombie also gets a revoke, where it should get a loss (librdkafka #5604), so any answer is
+        tolerated.
         """
         done = self._offsets.uncommitted(partitions)
         if done:

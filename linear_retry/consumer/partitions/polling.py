@@ -1,4 +1,4 @@
-"""Polls the client, checks what arrives, and lets it join the read-ahead."""
+"""Polls the client, checks what arrives, and adds it to the read-ahead."""
 
 import math
 from collections.abc import Callable
@@ -41,27 +41,27 @@ class OffsetCheck:
         self.due_at_s = math.inf
 
     def trusts(self, arrivals: list[Message]) -> bool:
-        """Whether nothing is paused, and none of these is a first message."""
+        """Whether these need no check: nothing is paused, and none is a first message."""
         assignment = self._assignment
         if self._pauses_any:
             return False
         return assignment.undisturbed or assignment.have_delivered(set(map(partition_of, arrivals)))
 
     def accept(self, message: Message, partition: Partition, serial: int) -> bool:
-        """Whether this message, or end of a partition, is what comes next. A message then joins
-        the read-ahead, or is held as a probe. `serial` is the assignment's as it arrived.
+        """Whether this message, or end of a partition, is the expected next one. A message is then
+        added to the read-ahead, or held as a probe. `serial` is the assignment's on arrival.
         """
         offset, is_message = offset_of(message), message.error() is None
         if self._offsets.next_offset(partition) is None:
-            # Whatever becomes of it: the first that comes is where this assignment begins, and
-            # without it there would be no way back once the message is dropped.
+            # Even if it is dropped below: this assignment starts here, and without this offset we
+            # could not seek back to a dropped message.
             self._offsets.start_at(partition, offset)
         if self._assignment.is_stale(partition, serial):
-            return False  # sought or restarted a moment ago: it comes again, in its order
+            return False  # just sought or restarted: it is delivered again, in order
         if self._pauses_any and self._flow_control.is_paused(partition):
             if is_message:
                 self._flow_control.drop_leak(partition, offset)
-            return False  # its end is no news either: what leaked before it is still to come
+            return False  # nor does its end count: what leaked before it is delivered again
         accepted = self._is_next(partition, offset) and self._is_committed_first(partition)
         if accepted and not is_message:
             self._ends[partition], self.due_at_s = offset, -math.inf
@@ -72,10 +72,10 @@ class OffsetCheck:
         return accepted
 
     def tick(self) -> None:
-        """Of each partition that has told its end: what is behind its last message is no message.
+        """Notes, for each partition at its end, that no messages follow its last one.
 
-        Transaction markers, or what was aborted: the lag counts them otherwise. Not while a letter
-        is awaited: the message it is for is neither done nor in memory then.
+        The offsets there are transaction markers or aborted records, which the lag would count. Not
+        while a letter is awaited: its message is neither done nor in memory then.
         """
         ends, self._ends = self._ends, {}
         self.due_at_s = math.inf
@@ -110,9 +110,9 @@ class OffsetCheck:
         return True
 
     def _begin_after_reset(self, partition: Partition, offset: int) -> None:
-        """What was lost counts as done: a later seek to it would only lose it once more.
+        """Counts what was lost as done: a later seek there would only lose it again.
 
-        Unless something before it is in memory still: that comes first.
+        Messages from before it that are still in memory come first.
         """
         last = self._read_ahead.last_of(partition)
         if last is not None:
@@ -122,9 +122,9 @@ class OffsetCheck:
             self._offsets.start_at(partition, offset)
 
     def _is_committed_first(self, partition: Partition) -> bool:
-        """The group's first offset here is committed before the handler sees it.
+        """Commits the group's first offset here before the handler gets the message.
 
-        With nothing committed and `latest`, the next owner would begin at the end: a revoke now
+        With nothing committed and `latest`, the next owner would start at the end: a revoke now
         would lose this message.
         """
         offset = self._offsets.next_offset(partition)
@@ -140,10 +140,10 @@ class OffsetCheck:
 
 
 class DeliveryFilter:
-    """Filters every arrival: neither `pause` nor a position is a guarantee.
+    """Checks every arrival: neither a pause nor a position can be relied on.
 
     `assign(); pause()` inside `on_assign` let a whole partition through 6 times in 346,400
-    (librdkafka #5591): what belongs to an open circuit is dropped before the handler.
+    (librdkafka #5591): messages of an open circuit are dropped before the handler.
     """
 
     def __init__(
@@ -171,7 +171,7 @@ class DeliveryFilter:
             self._errors.raise_if_unexplained()
         if self._offset_reset.missing:
             self._offset_reset.ask_again()
-        # The usual case must cost next to nothing.
+        # The fast path must cost next to nothing.
         if not any(map(Message.error, arrivals)) and self._offset_check.trusts(arrivals):
             self._read_ahead.keep(arrivals)
             return
@@ -181,7 +181,7 @@ class DeliveryFilter:
             if error is not None and is_about_client(message):
                 self._errors.report(error, message.topic())
             elif partition not in self._assignment:
-                continue  # given up by us: its owner reads it
+                continue  # we gave it up: its new owner reads it
             elif error is not None and is_unreadable(error):
                 if not self._assignment.is_stale(partition, serial):
                     self._unreadable.stop(partition, offset_of(message), error)
@@ -215,9 +215,9 @@ class Poller:
         self._batches = batches
 
     def poll(self) -> None:
-        """Waits for the first message, and takes those that are already behind it.
+        """Waits for the first message, and takes those already queued after it.
 
-        To the next probe at most: no busy loop, no timer thread. The client bounds it to 1 s.
+        Waits for the next probe at most: no busy loop, no timer thread. The client caps it at 1 s.
         """
         self._accept(lambda: self._read_ahead.read(self._timeout_s()))
 
@@ -226,9 +226,9 @@ class Poller:
         self._accept(self._read_ahead.touch)
 
     def give_up_if_overran(self) -> None:
-        """Marks partitions as lost if they were not polled for too long.
+        """Marks partitions as lost if the last poll was too long ago.
 
-        librdkafka tells of that some polls later only, so what is held must not be attempted yet.
+        librdkafka reports that only some polls later, so held messages must not be attempted yet.
         """
         now_s = self._assignment.now_s()
         if now_s > self._read_ahead.doubtful_at_s and self._read_ahead.overran(now_s):

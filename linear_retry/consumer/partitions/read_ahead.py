@@ -1,4 +1,4 @@
-"""The read-ahead: messages that have arrived and are not handled yet."""
+"""The read-ahead: messages that have arrived but are not handled yet."""
 
 from collections.abc import Callable
 
@@ -16,14 +16,14 @@ _ABOUT_ONE_PARTITION = (KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET
 
 
 class ReadAhead:
-    """The read-ahead: messages in the order they came, each partition's in offset order.
+    """The read-ahead: messages in order of arrival, each partition's in offset order.
 
-    `dry`: librdkafka had nothing more in its queue, so what is silent has nothing in there either.
-    `deadline_s` is when the loop has to poll again, whatever is still to be handled: a handler's
-    speed so far promises nothing. `overruns_at_s` is when the group gives our partitions away,
-    unless we poll; before `doubtful_at_s` it cannot have done so. `overslept`: the machine has
-    slept past the session timeout inside the last poll. `in_hand`: the message, by partition and
-    offset, whose letter is awaited with polls in between: it is neither ahead nor done.
+    `dry`: librdkafka's queue was empty, so silent partitions have nothing in it either.
+    `deadline_s` is when the loop must poll again, even with messages left: a handler's past speed
+    guarantees nothing. `overruns_at_s` is when the group reassigns our partitions unless we poll;
+    before `doubtful_at_s` it cannot have done so. `overslept`: the machine was suspended beyond the
+    session timeout inside the last poll. `in_hand`: the message, by partition and offset, whose
+    letter is awaited while we poll: it is neither read ahead nor done.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class ReadAhead:
         max_poll_interval_s: float,
         session_timeout_s: float,
     ) -> None:
-        """`epoch` is a number that changes with every rebalance."""
+        """`epoch` returns a number that changes with every rebalance."""
         self._client = client
         self._clock = clock
         self._epoch = epoch
@@ -57,21 +57,21 @@ class ReadAhead:
     def overran(self, now_s: float) -> bool:
         """Whether the group may have reassigned our partitions since the last poll.
 
-        Either by `max.poll.interval.ms`, or because the machine slept past the session timeout.
+        Because of `max.poll.interval.ms`, or because the machine was suspended for too long.
         """
         return now_s > self.overruns_at_s or self._slept_s(now_s) > self._session_timeout_s
 
     def last_of(self, partition: Partition) -> int | None:
-        """The offset of its last unhandled message in memory; None without one."""
+        """Returns the offset of its last unhandled message in memory; None without one."""
         ahead = [(partition_of(message), offset_of(message)) for message in self.messages]
         known = ahead if self.in_hand is None else [self.in_hand, *ahead]
         return max((offset for key, offset in known if key == partition), default=None)
 
     def read(self, timeout_s: float) -> list[Message]:
-        """What arrives, messages and errors: `keep` what is to be handled.
+        """Polls for messages and errors; the caller must `keep` what is to be handled.
 
-        Waits for the first only: waiting for a batch to fill would delay a lone message by up to
-        the timeout (p50 594 ms, measured). With messages still to handle it only touches.
+        Waits only for the first: waiting for a full batch would delay a single message by up to the
+        timeout (p50 594 ms, measured). With messages left to handle it polls without waiting.
         """
         return self._polled(lambda: self._consume(1) if self.messages else self._batch(timeout_s))
 
@@ -83,11 +83,11 @@ class ReadAhead:
         self.messages += messages
 
     def drop(self, covers: Callable[[Partition], bool]) -> None:
-        """Drops partitions that will be fetched again, or are not ours any more."""
+        """Drops partitions that will be fetched again or are not ours any more."""
         self.messages = [message for message in self.messages if not covers(partition_of(message))]
 
     def drop_through(self, partition: Partition, offset: int) -> None:
-        """Done by now, and fetched again meanwhile: not to be handed over once more."""
+        """Drops messages up to `offset`: they are done, but were fetched again meanwhile."""
         self.messages = [
             message
             for message in self.messages
@@ -111,7 +111,7 @@ class ReadAhead:
         try:
             arrivals = fetch()
         except BaseException:
-            # What was raised in there may have taken messages with it (4,378 of 4,809, measured).
+            # An exception raised inside may have lost messages (4,378 of 4,809, measured).
             self.invalidate()
             raise
         now_s = self._clock.now_s()
@@ -124,7 +124,7 @@ class ReadAhead:
         return arrivals
 
     def _slept_s(self, now_s: float) -> float:
-        """For how long the machine has slept since the last poll."""
+        """How long the machine has been suspended since the last poll."""
         return now_s - self.polled_at_s - (self._clock.awake_s() - self._awake_at_s)
 
     def _batch(self, timeout_s: float) -> list[Message]:
@@ -142,21 +142,21 @@ class ReadAhead:
         messages = self._client.consume(count)
         self.dry = len(messages) < count
         if self._epoch() != epoch:
-            # Nothing tells which of them came before the rebalance that ran inside. A sketch that
-            # kept them skipped offset 0 within a minute of members joining and leaving.
+            # We cannot tell which of them came before the rebalance that ran inside. A prototype
+            # that kept them skipped offset 0 within a minute of members joining and leaving.
             self.invalidate()
-            # What is wrong with the client is said once only: it would be done for, unheard.
+            # Errors of the client are reported only once: dropped here, they would never be seen.
             return list(filter(is_about_client, messages))
         return messages
 
     def invalidate(self) -> None:
-        """Notes that positions are unknown: everything must be fetched again."""
-        self.messages = []  # not cleared: it may be in the hands of a runner
+        """Notes that positions are unknown, so everything must be fetched again."""
+        self.messages = []  # a new list, not cleared: a runner may be iterating over the old one
         self.is_invalid = True
 
 
 def is_about_client(message: Message) -> bool:
-    """Whether it is an error, and not one of a partition's that comes again when that is sought."""
+    """Whether it is an error of the client, not a partition's that a seek would repeat."""
     error = message.error()
     return error is not None and not (error.code() in _ABOUT_ONE_PARTITION or is_unreadable(error))
 

@@ -12,9 +12,9 @@ from linear_retry.scope import Partition
 
 
 class Rebalance:
-    """The client's listener. The handler is never running then.
+    """Listens to the client. No handler runs during these callbacks.
 
-    So everything that is finished is in `Offsets` already, and can be committed.
+    So everything finished is already in `Offsets` and can be committed.
     """
 
     def __init__(
@@ -25,7 +25,7 @@ class Rebalance:
         own_topics: frozenset[str],
         emit: Callable[[Event], None],
     ) -> None:
-        """`own_topics` are those that we write to: consuming them would be a loop."""
+        """`own_topics` are those that we write to: consuming them would cause a loop."""
         self._flow_control = flow_control
         self._commits = commits
         self._errors = errors
@@ -33,7 +33,7 @@ class Rebalance:
         self._emit = emit
 
     def assigned(self, partitions: list[Partition]) -> None:
-        """Begins a new epoch for each, paused or not as its circuit says."""
+        """Starts a new epoch for each, paused if its circuit is open."""
         matched = sorted({topic for topic, _ in partitions} & self._own_topics)
         if matched:
             raise ConfigurationError(
@@ -50,7 +50,7 @@ class Rebalance:
         self._emit(Revoked(tuple(partitions)))
 
     def lost(self, partitions: list[Partition]) -> None:
-        """Drops the state without a commit: another member may have them already."""
+        """Drops the state without a commit: another member may own them already."""
         self._flow_control.drop(partitions)
         self._emit(Lost(tuple(partitions), "the group gave them to other members"))
 
@@ -58,10 +58,10 @@ class Rebalance:
         self._flow_control.offsets.committed(offsets)
 
     def commit_failed(self, error: KafkaError, partitions: tuple[Partition, ...]) -> None:
-        """Handles a refused commit, or one of nothing (`ClientErrors.commit_refused`)."""
+        """Handles a refused or empty commit (`ClientErrors.commit_refused`)."""
         if error.code() != KafkaError._NO_OFFSET:
             self._errors.commit_refused(error, partitions)
 
     def client_error(self, error: KafkaError) -> None:
-        """Handles a problem of librdkafka that is not about a message."""
+        """Handles an error of librdkafka that is not about a message."""
         self._errors.report(error)

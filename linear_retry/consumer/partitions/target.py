@@ -36,8 +36,8 @@ class Partitions:
 class ConsumerTarget:
     """Pauses, resumes, stores and commits for the engine, and sends one dead letter at a time.
 
-    `delivery`, of the dead letter that is to be sent, is left here for the loop to take: it takes
-    it on, step by step, polls where that yields, and hands nothing over meanwhile.
+    The `delivery` of a dead letter is left here for the loop, which drives it step by step, polls
+    where it yields, and hands over no messages meanwhile.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class ConsumerTarget:
         settings: RetrySettings,
         emit: Callable[[Event], None],
     ) -> None:
-        """`publisher` may be None only where no choice needs dead letters."""
+        """`publisher` may be None only if no choice needs dead letters."""
         self.group_id = group_id
         self.partitions = partitions
         self.emit = emit
@@ -71,9 +71,9 @@ class ConsumerTarget:
         )
 
     def pause(self, scope: Scope) -> None:
-        """Pauses, and commits what is done: a kill during a long wait would repeat that.
+        """Pauses, then commits what is done, so that a kill during a long wait repeats less.
 
-        Last: pause and seek must not depend on a commit, which may fail.
+        In this order: pause and seek must not depend on a commit, which may fail.
         """
         self.partitions.flow_control.pause(scope)
         self._commits.send()
@@ -97,7 +97,7 @@ class ConsumerTarget:
             self._publisher.poll()
 
     def deliver(self, held: Held[Message]) -> None:
-        """Begins to send its letter. The offset is stored only after the acknowledgement."""
+        """Starts to send its letter. The offset is stored only after the acknowledgement."""
         publisher, letter = self._publisher, held.letter
         if publisher is None or letter is None:
             raise AssertionError("no dead-letter topic: a bug; please report it")
@@ -121,7 +121,7 @@ class ConsumerTarget:
         match answer:
             case Acknowledged():
                 if is_ours:
-                    # A rebalance of others, while it was awaited, had everything fetched again.
+                    # A rebalance during the wait may have caused everything to be fetched again.
                     self._read_ahead.drop_through(held.partition, held.offset)
                 self.engine.acknowledged(held, letter, finishes=is_ours)
                 if letter.reason == GIVEN_UP:
@@ -130,7 +130,7 @@ class ConsumerTarget:
                 if is_ours:
                     self.engine.not_sent(held, error)
             case Abandoned():
-                # Whoever goes on, we or another, reads the message again.
+                # The message is read again, by us or by another member.
                 self._read_ahead.invalidate()
             case _:
                 assert_never(answer)

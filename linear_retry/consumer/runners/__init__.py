@@ -1,1 +1,1 @@
-"""The ways to run a consumer: `run`, a loop of your own, `run_async`; and their signals."""
+"""The ways to run a consumer: `run`, your own loop, `run_async`; and their signal handling."""

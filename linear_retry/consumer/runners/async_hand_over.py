@@ -1,4 +1,4 @@
-"""Hands batches from the owner thread to the task that awaits `run_async`, and back."""
+"""Passes batches between the owner thread and the task that awaits `run_async`."""
 
 import asyncio
 import threading
@@ -19,22 +19,22 @@ _CHECK_EVERY_S = 1.0
 
 
 class _LeftError(BaseException):
-    """Nobody is there to attempt anything: the thread leaves its turn, as for a KeyboardInterrupt.
+    """Ends the thread's turn, like a KeyboardInterrupt, as the task is gone.
 
-    Not confluent_kafka's AIOConsumer: a poll that is cancelled there loses its message.
+    confluent_kafka's AIOConsumer is not used: a cancelled poll loses its message there.
     """
 
 
 class AsyncHandOver:
     """One call of `run_async`: a thread that owns the consumer, and the task that awaits it.
 
-    Only one of them is at work at a time: the thread hands a piece of work over and waits, the
-    task attempts it and hands it back. Handlers run in the task itself, so its context variables,
-    its cancellation and its loop are theirs.
+    Only one of them works at a time: the thread hands over a batch and waits, the task attempts it
+    and hands it back. Handlers run in the task itself, so they have its context variables, its
+    cancellation and its loop.
     """
 
     def __init__(self, handler: AsyncHandler, stop: StopFlag, now_s: NowS) -> None:
-        """To be made in the task that will `run` it."""
+        """Must be created in the task that will `run` it."""
         self._attempting = AsyncAttempting(handler, stop, now_s)
         self._stop = stop
         self._task = asyncio.current_task()
@@ -45,9 +45,9 @@ class AsyncHandOver:
         self._forced = 0
 
     async def run(self, own: Callable[[HandOver], None]) -> None:
-        """Calls `own` in a thread, and awaits what it hands over, until it ends.
+        """Calls `own` in a thread, and attempts what it hands over, until it ends.
 
-        Raises what `own` raises; and, after `own` has ended, what a handler raises that is no
+        Raises what `own` raises; and, after `own` has ended, a handler's exception that is not an
         `Exception`, or the cancellation of this task.
         """
         across = _OwnerSide(self, self._attempted)
@@ -58,7 +58,7 @@ class AsyncHandOver:
         try:
             self._stop.on_force_stop = across.force_stop
             await self._attempt_what_comes()
-        except GeneratorExit:  # thrown away with its loop: nothing can be awaited any more
+        except GeneratorExit:  # garbage-collected with its loop: nothing can be awaited
             self._leave()
             raise
         except BaseException as error:
@@ -73,31 +73,31 @@ class AsyncHandOver:
         finally:
             self._stop.on_force_stop = None
             self._forget_what_is_ours()
-        # It has said its last word, but as long as it lives it owns the consumer.
+        # It has handed over its result, but it owns the consumer for as long as it is alive.
         thread.join()
         across.raise_error()
 
     # -- called by the loop ------------------------------------------------------------------
 
     def receive(self, batch: Batch | None) -> None:
-        """Receives from the thread; None: it has ended."""
+        """Receives a batch from the thread; None: the thread has ended."""
         self._arrived.append(batch)
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
     def cancel(self) -> None:
-        """Cancels the current handler, on a second stop."""
+        """Cancels the current handler, at a second stop."""
         if self._attempting.in_hand and self._task is not None:
             self._forced += 1
             self._task.cancel()
 
     @property
     def is_over(self) -> bool:
-        """For any thread: nothing will be attempted any more."""
+        """Whether nothing will be attempted any more. Thread-safe."""
         return self._loop.is_closed()
 
     def call_soon(self, call: Callable[..., object], *arguments: object) -> bool:
-        """For any thread. False: it is over."""
+        """Schedules a call in the task's loop, from any thread. False: it is over."""
         try:
             self._loop.call_soon_threadsafe(call, *arguments)
         except RuntimeError:
@@ -111,11 +111,11 @@ class AsyncHandOver:
             await self._attempting.attempt_all(batch)
             self._stop.check_process()
             self._attempted.put(True)
-            if self._attempting.cancelled:  # and the handler has swallowed it
+            if self._attempting.cancelled:  # the handler has swallowed the cancellation
                 raise asyncio.CancelledError
 
     async def _next(self) -> Batch | None:
-        """No asyncio.Queue: thrown away with a closed loop, it raises RuntimeError in its get."""
+        """Awaits the next batch. Not by asyncio.Queue, whose get fails once its loop is closed."""
         while not self._arrived:
             self._waiter = self._loop.create_future()
             try:
@@ -130,7 +130,7 @@ class AsyncHandOver:
         self._attempted.put(False)
 
     async def _ended(self) -> None:
-        """Until the thread has closed the consumer, which is bounded; even if cancelled again."""
+        """Waits until the thread has closed the consumer (bounded), even if cancelled again."""
         while True:
             try:
                 if await self._next() is None:
@@ -139,21 +139,21 @@ class AsyncHandOver:
                 continue
 
     def _is_ours(self, error: BaseException) -> bool:
-        """Whether this is the end that a second stop wanted, and nobody else cancelled the task."""
+        """Whether only a second stop has cancelled the task, and nobody else."""
         if not isinstance(error, asyncio.CancelledError) or not self._forced:
             return False
         self._forget_what_is_ours()
         return not self._attempting.cancelled
 
     def _forget_what_is_ours(self) -> None:
-        """So that a timeout or a TaskGroup around us does not take it for its own."""
+        """Uncancels ours, so that a timeout or TaskGroup around us does not claim it."""
         while self._forced and self._task is not None:
             self._forced -= 1
             self._task.uncancel()
 
 
 class _OwnerSide:
-    """The thread's side. It holds nothing that would keep a task alive that was thrown away."""
+    """The thread's side. Holds nothing that would keep a discarded task alive."""
 
     def __init__(self, awaiting: AsyncHandOver, attempted: SimpleQueue[bool]) -> None:
         self._awaiting = weakref.ref(awaiting)
@@ -164,20 +164,20 @@ class _OwnerSide:
         try:
             own(self._hand_over)
         except _LeftError:
-            pass  # the task raises what made it leave
-        except BaseException as error:  # noqa: BLE001  (raised by the task, whatever it is)
+            pass  # the task raises what ended it
+        except BaseException as error:  # noqa: BLE001  (the task raises it again, whatever it is)
             self._error = error
         finally:
             self._send(None)
 
     def force_stop(self) -> None:
-        """For any thread, and signal handlers."""
+        """Cancels the handler. Safe in any thread and in signal handlers."""
         awaiting = self._awaiting()
         if awaiting is not None:
             awaiting.call_soon(awaiting.cancel)
 
     def add_to(self, error: BaseException) -> None:
-        """What `own` raised besides is not lost."""
+        """Adds what `own` raised as a note."""
         if self._error is not None:
             error.add_note(f"and at the end: {self._error!r}")
             self._error = None
@@ -199,7 +199,7 @@ class _OwnerSide:
                 awaiting = self._awaiting()
                 if awaiting is None or awaiting.is_over:
                     return False
-                del awaiting  # not to be held while waiting
+                del awaiting  # no reference while waiting
 
     def _send(self, batch: Batch | None) -> bool:
         awaiting = self._awaiting()

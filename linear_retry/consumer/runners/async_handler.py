@@ -15,19 +15,19 @@ from linear_retry.retry.clock import NowS
 
 AsyncHandler: TypeAlias = Callable[[Message], Awaitable[object]]
 
-# Handlers that never really wait would keep everything else on their loop waiting.
+# Handlers that never suspend would block everything else on their loop.
 _YIELD_EVERY_S = 0.01
 
 
 class _NothingToAwaitError(BaseException):
-    """No `Exception`: the handler has not failed, and nothing is decided of the message."""
+    """Not an `Exception`: the handler has not failed, and nothing is decided about the message."""
 
 
 class AsyncAttempting:
-    """One handler, in the task that is current where this is made.
+    """Calls one handler, in the task that created this.
 
-    Its frame is kept with what the handler raises, by an open circuit: it must hold nothing that
-    holds the task, which else would outlive a loop that is thrown away.
+    An open circuit keeps the handler's exception, and with it this frame: it must not refer to the
+    task, which would otherwise outlive a discarded loop.
     """
 
     def __init__(self, handler: AsyncHandler, stop: StopFlag, now_s: NowS) -> None:
@@ -44,15 +44,15 @@ class AsyncAttempting:
 
     @property
     def cancelled(self) -> bool:
-        """Whether someone has cancelled the task, whatever the handler has made of it."""
+        """Whether the task was cancelled, even if the handler swallowed that."""
         task = self._task()
         return task is not None and task.cancelling() > self._cancelled_before
 
     async def attempt_all(self, batch: Batch) -> None:
-        """Until one fails, the time for a poll has come, or all are handled.
+        """Attempts messages until one fails, a poll is due, or all are handled.
 
-        Nothing is begun that was handed over so long ago that it may be another member's by now.
-        Raises `UsageError` where nothing can be decided of a message; it is not done then.
+        Starts no message that was handed over so long ago that it may be another member's by now.
+        Raises `UsageError` if nothing can be decided about a message, which is then not done.
         """
         coming = iter(batch.messages)
         try:
@@ -78,7 +78,7 @@ class AsyncAttempting:
         except Exception as error:
             if self._is_thrown_away():
                 raise
-            if self.cancelled:  # an answer to that, and no failure of the message
+            if self.cancelled:  # the answer to a cancellation, not a failure of the message
                 raise asyncio.CancelledError from error
             batch.note_failed(coming, error)
         finally:
@@ -89,7 +89,7 @@ class AsyncAttempting:
         yield_at_s = self._now_s() + _YIELD_EVERY_S
         for message in coming:
             self.in_hand = True
-            # Not at the end only: on a loop that is closed there may be none, and the thread goes.
+            # Not only at the end, which never comes on a closed loop: the thread must go on.
             batch.note_taken(coming, in_hand=True)
             result = await self._awaitable(message)
             if result is not None and type(result) not in self._results.harmless:
@@ -98,7 +98,7 @@ class AsyncAttempting:
             if self._now_s() >= yield_at_s:
                 await asyncio.sleep(0)
                 yield_at_s = self._now_s() + _YIELD_EVERY_S
-            # A stop shows in `poll_by_s`.
+            # A stop sets `poll_by_s`.
             if self._now_s() >= self._stop.poll_by_s or self.cancelled:
                 return
 
@@ -109,8 +109,8 @@ class AsyncAttempting:
         return returned
 
     def _is_thrown_away(self) -> bool:
-        """Whether this runs because the coroutine is being collected, and not in its task."""
+        """Whether this runs because the coroutine is being garbage-collected, outside its task."""
         try:
             return asyncio.current_task() is not self._task()
-        except RuntimeError:  # no loop is running
+        except RuntimeError:  # no running loop
             return True

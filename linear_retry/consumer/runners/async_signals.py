@@ -15,13 +15,13 @@ _TIMES = 2
 
 @contextmanager
 def stopping_async_on_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """The first two SIGINT or SIGTERM call `stop`; from then on they act as they did before.
+    """Makes the first two SIGINT or SIGTERM call `stop`; later ones have their usual effect.
 
-    Several consumers on one loop begin and end in any order, and each of them hears both.
+    Several consumers on one loop may start and end in any order; each gets both signals.
 
-    Only in the main thread, and only those for which the program has no handler of its own: a web
-    server on the same loop has to hear them, and ends us with the rest of the program. A handler
-    of `loop.add_signal_handler` would be called besides ours, not instead.
+    Only in the main thread, and only for signals that the program does not handle itself: a web
+    server on the same loop must get them, and ends us with the rest of the program. A handler
+    of `loop.add_signal_handler` would be called in addition to ours, not instead.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -35,7 +35,7 @@ def stopping_async_on_signals(stop: Callable[[], None]) -> Iterator[None]:
 
 
 class _SignalHandlers:
-    """The signal handler of an event loop: the stops to call, and how often still."""
+    """The signal handlers of an event loop: the stops to call, and how many times more."""
 
     def __init__(self) -> None:
         found = {number: signal.getsignal(number) for number in _SIGNALS}
@@ -46,7 +46,7 @@ class _SignalHandlers:
 
     def __call__(self, number: int, _: FrameType | None) -> None:
         stops = [stop for stop, left in self._left.items() if left]
-        if not stops:  # left behind by a loop that another thread has thrown away
+        if not stops:  # left by a loop that another thread has discarded
             self._restore()
             signal.raise_signal(number)
         for stop in stops:
@@ -66,14 +66,14 @@ class _SignalHandlers:
 
     def _restore(self) -> None:
         if threading.current_thread() is not threading.main_thread():
-            return  # Python forbids it; the next signal does it
+            return  # Python forbids it here; the next signal does it
         for number, handler in self._before.items():
-            if signal.getsignal(number) is self:  # else the program has installed one meanwhile
+            if signal.getsignal(number) is self:  # else the program has installed its own meanwhile
                 signal.signal(number, handler)
 
 
 def _present() -> _SignalHandlers | None:
-    """The one that other consumers have installed."""
+    """The handlers that another consumer on this loop has installed."""
     for number in _SIGNALS:
         handler = signal.getsignal(number)
         if isinstance(handler, _SignalHandlers):
@@ -82,7 +82,7 @@ def _present() -> _SignalHandlers | None:
 
 
 def _is_free(handler: Any) -> bool:
-    """Whether it is Python's own, or that of asyncio.run, which cancels the main task."""
+    """Whether it is Python's default, or that of asyncio.run, which cancels the main task."""
     if isinstance(handler, partial):
         return isinstance(getattr(handler.func, "__self__", None), asyncio.Runner)
     return handler in (signal.SIG_DFL, signal.default_int_handler)

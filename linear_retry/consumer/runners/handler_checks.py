@@ -1,4 +1,4 @@
-"""Checks, before the first message, that a handler can be called and that a call does its work."""
+"""Checks, before the first message, that a handler can be called and does its work when called."""
 
 import functools
 import inspect
@@ -13,7 +13,7 @@ _TAKES = "one message"
 def check_handler(handler: object, takes: str = _TAKES) -> None:
     """Raises `UsageError` if each call would fail, or would count as done without running.
 
-    `takes` says what it is called with, one thing after the other, joined by "and".
+    `takes` names its arguments, joined by "and".
     """
     for call in _calls(handler, takes):
         if inspect.iscoroutinefunction(call):
@@ -28,7 +28,7 @@ def check_async_handler(handler: object) -> None:
 
 
 def _calls(handler: object, takes: str) -> tuple[Any, Any]:
-    """What is called where `handler` is. Raises `UsageError` where that would do nothing."""
+    """Returns what a call of `handler` runs. Raises `UsageError` if that would do nothing."""
     if not callable(handler):
         raise UsageError(f"handler={handler!r}: must be a callable of {takes}")
     called = _unwrapped(handler)
@@ -42,7 +42,7 @@ def _calls(handler: object, takes: str) -> tuple[Any, Any]:
 
 
 def _check_arguments(handler: Any, takes: str) -> None:
-    """A TypeError at each message is permanent: the whole topic would go to the dead letters."""
+    """Checks the signature: a TypeError per message would dead-letter the whole topic."""
     refusal = why_not(handler, takes.count(" and ") + 1)
     if refusal is not None:
         raise UsageError(
@@ -52,11 +52,11 @@ def _check_arguments(handler: Any, takes: str) -> None:
 
 
 def why_not(call: Callable[..., object], arguments: int) -> str | None:
-    """Why `call` cannot be called with so many arguments, by position; None where it can."""
+    """Returns why `call` cannot take this many positional arguments; None if it can."""
     try:
-        # Not that of what it wraps: a decorator may well add arguments of its own.
+        # Not the wrapped function's signature: a decorator may add arguments.
         signature = inspect.signature(call, follow_wrapped=False)
-    except (ValueError, TypeError):  # some builtins do not say what they take
+    except (ValueError, TypeError):  # some builtins have no signature
         return None
     try:
         signature.bind(*range(arguments))

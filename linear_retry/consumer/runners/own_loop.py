@@ -29,8 +29,8 @@ class Attempt:
 
     __slots__ = ("_error", "_message", "_state", "number")
 
-    # No __init__: its call would be a quarter of what an attempt costs. `Attempts` sets these, and
-    # the error where there is one.
+    # No __init__: its call would be a quarter of an attempt's cost. `Attempts` sets these, and the
+    # error if there is one.
     number: int
     _message: Message
     _state: _State
@@ -64,7 +64,7 @@ class Attempt:
                     "its message again; start that loop after it"
                 )
             return False
-        if state not in _IN_HAND:  # closed meanwhile: nobody would hear of it
+        if state not in _IN_HAND:  # closed meanwhile: nobody would see it
             return False
         if not isinstance(error, Exception):
             self._state = "interrupted"
@@ -105,13 +105,13 @@ class Attempt:
 
 
 class Attempts:
-    """The attempts of one consumer, one after another. Its state: the one that is out.
+    """Offers the attempts of one consumer, one after another, and keeps the current one.
 
-    `ready` has the following ones of a batch, as long as that needs nothing else.
+    `ready` has the following attempts of a batch, as long as the loop need not run in between.
     """
 
     def __init__(self, turn: Callable[[], Generator[Batch]], stop: StopFlag, now_s: NowS) -> None:
-        """`turn` is the loop's."""
+        """`turn` is that of the loop."""
         self._begin_turn = turn
         self._stop = stop
         self._now_s = now_s
@@ -122,18 +122,18 @@ class Attempts:
         self.ready = self._each(Batch(()))
 
     def begin(self) -> None:
-        """Another `for`: of an attempt that was entered and not left nothing is decided.
+        """Starts another `for`: an attempt that was entered but not left stays undecided.
 
-        A Ctrl-C that comes as `__exit__` begins leaves it so, before anything of ours can run.
+        A Ctrl-C at the start of `__exit__` leaves it so, before any of our code can run.
         """
         if self._last is not None and self._last.state in _IN_HAND:
             self._last._state = "overtaken"
 
     def next(self) -> Attempt | None:
-        """Apply what the last attempt came to, then wait for the next.
+        """Applies the last attempt's outcome, then waits for the next.
 
-        None: a stop was asked for, or an interrupt waits to be raised. Raises `UsageError` where
-        the last was not entered, or not left; and what the loop raises.
+        None: a stop was requested, or an interrupt waits to be raised. Raises `UsageError` if the
+        last one was not entered, or not left; and what the loop raises.
         """
         self.check_finished()
         self._note()
@@ -145,13 +145,13 @@ class Attempts:
         return None
 
     def withdraw(self) -> None:
-        """The one just offered reached nobody."""
+        """Takes back the attempt just offered, which the user's loop never received."""
         if self._last is not None and self._last.state == "offered":
             self._last = None
             self.ready.close()
 
     def check_finished(self) -> None:
-        """Raises `UsageError` where an attempt is out: it must never count as a success."""
+        """Raises `UsageError` if an attempt is unfinished: it must never count as a success."""
         last = self._last
         if last is not None and last.state == "offered":
             raise UsageError(
@@ -164,9 +164,9 @@ class Attempts:
             )
 
     def finish(self) -> None:
-        """Apply what the last attempt came to. One that is out still is not done.
+        """Applies the last attempt's outcome. An unfinished one is not done.
 
-        Raises what applying it raises, as `ExhaustedError`.
+        Raises what applying it raises, such as `ExhaustedError`.
         """
         if self._last is not None and self._last.state in ("offered", *_IN_HAND):
             self._last._state = "withdrawn"
@@ -178,9 +178,9 @@ class Attempts:
     # -- inside ----------------------------------------------------------------------------
 
     def _each(self, batch: Batch) -> Generator[Attempt]:
-        """The path of every success, where each 0.1 µs counts. Ends where the loop has its say.
+        """Yields the attempts of a batch, until the loop must run: a hot path, each 0.1 µs counts.
 
-        A generator also because an interrupt in the midst of it ends it.
+        A generator, also because an interrupt inside it ends it.
         """
         number, stop, now_s = batch.number, self._stop, self._now_s
         offered: _State = "offered"
@@ -201,13 +201,13 @@ class Attempts:
         if batch is not None and last is not None:
             taken = len(batch.messages) - length_hint(self._coming)
             if batch.messages[taken - 1] is not last._message:
-                taken -= 1  # an interrupt came before this one was offered: nobody has handled it
+                taken -= 1  # interrupted before this one was offered: nobody has handled it
             batch.note(taken, in_hand=last.state != "done")
             batch.error = last.error if last.state == "failed" else None
         self._last = None
 
     def _advance(self) -> None:
-        """One turn of the loop, or the rest of one."""
+        """Runs one turn of the loop, or the rest of one."""
         turn = self._turn = self._turn or self._begin_turn()
         self._batch = None
         try:

@@ -1,4 +1,4 @@
-"""Refuses handler results whose work would not run: a coroutine, a generator."""
+"""Rejects handler results that are work not run: a coroutine, a generator."""
 
 import itertools
 from collections.abc import AsyncGenerator, Awaitable, Generator
@@ -17,26 +17,26 @@ _UNDONE = (Future, Generator, map, filter, itertools.starmap, Awaitable, AsyncGe
 class UndoneError(BaseException):
     """A handler returned work that would not run.
 
-    No `Exception`: the handler has not failed, and nothing is decided of its message.
+    Not an `Exception`: the handler has not failed, and nothing is decided about its message.
     """
 
 
 class Results:
-    """What the handler of one `run` returns. `harmless` has the types that were looked at before.
+    """Checks what the handler of one `run` returns. `harmless` has the types already checked.
 
-    Looking at a type costs some 500 ns, and comes with the first result of each type; so the one
-    who calls the handler asks `harmless` first. It is bounded: each mock has a type of its own.
+    Checking a type costs some 500 ns, so the caller looks into `harmless` first, and only the first
+    result of each type is checked. It is bounded: each mock has its own type.
     """
 
     def __init__(self) -> None:
         self.harmless: set[type] = {type(None)}
 
     def check(self, result: object) -> None:
-        """Raises `UndoneError`. Goes by the type alone: a mock has every attribute."""
+        """Raises `UndoneError`. Checks only the type, as a mock has every attribute."""
         kind = type(result)
         if issubclass(kind, _UNDONE):
             if isinstance(result, CoroutineType):
-                result.close()  # or Python warns, of some other line, that it was never awaited
+                result.close()  # or Python warns, at an unrelated line, that it was never awaited
             raise UndoneError(_undone(kind))
         if len(self.harmless) < _KNOWN_TYPES:
             self.harmless.add(kind)

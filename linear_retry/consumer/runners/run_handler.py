@@ -1,4 +1,4 @@
-"""Batches of messages to be attempted, and the call of a plain function with each."""
+"""Batches of messages to attempt, and the calls of a plain handler."""
 
 import math
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -16,11 +16,11 @@ from linear_retry.scope import Place
 
 
 class Batch:
-    """Messages that the loop hands out, to be attempted one after another until one fails.
+    """Messages that the loop hands out, to be attempted one by one until one fails.
 
-    The runner that attempts them notes the outcome, and the loop applies that: `taken` of them were
-    begun, and `handled` of these are done; `error` is what the one after these failed with. One
-    that was begun and neither is not done, and does not count as a failure.
+    The runner records the outcome, and the loop applies it: `taken` of them were started, and
+    `handled` of these are done; `error` is the failure of the one after these. One that was
+    started but neither handled nor failed is not done, and does not count as a failure.
     """
 
     __slots__ = (
@@ -37,9 +37,9 @@ class Batch:
     def __init__(
         self, messages: Sequence[Message], number: int = 1, *, begin_by_s: float = math.inf
     ) -> None:
-        """`number` is that of the attempt, 1-based, of the first of them.
+        """`number` is the first message's attempt number, 1-based.
 
-        Later than `begin_by_s` they may be another member's: none is to be begun.
+        After `begin_by_s` they may be another member's: none may be started.
         """
         self.messages = messages
         self.begin_by_s = begin_by_s
@@ -47,26 +47,26 @@ class Batch:
         self.taken = 0
         self.handled = 0
         self.error: Exception | None = None
-        # The loop takes what is done out of `messages`.
+        # The loop removes what is done from `messages`.
         self._first = messages[0] if messages else None
         self._contents = _contents(messages[0]) if messages else ()
 
     @property
     def last_attempted(self) -> Message:
-        """The one that failed or was interrupted, or the last that was done."""
+        """The message that failed or was interrupted, or else the last one done."""
         return self.messages[max(self.taken - 1, 0)]
 
     @property
     def place(self) -> Place:
-        """Where that message is in Kafka."""
+        """The place of `last_attempted` in Kafka."""
         return place_of(self.last_attempted)
 
     def check_unchanged(self) -> None:
-        """Raises `UsageError` where the handler has changed a message: of these, the first.
+        """Raises `UsageError` if the handler has changed the first message.
 
-        What came is gone then, and neither another attempt nor a dead letter could have it. Looking
-        at each message would take as long as all else that is done for it; a handler that changes
-        messages changes the first of a batch too, and one that is attempted again is always first.
+        The original is lost then, to another attempt and to a dead letter. Checking every message
+        would double the cost per message; a handler that changes messages changes the first of a
+        batch too, and a message that is attempted again is always the first.
         """
         message, before = self._first, self._contents
         if message is None or not self.taken:
@@ -80,26 +80,26 @@ class Batch:
             )
 
     def note_taken(self, coming: Iterator[Message], *, in_hand: bool) -> None:
-        """All but what is still `coming` was begun; and is done, but for one `in_hand`."""
+        """Records that all before those `coming` were started and, except one `in_hand`, done."""
         self.note(len(self.messages) - length_hint(coming), in_hand=in_hand)
 
     def note(self, taken: int, *, in_hand: bool) -> None:
-        """So many were begun; and are done, but for one `in_hand`."""
+        """Records that this many were started and, except one `in_hand`, done."""
         self.taken = taken
         self.handled = taken - in_hand
 
     def note_failed(self, coming: Iterator[Message], error: Exception) -> None:
-        """The last that was taken up failed with `error`; all before it are done."""
-        # In this order: an interrupt between the two would have the first message of all take the
-        # blame, though it is done.
+        """Records that the last one started failed with `error`, and all before it are done."""
+        # In this order: an interrupt in between would blame the error on the first message of the
+        # batch, though that is done.
         self.note_taken(coming, in_hand=True)
         self.error = error
 
 
 def _contents(message: Message) -> tuple[object, ...]:
-    """Value, key and each header, to be compared by identity.
+    """Returns value, key and each header, to be compared by identity.
 
-    Of a message whose headers were read before (`foreign_group`), so that they are safe to read.
+    The headers are safe to read here, as `foreign_group` has read them before.
     """
     headers: object = headers_of(message)
     return message.value(), message.key(), *(headers if isinstance(headers, list) else [headers])
@@ -111,9 +111,9 @@ Handler: TypeAlias = Callable[[Message], object]
 def run(
     turn: Callable[[], Generator[Batch]], handler: Handler, stop: StopFlag, now_s: NowS
 ) -> None:
-    """Call `handler` with each message of each `turn` until a stop is asked for.
+    """Calls `handler` with each message of each `turn` until a stop is requested.
 
-    Raises what the loop raises, and `UsageError` where the handler returns what nobody would do,
+    Raises what the loop raises, and `UsageError` if the handler returns work that would not run,
     and in the child of a fork.
     """
     results = Results()
@@ -132,10 +132,10 @@ def run(
 def attempt_all(
     batch: Batch, handler: Handler, stop: StopFlag, now_s: NowS, results: Results
 ) -> None:
-    """Message by message, until one fails, the time for a poll has come, or all are handled.
+    """Calls the handler with each message until one fails, a poll is due, or all are handled.
 
-    A success has no bookkeeping of its own: this is the path where every 0.1 µs counts. `finally`:
-    also for what is no `Exception`, where the message in hand is not done, and not counted.
+    No bookkeeping per success: every 0.1 µs counts on this path. `finally` also covers what is not
+    an `Exception`: the message in hand is then neither done nor counted as a failure.
     """
     in_hand, coming, harmless = True, iter(batch.messages), results.harmless
     try:
@@ -146,7 +146,7 @@ def attempt_all(
             if now_s() >= stop.poll_by_s:
                 break
         in_hand = False
-    except Exception as error:  # noqa: BLE001  (the handler's call: whatever a user may raise)
+    except Exception as error:  # noqa: BLE001  (the handler may raise anything)
         batch.note_failed(coming, error)
     finally:
         batch.note_taken(coming, in_hand=in_hand)

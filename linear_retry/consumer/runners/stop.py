@@ -1,4 +1,4 @@
-"""The flag by which any thread, signal handler or fork ends a consumer's loop."""
+"""The flag with which any thread, signal handler or fork ends a consumer's loop."""
 
 import math
 import os
@@ -11,12 +11,12 @@ from linear_retry.errors import UsageError
 
 @dataclass(slots=True, weakref_slot=True)
 class StopFlag:
-    """Set by any thread, or a signal handler, once and for all; the loop looks at it.
+    """Set once by any thread or signal handler, and read by the loop.
 
-    `poll_by_s` is when the loop has to stop handing over and poll: in here, so that the one look
-    at the clock after each message sees a stop too. `on_force_stop` is called, in whatever thread,
-    where a stop is asked for once more. `interrupted`: an interrupt waits for the end of a turn.
-    `forked`: this is the child of a fork, and only its parent may go on.
+    `poll_by_s` is when the loop must stop handing over and poll. It is kept here so that the one
+    comparison with the clock after each message also sees a stop. `on_force_stop` is called, in any
+    thread, at a second stop. `interrupted`: an interrupt waits for the end of the turn. `forked`:
+    this is the child of a fork, and only its parent may continue.
     """
 
     asked: bool = False
@@ -26,30 +26,30 @@ class StopFlag:
     forked: bool = False
 
     def interrupt(self) -> None:
-        """For a signal handler."""
+        """Notes an interrupt. For signal handlers."""
         self.interrupted = True
 
     def ask(self) -> None:
-        """For any thread."""
+        """Requests a stop. Thread-safe."""
         again, self.asked = self.asked, True
         self.poll_by_s = -math.inf
         if again and self.on_force_stop is not None:
             self.on_force_stop()
 
     def allow_until(self, poll_by_s: float) -> None:
-        """For the loop. A stop that is asked for meanwhile is not overwritten."""
+        """Sets `poll_by_s`, on the owner thread, without overwriting a concurrent stop."""
         self.poll_by_s = poll_by_s
         if self.asked or self.forked:
             self.poll_by_s = -math.inf
 
     def watch_forks(self) -> None:
-        """Once: from now on the child of a fork ends its batch after the message in hand.
+        """Makes the child of any later fork end its batch after the current message. Called once.
 
-        In here as a stop is: asking for the process's number costs 120 ns for each message.
+        A fork sets this flag like a stop, as checking the process id costs 120 ns per message.
         """
-        watch = getattr(os, "register_at_fork", None)  # there are no forks on Windows
+        watch = getattr(os, "register_at_fork", None)  # Windows has no fork
         if watch is not None:
-            # What is registered stays for ever, so it must hold nothing.
+            # What is registered stays for good, so it must hold no strong reference.
             watch(after_in_child=_noting_fork(weakref.ref(self)))
 
     def check_process(self) -> None:
@@ -62,7 +62,7 @@ class StopFlag:
 
 
 def forked_error() -> UsageError:
-    """What is raised in a child."""
+    """The error to raise in a forked child."""
     return UsageError(
         "this LinearConsumer was made before a fork: librdkafka's threads are not in the child; "
         "make it in the process that runs it, and end a child that is forked in a handler with "

@@ -1,1 +1,1 @@
-"""Who owns a consumer, and how it starts and ends."""
+"""The ownership of a consumer, its start and its end."""

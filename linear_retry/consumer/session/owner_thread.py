@@ -11,11 +11,11 @@ from linear_retry.errors import ConfigurationError, FencedError, LinearRetryErro
 
 
 class OwnerThread:
-    """The owner thread of one consumer, from its first use to its end.
+    """The thread that owns one consumer, from its first use to its end.
 
-    `running`: the owner is inside. `joined`: the group was asked to take us in. `commits`: what is
-    done is ours to commit at the end. `closes_at_end`: `close` was called while the owner was
-    inside, who does it on its way out.
+    `running`: the owner is inside. `joined`: we have subscribed. `commits`: we may commit what is
+    done at the end. `closes_at_end`: `close` was called while the owner was inside, so the owner
+    closes when it leaves.
     """
 
     def __init__(self) -> None:
@@ -43,11 +43,11 @@ class OwnerThread:
 
     @property
     def here(self) -> bool:
-        """Whether the present thread owns it; or, in the child of a fork, nobody does."""
+        """Whether the current thread owns it; or, in the child of a fork, no thread does."""
         return self.forked or self._owner is threading.current_thread()
 
     def check_open(self) -> None:
-        """Raises `UsageError` after a fork, or `close`."""
+        """Raises `UsageError` after a fork or `close`."""
         self.check_process()
         if self.closing:
             raise UsageError("this LinearConsumer is closed; create a new one")
@@ -59,11 +59,11 @@ class OwnerThread:
 
     @contextmanager
     def use(self) -> Iterator[None]:
-        """Makes the present thread the owner. Raises `UsageError`.
+        """Makes the current thread the owner. Raises `UsageError`.
 
-        What was final once is raised again.
+        Raises an earlier fatal error again.
         """
-        self.check_process()  # first: another thread may have had the lock at the fork
+        self.check_process()  # first: another thread may have held the lock at the fork
         with self._lock:
             self.check_open()
             if self._fatal is not None:
@@ -76,7 +76,7 @@ class OwnerThread:
                 )
             self._owner = threading.current_thread()
         try:
-            self.running = True  # in here, or an interrupt before it would leave it so for ever
+            self.running = True  # inside, or an interrupt before it would leave it set for good
             with self.keeping_fatal_errors():
                 yield
         finally:
@@ -88,35 +88,35 @@ class OwnerThread:
         try:
             yield
         except FencedError as error:
-            # Whoever took our place has the partitions: even what is done is theirs to commit.
+            # The member that took our place has the partitions: we may not commit anything.
             self.commits = False
             self._fatal = error
             raise
         except ConfigurationError as error:
-            # The group has given us what we must not read: no further run may read it either.
+            # We were assigned what we must not read: no further run may read it either.
             if self.joined:
                 self._fatal = error
             raise
 
     def abort(self) -> None:
-        """Abandons the work at hand. For signal handlers.
+        """Abandons the current work. For signal handlers.
 
-        A circuit may be half opened, a partition paused for ever: nothing goes on from there, but
-        what is done is noted as done, and can be committed.
+        It may leave a circuit half changed or a partition paused, so the consumer cannot continue;
+        but what is done is recorded, and can be committed.
         """
         self._fatal = UsageError(
             "this LinearConsumer was interrupted a second time while at work; "
             "close it and create a new one: messages that are not done are delivered again"
         )
-        # `use` may be cut short on its way out as well, and `close` would wait for it for ever.
+        # `use` may be cut short as it ends, too, and `close` would then wait for it for ever.
         self.running = False
 
     @contextmanager
     def delegated(self) -> Iterator[None]:
-        """Lets a thread of ours own it for the present one. Raises `UsageError`.
+        """Lets a thread of ours own it in place of the current one. Raises `UsageError`.
 
-        What the present thread owned goes over to it. The present thread must not wait for that
-        one: it would wait for itself.
+        If the current thread was the owner, that thread takes over. The current thread must not
+        wait for it: it would wait for itself.
         """
         self.check_open()
         with self._lock:
@@ -139,7 +139,7 @@ class OwnerThread:
             return "later"
         if self.elsewhere:
             return "another's"
-        if self.running:  # the loop is at work, and librdkafka may be too
+        if self.running:  # the loop is running, perhaps inside librdkafka
             self.closes_at_end = True
             return "later"
         with self._lock:

@@ -1,4 +1,4 @@
-"""Shares one consumer between `run`, the user's own loop and `run_async`, and closes it."""
+"""Runs one consumer by `run`, the user's own loop or `run_async`, and closes it."""
 
 from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import Future
@@ -27,9 +27,9 @@ from linear_retry.scope import Partition
 
 
 class Session:
-    """What `LinearConsumer` promises, for the way of running that its owner has chosen.
+    """Implements `LinearConsumer` for each way of running it.
 
-    The parts are made at the first use, by the owner thread: here I/O begins.
+    The owner thread creates the parts at the first use: here I/O starts.
     """
 
     def __init__(self, plan: ConsumerConfig, circuits: Circuits[Message], monitor: Monitor) -> None:
@@ -79,7 +79,7 @@ class Session:
         return self.wiring.lag.ask(timeout_s)
 
     def close(self) -> None:
-        """By the owner, or waited for; from within, on its way out."""
+        """Closes it, or waits for the owner to do so; from a handler, `run` closes when it ends."""
         if not self.stop.asked:
             self.stop.ask()
         match self._owner_thread.claim_close():
@@ -92,11 +92,11 @@ class Session:
 
     @property
     def is_here(self) -> bool:
-        """Whether `close` is the present thread's to do, and not waited for."""
+        """Whether the current thread must close it itself, not wait for the owner."""
         return self._owner_thread.here
 
     def run(self, handler: Handler) -> None:
-        """Until a stop, which the first signal is too."""
+        """Runs the handler until a stop or the first signal."""
         with self._use(), stopping_on_signals(self.stop.ask):
             self._finish_attempts()
             loop = self._started()
@@ -105,7 +105,7 @@ class Session:
         self._monitor.finish()
 
     async def run_async(self, handler: AsyncHandler) -> None:
-        """In a thread of ours, which closes at its end; `handler` in the present task."""
+        """Runs the consumer in a new thread, which closes it; the handler in the current task."""
         awaiting = AsyncHandOver(handler, self.stop, self._now_s)
         with (
             self._owner_thread.delegated(),
@@ -115,17 +115,17 @@ class Session:
             await awaiting.run(self._run_owner)
 
     def begin(self) -> None:
-        """Begins a loop of the user's own."""
+        """Starts the user's own loop."""
         self._owner_thread.check_open()
         if self._attempts is not None and not self._owner_thread.elsewhere:
             self._attempts.begin()
 
     def attempts(self) -> Iterator[Attempt]:
-        """The attempts from here on: no line of ours runs between two of one batch."""
+        """Yields the attempts; none of our code runs between two of one batch."""
         return chain.from_iterable(self._batches())
 
     def _batches(self) -> Generator[Iterable[Attempt]]:
-        """What is left of the present batch; then of each the first attempt, and the others."""
+        """Yields the rest of the current batch, then each batch's first attempt and its others."""
         if self._owner_thread.here:
             yield self._ready
         while (attempt := self._next_attempt()) is not None:
@@ -133,13 +133,13 @@ class Session:
             yield self._ready
 
     def _next_attempt(self) -> Attempt | None:
-        """Apply what the last one came to, and take the next; None: the loop has ended."""
+        """Applies the last attempt's outcome, and returns the next; None: the loop has ended."""
         if self._owner_thread.closing:
             return None
         attempts, attempt = self._attempts or self._own_loop(), None
         self.stop.interrupted = False
         try:
-            # KeyboardInterrupt in the midst of a turn could leave a partition paused for ever.
+            # A KeyboardInterrupt inside a turn could leave a partition paused for ever.
             with (
                 deferring_interrupts(self.stop.interrupt, self._owner_thread.abort),
                 self._use(),
@@ -175,7 +175,7 @@ class Session:
         if self.wiring is None:
             self.wiring = Wiring(self._plan, self._circuits, self._monitor, self.stop)
             self.stop.watch_forks()
-        if not self._owner_thread.joined:  # a start that raised is made good by the next use
+        if not self._owner_thread.joined:  # a start that raised is repeated by the next use
             self.wiring.start()
             self._owner_thread.joined = True
         return self.wiring.loop
@@ -186,14 +186,14 @@ class Session:
             return self._attempts
 
     def _finish_attempts(self) -> None:
-        """What the user's own loop left behind: applied, before another way of running goes on."""
+        """Applies the outcome that the user's own loop left, before the consumer runs otherwise."""
         self.stop.interrupted = False
         if self._attempts is not None:
             self._attempts.check_finished()
             self._attempts.finish()
 
     def _run_owner(self, hand_over: HandOver) -> None:
-        """In the thread of `run_async`."""
+        """Runs in the thread of `run_async`."""
         with self._use():
             self._finish_attempts()
             try:
@@ -202,7 +202,7 @@ class Session:
                     with closing(loop.turn()) as turn:
                         for work in turn:
                             hand_over(work)
-            finally:  # but for a start that raised: another use makes that good
+            finally:  # except for a start that raised, which another use repeats
                 self._owner_thread.closes_at_end |= self._owner_thread.joined
 
     def _close(self) -> None:

@@ -1,4 +1,4 @@
-"""Ends a consumer in bounded time, whatever the brokers do."""
+"""Closes a consumer in bounded time, whatever the brokers do."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from linear_retry.scope import Partition
 
 _SEND_AGAIN_S = 0.5
 _LEFT_BEHIND: list[object] = []
-"""Handles whose close did not return: freed, librdkafka would wait for them again, for ever."""
+"""Clients whose close did not return: freeing them would make librdkafka wait again, for ever."""
 
 
 class Shutdown:
@@ -27,7 +27,7 @@ class Shutdown:
         *,
         leaves_group: bool,
     ) -> None:
-        """`leaves_group`: it is no static member, whose partitions stand until its session ends."""
+        """`leaves_group`: not static; a static member keeps its partitions for its session."""
         self._client = client
         self._assignment = assignment
         self._offsets = offsets
@@ -38,9 +38,9 @@ class Shutdown:
     def close(self, *, commit: bool, timeout_s: float) -> None:
         """Returns after `timeout_s` at the latest.
 
-        librdkafka's own `close` takes no timeout: it waits 45 s for a pending commit with the
-        brokers down, and for minutes where the member was fenced. So the commit is sent off and
-        awaited here, and the bare close has a thread of its own.
+        librdkafka's own `close` has no timeout: it waits 45 s for a pending commit with the brokers
+        down, and for minutes if the member was fenced. So the commit is sent and awaited here, and
+        the mere close runs in its own thread.
         """
         give_up_at_s = self._now_s() + timeout_s
         try:
@@ -51,8 +51,8 @@ class Shutdown:
                 self._emit(Revoked(partitions))
             self._emit(Stopped(left_group=self._leaves_group))
         finally:
-            # Also where a Ctrl-C came, or a listener leaves with SystemExit: a member that stays
-            # behind keeps its partitions standing still for max.poll.interval.ms.
+            # Also after a Ctrl-C or a listener's SystemExit: a member left behind would block its
+            # partitions for max.poll.interval.ms.
             self._client.disarm()
             self._leave(give_up_at_s, timeout_s)
 
@@ -76,11 +76,11 @@ class Shutdown:
             self._report(error)
 
     def _commit(self, give_up_at_s: float) -> None:
-        """Everything stands still meanwhile: what arrives now is for the next owner.
+        """Commits what is done, with everything paused: what arrives now is for the next owner.
 
-        Sent again while it is not acknowledged: where other members end at the same time, the group
-        refuses it until it has found its peace. And until nothing is under way: what librdkafka
-        sends once more of its own accord may undo what was sent later (`OffsetCommits`).
+        Repeats until it is acknowledged: if other members end at the same time, the group refuses
+        it until the rebalance is over. Also waits until no commit is in flight: one that librdkafka
+        retries by itself may undo a later one (`OffsetCommits`).
         """
         if not self._offsets.uncommitted() and not self._under_way(self._assignment.partitions):
             return
@@ -102,11 +102,10 @@ class Shutdown:
         return any(map(self._client.awaits_commit, partitions))
 
     def _paused(self) -> Sequence[Partition]:
-        """Stop everything; what is ours to commit.
+        """Pauses everything, and returns the partitions that we may commit.
 
-        One that is not assigned any more makes librdkafka refuse the call for all of them: it may
-        be another's, whose commits ours would undo. What the others bring goes nowhere all the
-        same.
+        If one is not assigned any more, librdkafka refuses the call for all of them. It may be
+        another member's, whose commits ours would undo. What the others deliver is dropped anyway.
         """
         owned = self._assignment.partitions
         try:

@@ -1,4 +1,4 @@
-"""Checks, before the group is joined, that everything the consumer needs exists."""
+"""Checks, before joining the group, that everything the consumer needs exists."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -29,7 +29,7 @@ _LOOK_AGAIN_S = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Brokers:
-    """Asks brokers until one answers, for `timeout_s` at most, or until `stopping`."""
+    """Queries brokers until one answers, for `timeout_s` at most, or until `stopping`."""
 
     client: Client
     settings: ConsumerSettings
@@ -38,16 +38,16 @@ class Brokers:
     stopping: Callable[[], bool]
 
     def ask(self, config: Config, question: Callable[[float], _Answer]) -> _Answer | None:
-        """Asks the brokers in `config`; None if `stopping`.
+        """Returns the answer of the brokers in `config`; None if `stopping`.
 
-        Asked in slices of a second, for Ctrl-C's sake. Raises `BrokerError` where none answers.
+        Asks in slices of a second, so that Ctrl-C works. Raises `BrokerError` if none answers.
         """
         give_up_at_s = self.now_s() + self.timeout_s
         while not self.stopping():
             try:
                 return question(_ASK_FOR_S)
             except KafkaException as error:
-                self._poll(0)  # librdkafka tells its error callback why
+                self._poll(0)  # librdkafka reports the reason to its error callback
                 if self.now_s() >= give_up_at_s:
                     why = cause_of(config) or (
                         f"{error}; check the address, the network and the security settings"
@@ -59,11 +59,11 @@ class Brokers:
         return None
 
     def topics(self) -> dict[str, int]:
-        """Every topic that the consumer sees, with its number of partitions."""
+        """Returns every topic visible to the consumer, with its number of partitions."""
         return self.ask(self.settings.config, self.client.partition_counts) or {}
 
     def rights(self, admin: Admin, topics: Sequence[str]) -> dict[str, Rights]:
-        """The permissions of `admin` on these topics, except those without an answer in 5 s."""
+        """Returns the permissions of `admin` on these topics, as far as answered within 5 s."""
         asked = admin.ask_rights(topics) if topics else {}
         give_up_at_s = self.now_s() + _RIGHTS_WITHIN_S
         while not all(one.done() for one in asked.values()) and not self.stopping():
@@ -77,7 +77,7 @@ class Brokers:
         }
 
     def _poll(self, timeout_s: float) -> None:
-        """A refusal, such as that of the group, is said once only: the loop would not hear it."""
+        """Polls once: an error that is reported only once, as by the group, must not be missed."""
         message = self.client.poll(timeout_s)
         error = None if message is None else message.error()
         if error is not None:
@@ -85,7 +85,7 @@ class Brokers:
 
 
 def missing_rights(found: Mapping[str, Rights], right: str) -> list[str]:
-    """A sentence for each topic with which this user may not do that."""
+    """Returns a sentence for each topic on which this user lacks the permission."""
     return [
         f"this user has no permission to {right} topic {topic}; give it {right} and DESCRIBE on it"
         for topic, rights in found.items()
@@ -94,7 +94,7 @@ def missing_rights(found: Mapping[str, Rights], right: str) -> list[str]:
 
 
 def missing_topics(counts: dict[str, int], topics: Sequence[str]) -> None:
-    """Raises `ConfigurationError` that names every topic that does not exist."""
+    """Raises `ConfigurationError`, which names every topic that does not exist."""
     missing = [topic for topic in topics if not is_pattern(topic) and not counts.get(topic)]
     if missing:
         raise ConfigurationError(
@@ -113,7 +113,7 @@ class Startup:
     letters: DeadLetterPublisher | None
 
     def check(self) -> bool:
-        """Raises `BrokerError` and `ConfigurationError`. False where a stop was asked for."""
+        """Runs the checks. Raises `BrokerError` and `ConfigurationError`. False: a stop came."""
         config = self.config
         counts = self.brokers.topics()
         ours = self._letter_topics()
@@ -127,7 +127,7 @@ class Startup:
         return True
 
     def _letter_topics(self) -> dict[str, int]:
-        """Where letters go, with its partitions: 0 where it is not there. It may be elsewhere."""
+        """Returns the dead-letter topic and its number of partitions; 0 if it is missing."""
         letters, brokers = self.letters, self.brokers
         if letters is None or brokers.stopping():
             return {}
@@ -135,19 +135,19 @@ class Startup:
         return {letters.topic: brokers.ask(self.config.producer_config, letters.partitions) or 0}
 
     def _check_rights(self, ours: Sequence[str]) -> None:
-        """Once, for what a start can know: a right may be taken away at any time."""
+        """Checks the permissions once; they may still be revoked at any time."""
         named = [topic for topic in self.config.topics if not is_pattern(topic)]
         reads = self.brokers.rights(self.admin, named)
         writes = self.brokers.rights(self._letters_admin(), ours)
-        # The handle has learnt who leads these topics, and would go by that for 15 minutes: the
-        # watchdog of stalled partitions would not see those whose broker is down just now.
+        # This client has cached these topics' leaders for 15 minutes: with it, the watchdog of
+        # stalled partitions would miss those whose broker is down just now.
         self.admin.close()
         problems = [*missing_rights(reads, "READ"), *missing_rights(writes, "WRITE")]
         if problems:
             raise BrokerError("\n".join(problems))
 
     def _letters_admin(self) -> Admin:
-        """Who asks as the sender of letters; as a rule that is who asks as the consumer."""
+        """The admin client of the letters' cluster and user; usually the consumer's own."""
         keys = connection(self.config.producer_config)
         if keys == self.config.settings.connection:
             return self.admin
@@ -157,7 +157,7 @@ class Startup:
 class RetentionCheck:
     """Warns if the strategy waits longer than a source keeps its messages.
 
-    Best effort: asked at the start, answered as the loop goes on, never waited for.
+    Best effort: asked at the start, answered while the loop runs, never waited for.
     """
 
     def __init__(self, admin: Admin, total_s: float, emit: Callable[[Event], None]) -> None:
@@ -168,14 +168,14 @@ class RetentionCheck:
         self.due_at_s = math.inf
 
     def ask(self, topics: Sequence[str]) -> None:
-        """Nothing that a strategy of no waits could outlive: then nothing is asked."""
+        """Asks for the retention, unless the strategy never waits."""
         if self._total_s > 0:
             named = [topic for topic in topics if not is_pattern(topic)]
             self._asked = {topic: self._admin.ask_retention_ms(topic) for topic in named}
             self.due_at_s = -math.inf
 
     def tick(self) -> None:
-        """Emits `RetentionTooShort` for the answers since."""
+        """Emits `RetentionTooShort` for the answers that arrived since the last call."""
         for topic in [name for name, answer in self._asked.items() if answer.done()]:
             answer = self._asked.pop(topic)
             if answer.exception() is None and 0 <= answer.result() < self._total_s * 1000:

@@ -1,1 +1,1 @@
-"""Watchdogs: brokers out of sight, stalled partitions, dead clients, slow handlers."""
+"""Watchdogs: lost brokers, stalled partitions, dead clients, slow handlers."""

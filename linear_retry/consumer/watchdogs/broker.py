@@ -13,13 +13,13 @@ _UNSEEN_S = 10.0
 
 
 class BrokerWatchdog:
-    """The watchdog for a client that has lost sight of all brokers, and reports no error.
+    """The watchdog for a client that has lost all brokers without reporting an error.
 
-    Brokers that have all been away may say, once they are back, that the cluster has no broker.
-    librdkafka (2.13 and 2.16, not 2.11) then forgets every one that it knows and has nobody left to
-    ask, for ever: no error, no partition, no message (librdkafka #5301; 4 of 4 consumers whose
-    broker stood still for 5 s, past their session). Only a new client helps. What tells it
-    from brokers that are down is another client that finds them.
+    After all brokers were away, they may first report a cluster without brokers. librdkafka (2.13
+    and 2.16, not 2.11) then forgets every broker it knows, and has none left to ask, for ever: no
+    error, no partition, no message (librdkafka #5301; 4 of 4 consumers whose broker was frozen for
+    5 s, past their session). Only a new client helps. To tell this from brokers that are down,
+    another client must find them.
     """
 
     def __init__(
@@ -31,9 +31,9 @@ class BrokerWatchdog:
         report: Callable[[KafkaError], None],
         replace: Callable[[str], None],
     ) -> None:
-        """`ask_brokers`: how many a client finds that knows nothing but the configuration.
+        """`ask_brokers` returns how many brokers a new client finds from the configuration alone.
 
-        `report` says a problem of the client's; `replace` makes another, and says why.
+        `report` reports a problem of the client; `replace` creates a new client, for a reason.
         """
         self._client = client
         self._assignment = assignment
@@ -47,15 +47,15 @@ class BrokerWatchdog:
         self._asked: Future[int] | None = None
 
     def sees(self) -> bool:
-        """Whether there is a broker that could have told us something.
+        """Whether the client knows a broker that could have told it something.
 
-        Asked about a topic that is there: all of them every few seconds would be a burden.
+        Asks about one existing topic: all of them every few seconds would be a burden.
         """
         owned = self._assignment.partitions
         return self._client.sees_brokers(owned[0][0] if owned else self._named)
 
     def tick(self) -> None:
-        """Every few seconds; replaces the client where it sees no broker any more."""
+        """Checks every few seconds, and replaces a client that has lost all brokers."""
         now_s = self._assignment.now_s()
         self.due_at_s = now_s + CHECK_EVERY_S
         if self.sees():
@@ -68,7 +68,7 @@ class BrokerWatchdog:
             self._compare(now_s, unseen_s)
 
     def _compare(self, now_s: float, unseen_s: float) -> None:
-        """A client may be slower to connect again than another, but only by so much."""
+        """Replaces the client if other clients have long found brokers, and it still has not."""
         asked = self._asked
         if asked is not None and not asked.done():
             return

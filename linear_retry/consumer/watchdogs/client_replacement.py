@@ -1,4 +1,4 @@
-"""Replaces a client that cannot go on by another, which joins the group as a new member."""
+"""Replaces a client that cannot continue by a new one, which joins as a new member."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -13,11 +13,11 @@ from linear_retry.kafka.consumer.settings import ConsumerSettings
 from linear_retry.retry.clock import NowS
 from linear_retry.scope import Partition
 
-# What Kafka's brokers have by default (group.consumer.session.timeout.ms).
+# The brokers' default (group.consumer.session.timeout.ms).
 _SESSION_S = 45.0
 _MARGIN_S = 10.0
 _TRY_EVERY_S = 1.0
-# How long the first event waits for the session's length.
+# How long the first event waits for the broker to report the session timeout.
 _UNANSWERED_S = 2.0
 _REPORT_EVERY_S = 10.0
 
@@ -25,9 +25,9 @@ _REPORT_EVERY_S = 10.0
 class InstanceIdWait:
     """Waits for the `group.instance.id` of a static member that was killed (KIP-848).
 
-    The broker refuses a second member of one name until the first one's session is over
-    (`UNRELEASED_INSTANCE_ID`), and whether that is dead nobody can tell before. librdkafka makes
-    the refusal fatal, so each try needs a client of its own.
+    The broker refuses a second member with the same name until the first one's session ends
+    (`UNRELEASED_INSTANCE_ID`); until then nobody can tell whether the first is dead. librdkafka
+    treats the refusal as fatal, so each try needs a new client.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class InstanceIdWait:
         at_least_s: float,
         emit: Callable[[Event], None],
     ) -> None:
-        """`at_least_s` is waited, even where the session is shorter."""
+        """`at_least_s` is the minimum wait, even if the session is shorter."""
         self._settings = settings
         self._now_s = now_s
         self._ask_session_timeout_ms = ask_session_timeout_ms
@@ -51,11 +51,11 @@ class InstanceIdWait:
         self._is_emitted = False
 
     def forget(self) -> None:
-        """The name has been ours since."""
+        """Forgets the refusals, as the name was ours since."""
         self._session = None
 
     def may_try(self, refusal: KafkaError) -> bool:
-        """Whether it is time for another client. Raises `FencedError` where it stays taken."""
+        """Whether to try another client now. Raises `FencedError` if the name stays taken."""
         now_s = self._now_s()
         if self._session is None:
             self._session = self._ask_session_timeout_ms(self._settings.group_id)
@@ -79,7 +79,7 @@ class InstanceIdWait:
 
 
 class ClientReplacement:
-    """Nothing of the old client's is kept."""
+    """Replaces the client, and keeps no state of the old one."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class ClientReplacement:
         instance_id_wait: InstanceIdWait,
         emit: Callable[[Event], None],
     ) -> None:
-        """`drop` forgets what is kept of partitions, and circuits with nothing left to probe."""
+        """`drop` drops the state of partitions, and circuits with nothing left to probe."""
         self._client = client
         self._assignment = assignment
         self._errors = errors
@@ -99,9 +99,9 @@ class ClientReplacement:
         self._emit = emit
 
     def tick(self) -> None:
-        """Replace a client that is of no use any more.
+        """Replaces a client that cannot continue.
 
-        Raises `FencedError` where its name stays another member's.
+        Raises `FencedError` if its name stays taken by another member.
         """
         useless = self._errors.useless
         if useless is None:
@@ -113,7 +113,7 @@ class ClientReplacement:
             self._errors.forget()
 
     def replace(self, reason: str) -> None:
-        """Not inside a callback of the old client, nor while one of its messages is handled."""
+        """Replaces it. Never in the old client's callback, or while a message is being handled."""
         had = self._assignment.partitions
         if self._client.member.was_member:
             self._instance_id_wait.forget()

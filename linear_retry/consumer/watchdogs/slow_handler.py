@@ -1,4 +1,4 @@
-"""Counts how often in a row the handler was too slow for one offset."""
+"""Counts how many times in a row the handler was too slow at one offset."""
 
 from linear_retry.errors import HandlerTooSlowError
 from linear_retry.scope import Partition, Place
@@ -7,15 +7,15 @@ HOPELESS_AFTER = 3
 
 
 class SlowHandlerCount:
-    """One offset per partition. It survives a loss, or a handler that is always too slow would go
-    round for ever: lost, assigned again, attempted again, lost.
+    """Keeps one offset per partition. Survives a loss: else a handler that is always too slow would
+    loop for ever: lost, assigned again, attempted again, lost.
     """
 
     def __init__(self) -> None:
         self._seen: dict[Partition, tuple[int, int]] = {}
 
     def count(self, partition: Partition, offset: int) -> int:
-        """One overrun more; how many in a row it was for this offset."""
+        """Counts an overrun, and returns how many in a row this offset has had."""
         before, count = self._seen.get(partition, (offset, 0))
         count = count + 1 if before == offset else 1
         self._seen[partition] = offset, count
@@ -24,7 +24,7 @@ class SlowHandlerCount:
     def raise_if_fatal(
         self, partition: Partition, offset: int, took_s: float, limit_s: float
     ) -> None:
-        """Raises `HandlerTooSlowError` at the third in a row."""
+        """Raises `HandlerTooSlowError` at the third overrun in a row."""
         if self._seen[partition][1] < HOPELESS_AFTER:
             return
         topic, number = partition

@@ -1,4 +1,4 @@
-"""Re-assigns partitions that have messages and deliver none, or were given up and stayed ours."""
+"""Reassigns partitions that deliver none of their messages, or were given up but stayed ours."""
 
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -10,11 +10,11 @@ from linear_retry.scope import Partition
 
 
 class StalledPartitionWatchdog:
-    """The watchdog for partitions that librdkafka has left dead: no error, nothing delivered.
+    """The watchdog for partitions that librdkafka has stalled: no error, nothing delivered.
 
-    A partition that is at its end says so (`enable.partition.eof`), so silence is suspicious; the
-    broker's answer tells it from a broker that is down or an empty log. The cached watermarks
-    would not do: they are stale on a dead partition.
+    A partition reports its end (`enable.partition.eof`), so silence is suspicious; the broker's
+    answer tells a stall from a broker that is down, or an empty log. The cached watermarks are no
+    substitute: they are stale on a stalled partition.
     """
 
     def __init__(
@@ -25,7 +25,7 @@ class StalledPartitionWatchdog:
         ask_end: Callable[[Partition], Future[int]],
         sees_brokers: Callable[[], bool],
     ) -> None:
-        """`ask_end`: the broker's end for our isolation level, asked without waiting."""
+        """`ask_end` asks the broker for the end, for our isolation level, without waiting."""
         self._assignment = assignment
         self._offsets = flow_control.offsets
         self._read_ahead = read_ahead
@@ -35,17 +35,17 @@ class StalledPartitionWatchdog:
         self._asked: dict[Partition, tuple[int, Future[int]]] = {}
 
     def reclaim(self) -> None:
-        """Take back what was given up, nobody has taken since, and librdkafka still has."""
+        """Reclaims what was given up, that librdkafka still has and nobody has taken since."""
         reclaimable = self._assignment.reclaimable()
-        # That nobody has taken it from us says nothing while nobody could. And a KIP-848 member
-        # that is out, and begins anew with no broker there, never joins again.
+        # With no broker, nobody could have taken it, so this proves nothing. And a removed
+        # KIP-848 member that restarts a partition without a broker never joins again.
         if reclaimable and self._sees_brokers():
             self._flow_control.reclaim(reclaimable)
 
     def tick(self) -> None:
-        """Ask about what is suspiciously silent; revive what the answers show to be dead."""
+        """Asks about suspiciously silent partitions; revives those that turn out to be stalled."""
         # With a full queue a partition may be silent for minutes, its messages behind the others';
-        # begun anew, it would go to the end of that queue, again and again.
+        # a restart would put it at the end of that queue, again and again.
         if self._assignment.undisturbed or not self._read_ahead.dry:
             return
         for partition in self._assignment.suspiciously_silent():

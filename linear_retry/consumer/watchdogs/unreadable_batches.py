@@ -1,4 +1,4 @@
-"""Stops a partition at a batch that cannot be read, and skips it where an operator says so."""
+"""Stops a partition at an unreadable batch, and skips the batch at an operator's request."""
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _SEARCH_WITHIN_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """For the end of the batch that an operator wants skipped."""
+    """A search for the end of a batch that an operator wants skipped."""
 
     request: Request
     partition: Partition
@@ -28,10 +28,11 @@ class _Search:
 
 
 class UnreadableBatches:
-    """The other partitions go on. Nothing is passed over unless an operator says so.
+    """Stops a partition at an unreadable batch, while the others continue.
 
-    What cannot be read here may be sound on another replica, which may be the leader one day: so
-    it is read again after 5, 10, 30, 60, 60 ... s. `search`: for the end of one, which needs turns.
+    Only an operator can skip the batch. It may be intact on another replica, which may become the
+    leader: so it is read again after 5, 10, 30, 60, 60 ... s. `search` looks for the end of a
+    batch, over several turns.
     """
 
     def __init__(
@@ -53,20 +54,20 @@ class UnreadableBatches:
         self.search: _Search | None = None
 
     def stop(self, partition: Partition, batch_offset: int, error: KafkaError) -> None:
-        """What comes next in this partition, in the batch that begins there, cannot be read.
+        """Stops the partition before the unreadable batch at `batch_offset`.
 
-        Where librdkafka stands after that is garbage: whatever else it delivers does not count.
-        What is in memory already is still handled.
+        librdkafka's position is garbage after that, so whatever else it delivers does not count.
+        Messages in memory are still handled.
         """
         if partition in self._assignment.stopped:
             return
-        # Where the next one is not known the batch tells; it may begin before that.
+        # Prefer the next offset; the batch may start before it.
         next_offset = self._flow_control.next_to_fetch(partition)
         offset = batch_offset if next_offset is None else next_offset
         unreadable = self._assignment.stop(partition, offset)
         self._assignment.expect(partition)
         self._flow_control.apply_pause_state([partition])
-        if partition in self._assignment.unreadable:  # a refused pause is a loss
+        if partition in self._assignment.unreadable:  # not if a refused pause marked it lost
             delay_s = unreadable.retry_at_s - self._clock.now_s()
             now = datetime.fromtimestamp(self._clock.utc_ms() / 1000, UTC)
             self._emit(
@@ -81,20 +82,20 @@ class UnreadableBatches:
             )
 
     def note_delivered(self, partition: Partition, offset: int) -> None:
-        """It has delivered this offset: it can be read if that is the one it had stopped at."""
+        """Notes a delivery: the partition is readable again if it is past the unreadable offset."""
         unreadable = self._assignment.unreadable.get(partition)
         if unreadable is not None and offset >= unreadable.offset:
             self._note_readable(partition, offset, unreadable)
 
     def _is_next(self, partition: Partition, offset: int) -> bool:
-        """Whether it stands still there, and all before that is done."""
+        """Whether the partition is stopped at this offset, and everything before it is done."""
         unreadable = self._assignment.unreadable.get(partition)
         if unreadable is None or not unreadable.is_stopped or unreadable.offset != offset:
             return False
         return self._offsets.next_offset(partition) in (None, offset)
 
     def _skip(self, partition: Partition, offset: int, end: int) -> bool:
-        """Whether it goes on at `end` now: all from `offset` to there is lost."""
+        """Skips from `offset` to `end`, which is lost. False: it is not stopped there."""
         unreadable = self._assignment.unreadable.get(partition)
         if unreadable is None or end <= offset or not self._is_next(partition, offset):
             return False
@@ -114,7 +115,7 @@ class UnreadableBatches:
 
     def reread(self) -> None:
         for partition in self._assignment.rereadable():
-            # Not while it is about to be skipped; and what is in memory would come twice.
+            # Not while it may be skipped; nor with messages in memory: they would come twice.
             is_searched = self.search is not None and self.search.partition == partition
             if not (is_searched or self._flow_control.has_in_memory(partition)):
                 self._assignment.reread(partition)
