@@ -17,6 +17,7 @@ Reason: TypeAlias = Literal["exhausted", "permanent"]
 IsTransient: TypeAlias = Callable[[BaseException], bool]
 
 MIN_DEFER_S = 30.0
+_ROUNDING_S = 1e-6
 GIVEN_UP = "given-up"
 """The reason of a dead letter that an operator requested."""
 
@@ -27,6 +28,10 @@ class Delays(Protocol):
     @property
     def label(self) -> str:
         """The strategy's name and fingerprint."""
+
+    @property
+    def max_elapsed_s(self) -> float | None:
+        """No retry begins later than this after the first failure; None: there is no such limit."""
 
     def __len__(self) -> int: ...
 
@@ -163,13 +168,15 @@ def decide(
     policy: Policy,
     rng: Callable[[], float] | None = None,
     *,
+    elapsed_s: float = 0.0,
     consecutive: int = 0,
 ) -> Decision:
     """Decides what to do after failure number `failures` (1-based) of a message.
 
-    `consecutive` is the number of dead letters since the last success.
+    `elapsed_s` is the time since its first failure, `consecutive` the number of dead letters since
+    the last success.
     """
-    decision = _by_itself(failure, failures, policy, rng)
+    decision = _by_itself(failure, failures, policy, rng, elapsed_s)
     if isinstance(decision, Publish) and policy.defers(consecutive):
         return Defer(defer_s(failure, policy, rng))
     return decision
@@ -184,7 +191,11 @@ def defer_s(failure: Failure, policy: Policy, rng: Callable[[], float] | None = 
 
 
 def _by_itself(
-    failure: Failure, failures: int, policy: Policy, rng: Callable[[], float] | None
+    failure: Failure,
+    failures: int,
+    policy: Policy,
+    rng: Callable[[], float] | None,
+    elapsed_s: float,
 ) -> Decision:
     match failure:
         case Permanent():
@@ -195,12 +206,24 @@ def _by_itself(
             if delay_s is None and policy.on_exhausted == "repeat":
                 delay_s = _last_delay_s(strategy, rng)
             if delay_s is not None:
-                return Wait(max(delay_s, at_least_s))
+                wait_s = max(delay_s, at_least_s)
+                if _is_in_time(strategy, elapsed_s + wait_s):
+                    return Wait(wait_s)
             if policy.on_exhausted == "stop":
                 return Stop("exhausted")
             return Publish(policy.dead_letters, "exhausted")
         case _:
             assert_never(failure)
+
+
+def _is_in_time(strategy: Delays, since_first_s: float) -> bool:
+    """Whether a retry may begin so long after the first failure.
+
+    Decided before the wait, jitter and `RetryAfter` included, as tenacity's `stop_before_delay`
+    does: to wait first, and give up then without an attempt, would only hold up the scope.
+    """
+    limit_s = strategy.max_elapsed_s
+    return limit_s is None or since_first_s <= limit_s + _ROUNDING_S
 
 
 def _last_delay_s(strategy: Delays, rng: Callable[[], float] | None) -> float | None:

@@ -141,9 +141,12 @@ class Engine(Generic[T]):
         policy, rng = self._settings.policy, self._settings.rng
         consecutive = self._consecutive.counted(self._circuits.letters_in_doubt())
         failure = classify(error, self._settings.is_transient)
-        decision = decide(failure, before.failures + 1, policy, rng, consecutive=consecutive)
-        label, now_ms = policy.strategy_for(failure).label, self._clock.utc_ms()
-        held = before.failed(error, now_ms, label)
+        now_s, now_ms = self._clock.now_s(), self._clock.utc_ms()
+        held = before.failed(error, now_s, now_ms, policy.strategy_for(failure).label)
+        elapsed_s = now_s - held.first_failure_s
+        decision = decide(
+            failure, held.failures, policy, rng, elapsed_s=elapsed_s, consecutive=consecutive
+        )
         match decision:
             case Wait(delay_s):
                 return self._open(held, delay_s, now_ms, is_failed_probe=True)

@@ -21,9 +21,10 @@ class Held(Generic[T]):
     """What a circuit holds: a consumer's message, or a stream's micro-batch.
 
     `epoch` is that of the assignment it was read in; None for a micro-batch, which is never
-    revoked. `error_text` is the last error in one line, `strategy` the label of the strategy for
-    its last failure. `letter`, for the topic `destination`, is set after the last attempt: only
-    the sending is tried again. `at_limit`: it is held only because of the limit of dead letters.
+    revoked. `first_failure_s`, from which `max_elapsed` counts, is on the clock of waits.
+    `error_text` is the last error in one line, `strategy` the label of the strategy for its last
+    failure. `letter`, for the topic `destination`, is set after the last attempt: only the sending
+    is tried again. `at_limit`: it is held only because of the limit of dead letters.
     """
 
     message: T
@@ -31,6 +32,7 @@ class Held(Generic[T]):
     offset: int
     epoch: int | None
     failures: int = 0
+    first_failure_s: float = 0.0
     first_failure_ms: int = 0
     last_failure_ms: int = 0
     error: Exception | None = None
@@ -41,11 +43,12 @@ class Held(Generic[T]):
     sends: int = 0
     at_limit: bool = False
 
-    def failed(self, error: Exception, at_ms: int, strategy: str) -> Held[T]:
-        """Returns the same message with one more failure."""
+    def failed(self, error: Exception, at_s: float, at_ms: int, strategy: str) -> Held[T]:
+        """Returns the same message with one more failure: at `at_s` on the clock of waits."""
         return replace(
             self,
             failures=self.failures + 1,
+            first_failure_s=self.first_failure_s if self.failures else at_s,
             first_failure_ms=self.first_failure_ms if self.failures else at_ms,
             last_failure_ms=at_ms,
             error=error,

@@ -140,7 +140,7 @@ def simulate(
 
 def mean_waits_ms(strategy: Strategy) -> tuple[int, ...]:
     """The strategy's delays with the mean of the jitter, which is half of its maximum."""
-    return tuple(round(wait_ms * (1 + strategy.jitter / 2)) for wait_ms in strategy.delays_ms)
+    return strategy.reached_ms(1 + strategy.jitter / 2)
 
 
 def groups(lake: Lake) -> list[str]:

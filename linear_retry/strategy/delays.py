@@ -89,6 +89,22 @@ def check_settings(jitter: object, name: object, description: object) -> Iterato
         yield 'name: "" is empty; leave it out, or name the strategy'
 
 
+def read_max_elapsed_ms(value: object, problems: list[str]) -> int | None:
+    """The milliseconds of `max_elapsed`, 1 at least; what is wrong is added to `problems`."""
+    if value is None:
+        return None
+    found: list[str] = []
+    elapsed_ms = _delay_ms(value, "max_elapsed", found)
+    # Whoever writes 0 may mean no limit, and every message would be exhausted at once.
+    if elapsed_ms == 0 and not found:
+        found.append(
+            f"max_elapsed: {shown(value)} is no time; leave it out for no limit, or write a "
+            'duration up to 7d such as "5m"'
+        )
+    problems += found
+    return max(round(elapsed_ms), 1)
+
+
 def read_delay_s(value: object, path: str, problems: list[str]) -> float:
     """The seconds of one wait, a number or a duration; what is wrong is added to `problems`."""
     return round(_delay_ms(value, path, problems)) / 1000

@@ -14,10 +14,17 @@ from typing import Any, TypedDict
 
 from linear_retry.errors import StrategyError
 from linear_retry.files import MAX_BYTES, NOT_TEXT, decode_small, printable_path, read_small
-from linear_retry.strategy.delays import Element, check_settings, duration_text, expand, shown
+from linear_retry.strategy.delays import (
+    Element,
+    check_settings,
+    duration_text,
+    expand,
+    read_max_elapsed_ms,
+    shown,
+)
 
 _PACKAGE = Path(__file__).parents[1]
-_SETTINGS = ("delays", "jitter", "description")
+_SETTINGS = ("delays", "jitter", "max_elapsed", "description")
 _PATH_START, _PATH_END = 120, 60
 _MAX_DEPTH = 50  # a legal strategy has four
 _FORMS = 'an array of delays such as [1, 5, "30s"], or {"delays": [...], "jitter": 0.1}'
@@ -28,6 +35,7 @@ class Arguments(TypedDict):
 
     delays: Sequence[Element]
     jitter: float
+    max_elapsed: float | str | None
     name: str
     description: str
 
@@ -56,10 +64,12 @@ def parse(text: bytes | str, where: str) -> Arguments:
         # A missing "delays" is among the structure's problems; the rest is checked all the same.
         delays=written.get("delays", []),
         jitter=written.get("jitter", 0.0),
+        max_elapsed=written.get("max_elapsed"),
         name=PurePath(where).stem or "inline",
         description=written.get("description", ""),
     )
     expand(arguments["delays"], found)
+    read_max_elapsed_ms(arguments["max_elapsed"], found)
     found += check_settings(arguments["jitter"], arguments["name"], arguments["description"])
     problems += _structure_problems(document, where)
     problems += [_located(problem, where, is_short) for problem in found]
@@ -157,7 +167,7 @@ def _structure_problems(document: Any, where: str) -> list[str]:
     if isinstance(document, dict):
         problems += [
             f"{where}: the key {shown(key)} is unknown; remove it, known are "
-            '"delays", "jitter" and "description"'
+            '"delays", "jitter", "max_elapsed" and "description"'
             for key in document
             if key not in _SETTINGS
         ]

@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
-from math import ceil
+from math import ceil, inf
 from typing import Literal, TypeAlias
 
 from linear_retry.errors import ConfigurationError
@@ -84,19 +84,26 @@ class Schedule:
 
 
 def schedule(
-    policy: Policy, attempt_ms: int = 0, rng: Callable[[], float] | None = None
+    policy: Policy,
+    attempt_ms: int = 0,
+    rng: Callable[[], float] | None = None,
+    *,
+    is_limited: bool = True,
 ) -> Schedule:
     """When attempts start that take `attempt_ms` to fail; `rng` draws the jitter of each wait.
 
-    Raises `ConfigurationError` where `on_exhausted="repeat"` has no last wait to repeat, or one in
-    which no time passes.
+    `is_limited`: only those that the strategy's `max_elapsed` allows. Raises `ConfigurationError`
+    where `on_exhausted="repeat"` has no last wait to repeat, one in which no time passes, or a
+    `max_elapsed`, which ends what never ends.
     """
     if policy.on_exhausted == "repeat":
         _check_repeated(policy, attempt_ms)
     starts_ms, waits_ms = [0], list[int]()
     while True:
         failures = len(starts_ms)
-        decision = decide(_DOWN, failures, policy, rng)
+        # The first attempt has failed at `attempt_ms`, and the last so long after its own start.
+        elapsed_s = starts_ms[-1] / 1000 if is_limited else -inf
+        decision = decide(_DOWN, failures, policy, rng, elapsed_s=elapsed_s)
         if not isinstance(decision, Wait):
             gives_up: GivesUp = "stopped" if isinstance(decision, Stop) else "dead-lettered"
             return Schedule(tuple(starts_ms), tuple(waits_ms), attempt_ms, gives_up)
@@ -116,6 +123,11 @@ def _check_repeated(policy: Policy, attempt_ms: int) -> None:
     if len(strategy) == 0:
         raise ConfigurationError(
             f"{strategy.label}: it is empty, and 'repeat' repeats the last wait; add a wait"
+        )
+    if strategy.max_elapsed_s is not None:
+        raise ConfigurationError(
+            f"{strategy.label}: it ends after max_elapsed, {strategy.max_elapsed_s:g} s, and "
+            "'repeat' never ends; remove one of them"
         )
     if attempt_ms == 0 and strategy.delay_s(len(strategy)) == 0:
         raise ConfigurationError(

@@ -68,20 +68,28 @@ class Simulator:
     """
 
     def __init__(self, policy: Policy, attempt_ms: int = 0) -> None:
-        self._shortest = schedule(policy, attempt_ms)
-        self._longest = schedule(policy, attempt_ms, lambda: 1.0)
+        self._attempts = schedule(policy, attempt_ms)
+        # Jitter moves attempts beyond `max_elapsed`, so which are made is decided behind them.
+        self._shortest = schedule(policy, attempt_ms, is_limited=False)
+        self._longest = schedule(policy, attempt_ms, lambda: 1.0, is_limited=False)
+        max_elapsed_s = policy.strategy.max_elapsed_s
+        self._last_ms = None if max_elapsed_s is None else attempt_ms + round(max_elapsed_s * 1000)
 
     @property
     def waits_out_ms(self) -> int | None:
         """The longest outage in which it never gives up; None: there is no longest."""
-        return None if self._shortest.gives_up is None else self._shortest.starts_ms[-1]
+        if self._shortest.gives_up is None:
+            return None
+        return _waits_out_ms(self._shortest, self._longest, self._last_ms)
 
     def through(self, outage_ms: int) -> Simulation:
         """What happens in an outage of so many milliseconds, 0 or more."""
-        ending = _ending(outage_ms, self._shortest)
+        ending = _ending(outage_ms, self._attempts)
         failed = ending.attempt - 1 if isinstance(ending, Recovered) else ending.attempt
         spread = _spread(outage_ms, self._shortest, self._longest)
-        return Simulation(outage_ms, self._shortest.failures(failed), ending, spread)
+        if spread is not None and self._last_ms is not None:
+            spread = _limited(spread, self._last_ms - outage_ms)
+        return Simulation(outage_ms, self._attempts.failures(failed), ending, spread)
 
 
 def _ending(outage_ms: int, attempts: Schedule) -> Ending:
@@ -111,3 +119,28 @@ def _spread(outage_ms: int, shortest: Schedule, longest: Schedule) -> Spread | N
     last = None if early is None else early[0] - 1
     idle_ms = [longest.attempt_ms + wait_ms for wait_ms in longest.waits_ms[first:last]]
     return Spread(0, max([idle_max_ms, *idle_ms]), may_give_up=early is None)
+
+
+def _limited(spread: Spread, left_ms: int) -> Spread | None:
+    """The bounds where no attempt starts later than `left_ms` after the outage."""
+    if spread.idle_min_ms > left_ms:
+        return None
+    if spread.idle_max_ms <= left_ms:
+        return spread
+    return Spread(spread.idle_min_ms, left_ms, may_give_up=True)
+
+
+def _waits_out_ms(shortest: Schedule, longest: Schedule, last_ms: int | None) -> int:
+    """The earliest that the last attempt may start, where none starts later than `last_ms`.
+
+    It is the last if there is no further one, or if its wait may bring that beyond `last_ms`.
+    """
+    if last_ms is None:
+        return shortest.starts_ms[-1]
+    found = [start_ms for start_ms in shortest.starts_ms[-1:] if start_ms <= last_ms]
+    starts_ms = zip(shortest.starts_ms, longest.starts_ms, longest.waits_ms, strict=False)
+    for early_ms, late_ms, wait_ms in starts_ms:
+        from_ms = last_ms - wait_ms - longest.attempt_ms
+        if early_ms <= last_ms and from_ms < late_ms:
+            found.append(max(early_ms, from_ms))
+    return min(found)

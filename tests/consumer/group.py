@@ -146,7 +146,7 @@ class FakeGroup:
         protocol: Protocol = "eager",
         topics: Iterable[str] = (TOPIC,),
         partitions: int = 3,
-        strategy: Iterable[Any] = (1, 2, 5),
+        strategy: Iterable[Any] | Strategy = (1, 2, 5),
         config: dict[str, Any] | None = None,
         scope: ScopeKind = "consumer",
         letter_limit: int | None = None,
@@ -161,7 +161,7 @@ class FakeGroup:
         for topic in self.topics:
             self.fake.create_topic(topic, partitions)
         self.fake.create_topic(LETTERS, partitions)
-        self.strategy = Strategy(list(strategy))
+        self.strategy = strategy if isinstance(strategy, Strategy) else Strategy(list(strategy))
         self.protocol: Protocol = protocol
         self.config = config or {}
         self.scope: ScopeKind = scope
@@ -256,6 +256,7 @@ class FakeGroup:
             self.visible,
             committed=self.fake.group(GROUP),
             strategy_length=len(self.strategy),
+            max_elapsed=self.strategy.max_elapsed_s is not None,
             letter_limit=self.dead_letters.limit,
             alive_within_s=_ALIVE_WITHIN_S,
             asked_at_s=self.fake.clock.now_s(),

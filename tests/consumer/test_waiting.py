@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from linear_retry import HandlerTooSlowError, events
+from linear_retry import HandlerTooSlowError, Strategy, events
 from linear_retry.consumer.runners.own_loop import Attempt
 from linear_retry.scope import Scope
 from linear_retry.testing import AttemptFinished, AttemptStarted
@@ -75,6 +75,29 @@ def test_a_probe_that_is_for_another_group() -> None:
     until(group, lambda: emitted(member, events.ProbeFailed))
     assert [11] == [offset for _, offset in _begun(group, P0, P1)[before:]]
     assert emitted(member, events.PassedOver)
+
+
+def test_max_elapsed_begins_again_with_the_next_owner() -> None:
+    """Its time goes with the count of failures, and with nothing else: other partitions that come
+    and go, and the circuit that stays open, do not keep it."""
+    strategy = Strategy([{"every": 1, "times": 50}], max_elapsed="5.5s")
+    group = FakeGroup(partitions=2, strategy=strategy)
+    group.dependency.down_for = {P0}
+    group.produce(0)
+    (member,) = [group.join()]
+    group.share([0, 0])
+    until(group, lambda: len(_begun(group, P0)) == 4)
+    group.fake.revoke(member.consumer)
+    group.turn()
+    group.share([0, 0])
+    until(group, lambda: emitted(member, events.DeadLettered))
+    begun_s = [at_s for at_s, _ in _begun(group, P0)][4:]
+    assert [0, 1, 2, 3, 4, 5] == [round(at_s - begun_s[0]) for at_s in begun_s]
+    (letter,) = emitted(member, events.DeadLettered)
+    assert ("exhausted", 6) == (letter.reason, letter.failures)
+    assert group.fake.clock.now_s() - begun_s[-1] < 0.1
+    group.finish()
+    assert [] == group.violations()
 
 
 def test_what_was_replayed_for_another_group() -> None:

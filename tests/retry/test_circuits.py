@@ -166,16 +166,18 @@ def test_what_is_due_comes_in_order_of_time() -> None:
 def test_a_held_message_counts_its_failures() -> None:
     """Each failure adds one; the first time stays, the last time and the error are the newest."""
     first, second = OSError("first"), OSError("second")
-    held = _held().failed(first, 1000, "")
-    assert (1, 1000, 1000, first) == (
+    held = _held().failed(first, 1.5, 1000, "")
+    assert (1, 1.5, 1000, 1000, first) == (
         held.failures,
+        held.first_failure_s,
         held.first_failure_ms,
         held.last_failure_ms,
         held.error,
     )
-    held = held.failed(second, 2500, "")
-    assert (2, 1000, 2500, second) == (
+    held = held.failed(second, 3.0, 2500, "")
+    assert (2, 1.5, 1000, 2500, second) == (
         held.failures,
+        held.first_failure_s,
         held.first_failure_ms,
         held.last_failure_ms,
         held.error,
@@ -254,7 +256,7 @@ def test_a_raising_pybreaker_listener_is_contained(
 def test_a_view_says_what_is_held() -> None:
     """State, times, failures, coordinates and error; None where nothing is held."""
     circuits = _circuits()
-    _open(circuits, _ALL, _held(_P1, 42, failures=1).failed(OSError("down"), 0, ""))
+    _open(circuits, _ALL, _held(_P1, 42, failures=1).failed(OSError("down"), 0.0, 0, ""))
     retry_at = _NOW + timedelta(seconds=5)
     expected = CircuitView("open", retry_at, 2, "orders", 1, 42, "OSError('down')", _NOW, "failed")
     assert {_ALL: expected} == circuits.views

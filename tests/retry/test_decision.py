@@ -171,6 +171,74 @@ def test_jitter_only_lengthens(jitter: float, drawn: float) -> None:
         assert 10 <= decision.delay_s <= 10 * (1 + jitter)
 
 
+_elapsed_s = st.integers(0, 10 * 86_400_000).map(lambda ms: ms / 1000)
+_limits_s = st.integers(1, 7 * 86_400_000).map(lambda ms: ms / 1000)
+
+
+@given(
+    st.lists(st.integers(0, 5000).map(lambda ms: ms / 1000), min_size=1, max_size=6),
+    st.integers(1, 7),
+    st.integers(1, 9000).map(lambda ms: ms / 1000),
+    st.integers(0, 9000).map(lambda ms: ms / 1000),
+    st.sampled_from([0.0, 0.0, 3.0]),
+    st.floats(0, 1),
+)
+def test_no_retry_begins_later_than_max_elapsed(
+    delays_s: list[float],
+    failures: int,
+    limit_s: float,
+    elapsed_s: float,
+    asked_s: float,
+    jitter: float,
+) -> None:
+    """It waits exactly where it would without the limit and the retry comes in time for it."""
+    failure = Transient(_ERROR, asked_s)
+    unlimited = Policy(Strategy(delays_s, jitter=jitter), dead_letters=_DLQ)
+    without = decide(failure, failures, unlimited, lambda: 0.5)
+    policy = Policy(Strategy(delays_s, jitter=jitter, max_elapsed=limit_s), dead_letters=_DLQ)
+    decision = decide(failure, failures, policy, lambda: 0.5, elapsed_s=elapsed_s)
+    if isinstance(without, Wait) and elapsed_s + without.delay_s > limit_s + 1e-5:
+        assert Publish(_DLQ, "exhausted") == decision
+    elif not isinstance(without, Wait) or elapsed_s + without.delay_s < limit_s - 1e-5:
+        assert without == decision
+
+
+@pytest.mark.parametrize(
+    ("elapsed_s", "asked_s", "expected"),
+    [
+        (0.0, 0.0, Wait(0.1)),
+        (0.2, 0.0, Wait(0.1)),  # 0.2 + 0.1 is more than 0.3
+        (0.201, 0.0, Publish(_DLQ, "exhausted")),
+        (0.0, 0.3, Wait(0.3)),
+        (0.0, 0.301, Publish(_DLQ, "exhausted")),  # `RetryAfter` does not put it off
+        (3600.0, 0.0, Publish(_DLQ, "exhausted")),
+    ],
+)
+def test_a_retry_at_the_very_end_of_max_elapsed_is_made(
+    elapsed_s: float, asked_s: float, expected: Decision
+) -> None:
+    """The last moment is in time, whatever floats add up to; a millisecond later is not."""
+    policy = Policy(Strategy([0.1], max_elapsed="300ms"), dead_letters=_DLQ)
+    assert expected == decide(Transient(_ERROR, asked_s), 1, policy, elapsed_s=elapsed_s)
+
+
+@given(_elapsed_s, _limits_s, _on_permanent)
+def test_max_elapsed_is_not_for_permanent_errors(
+    elapsed_s: float, limit_s: float, on_permanent: OnPermanent
+) -> None:
+    """They never waited, so time decides nothing about them."""
+    policy = Policy(Strategy([1], max_elapsed=limit_s), "stop", on_permanent)
+    failure = Permanent(_ERROR)
+    assert decide(failure, 1, policy) == decide(failure, 1, policy, elapsed_s=elapsed_s)
+
+
+def test_a_letter_after_max_elapsed_is_held_back_like_any() -> None:
+    """The limit of dead letters in a row comes after the time limit: its wait is not cut."""
+    policy = Policy(Strategy([1], max_elapsed=1), letter_limit=1)
+    decision = decide(Transient(_ERROR), 1, policy, elapsed_s=60.0, consecutive=1)
+    assert Defer(MIN_DEFER_S) == decision
+
+
 _failures = st.one_of(
     _asked_s.map(lambda asked_s: Transient(_ERROR, asked_s)), st.just(Permanent(_ERROR))
 )

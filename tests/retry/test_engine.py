@@ -31,6 +31,7 @@ def _of_message(policy: Policy, errors: Sequence[Exception]) -> list[Event]:
         if opening is None:
             break
         held = opening.held
+        scene.joined.clock.advance(opening.delay_s)
     else:
         target.engine.finish(held, "recovered")
     return scene.joined.happened
@@ -40,7 +41,7 @@ def _of_micro_batch(policy: Policy, errors: Sequence[Exception]) -> list[Event]:
     """The events of a micro-batch of one row whose attempts raise these, and then succeed."""
     assert isinstance(policy.strategy, Strategy)
     choices: Any = {"on_exhausted": policy.on_exhausted, "on_permanent": policy.on_permanent}
-    world, left = World(list(policy.strategy), **choices), list(errors)
+    world, left = World(policy.strategy, **choices), list(errors)
 
     def handler(_: int) -> None:
         if left:
@@ -98,6 +99,23 @@ def test_the_delays_are_those_of_the_strategy(events_of: EventsOf) -> None:
     happened = events_of(Policy(Strategy([1, 2]), "repeat", "skip"), [_DOWN] * 4)
     waits = [e for e in happened if isinstance(e, events.CircuitOpened | events.ProbeFailed)]
     assert [(1, 1.0), (2, 2.0), (3, 2.0), (4, 2.0)] == [(e.failures, e.delay_s) for e in waits]
+
+
+@_TARGETS
+@pytest.mark.parametrize(
+    ("limit_s", "delays_s"),
+    [(None, [1, 2, 4, 8]), (15, [1, 2, 4, 8]), (14.999, [1, 2, 4]), (3, [1, 2]), (2.999, [1])],
+)
+def test_max_elapsed_counts_from_the_first_failure(
+    events_of: EventsOf, limit_s: float | None, delays_s: list[float]
+) -> None:
+    """What was waited before counts, and the failure that is the last one waits for nothing."""
+    policy = Policy(Strategy([1, 2, 4, 8], max_elapsed=limit_s))
+    happened = events_of(policy, [_DOWN] * (len(delays_s) + 1))
+    waits = [e for e in happened if isinstance(e, events.CircuitOpened | events.ProbeFailed)]
+    assert delays_s == [event.delay_s for event in waits]
+    (letter,) = [event for event in happened if isinstance(event, events.DeadLettered)]
+    assert ("exhausted", len(delays_s) + 1) == (letter.reason, letter.failures)
 
 
 @_TARGETS

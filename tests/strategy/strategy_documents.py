@@ -1,5 +1,6 @@
 """Strategy files, sound and nearly sound, for Hypothesis to draw."""
 
+import re
 from typing import Any
 
 from hypothesis import strategies as st
@@ -68,5 +69,18 @@ growth = objects(
 )
 good_elements = good_waits | every | objects({"exponential": growth})
 arrays = st.lists(good_elements, max_size=3) | st.lists(good_elements | junk, max_size=3)
-long_forms = objects({"delays": arrays, "jitter": st.floats(0, 1), "description": texts})
+good_limits = (
+    st.none()
+    | st.floats(0, 604_800, exclude_min=True)
+    | good_durations.filter(re.compile("[1-9]").search)
+    | st.sampled_from(["1ms", "0.1ms", "7d", "0s", "0.0h", 0])
+)
+long_forms = objects(
+    {
+        "delays": arrays,
+        "jitter": st.floats(0, 1),
+        "max_elapsed": good_limits,
+        "description": texts,
+    }
+)
 documents = arrays | long_forms | objects({"delays": arrays}) | junk

@@ -87,6 +87,16 @@ def growing(**changes: object) -> list[Any]:
         ({"delays": [], "jitter": 1.001}, False),
         ({"delays": [], "jitter": -0.001}, False),
         ({"delays": [], "jitter": None}, False),
+        ({"delays": [], "max_elapsed": None}, True),
+        ({"delays": [], "max_elapsed": "0.000000001ms"}, True),
+        ({"delays": [], "max_elapsed": 604_800}, True),
+        ({"delays": [], "max_elapsed": 604_800.001}, False),
+        ({"delays": [], "max_elapsed": 0}, False),
+        ({"delays": [], "max_elapsed": -0.0}, False),
+        ({"delays": [], "max_elapsed": "0h0.000s"}, False),
+        ({"delays": [], "max_elapsed": "5"}, False),
+        ({"delays": [], "max_elapsed": True}, False),
+        ({"delays": [], "max_elapsed": [5]}, False),
         ({"delays": [], "description": 5}, False),
         ({"delays": [], "description": "a\n"}, False),
         ({"delays": [], "description": "\udfff"}, False),
@@ -122,14 +132,16 @@ def test_whatever_the_text_only_a_strategy_error_is_raised(text: bytes | str, wh
 @given(
     waits_s=st.lists(st.integers(0, 604_800), max_size=10),
     jitter=st.floats(0, 1),
+    limit_s=st.none() | st.integers(1, 604_800),
     description=st.text(st.characters(exclude_categories=("Cc", "Cs"))),
 )
 def test_a_strategy_comes_back_from_its_file(
-    waits_s: list[int], jitter: float, description: str
+    waits_s: list[int], jitter: float, limit_s: int | None, description: str
 ) -> None:
-    """What the long form says is the strategy: waits, jitter, description, the file's name."""
-    document = {"delays": waits_s, "jitter": jitter, "description": description}
-    expected = Strategy(waits_s, jitter=jitter, description=description, name="night")
+    """What the long form says is the strategy: waits, settings, description, the file's name."""
+    settings: Any = {"jitter": jitter, "max_elapsed": limit_s, "description": description}
+    document = {"delays": waits_s, **settings}
+    expected = Strategy(waits_s, **settings, name="night")
 
     assert expected == strategy_of(json.dumps(document), "some/where/night.json")
     assert expected == strategy_of(json.dumps(document).encode(), "night.json")
@@ -189,6 +201,8 @@ def test_a_file_and_code_say_the_same(delays: list[Any]) -> None:
         (b'[{"every": 1, "times": 1e9}]', "x.json [0].times: 1000000000.0 is not a count"),
         (b"[" + b"0," * 1000 + b"0]", "x.json: 1001 delays after expansion"),
         (b'{"delays": [1], "jitter": 2}', "x.json jitter: 2 is not a share"),
+        (b'{"delays": [1], "max_elapsed": "1x"}', 'x.json max_elapsed: "1x" is not a duration'),
+        (b'{"delays": [1], "max_elapsed": 0}', "x.json max_elapsed: 0 is no time"),
         (b'{"delays": [1], "description": "\\ud800"}', 'x.json description: "\\ud800" in it'),
     ],
 )

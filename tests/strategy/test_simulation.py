@@ -4,6 +4,7 @@ import random
 from collections.abc import Iterator
 from contextlib import nullcontext
 from itertools import repeat
+from math import inf
 
 import pytest
 from hypothesis import assume, example, given, settings
@@ -13,7 +14,7 @@ from linear_retry import Strategy
 from linear_retry.errors import ExhaustedError
 from linear_retry.kafka import Message
 from linear_retry.retry.decision import OnExhausted, Policy
-from linear_retry.strategy.schedule import GivesUp
+from linear_retry.strategy.schedule import GivesUp, schedule
 from linear_retry.strategy.simulation import (
     GivenUp,
     Recovered,
@@ -83,14 +84,22 @@ def test_no_outage() -> None:
 
 
 def back_after_ms(
-    waits_ms: list[int], jitter: float, attempt_ms: int, outage_ms: int, rng: Iterator[float]
+    waits_ms: list[int],
+    jitter: float,
+    attempt_ms: int,
+    outage_ms: int,
+    rng: Iterator[float],
+    limit_ms: float = inf,
 ) -> float | None:
     """Attempt by attempt, in floats: the idle time; None: given up."""
     at_ms = 0.0
     for wait_ms in waits_ms:
         if at_ms >= outage_ms:
             break
-        at_ms += attempt_ms + wait_ms * (1 + jitter * next(rng))
+        next_ms = at_ms + attempt_ms + wait_ms * (1 + jitter * next(rng))
+        if next_ms > attempt_ms + limit_ms:
+            break
+        at_ms = next_ms
     return at_ms - outage_ms if at_ms >= outage_ms else None
 
 
@@ -114,6 +123,66 @@ def test_jitter_stays_within_the_bounds(
     else:
         assert spread is not None
         assert spread.idle_min_ms - 1e-6 <= idle_ms <= spread.idle_max_ms + 1e-6
+
+
+limits_ms = st.integers(1, 20_000) | st.integers(1, 100_000)
+
+
+@given(
+    delays_ms,
+    st.sampled_from([0.0, 0.05, 0.25, 1.0]),
+    attempts_ms,
+    outages_ms,
+    st.randoms(use_true_random=False),
+    limits_ms,
+)
+def test_jitter_stays_within_the_bounds_of_max_elapsed(
+    waits_ms: list[int],
+    jitter: float,
+    attempt_ms: int,
+    outage_ms: int,
+    rng: random.Random,
+    limit_ms: int,
+) -> None:
+    """Also where jitter decides which retries are in time; shorter outages are all waited out."""
+    delays, limit = [f"{wait_ms}ms" for wait_ms in waits_ms], f"{limit_ms}ms"
+    policy = Policy(Strategy(delays, jitter=jitter, max_elapsed=limit))
+    simulator = Simulator(policy, attempt_ms)
+    spread = simulator.through(outage_ms).spread
+    throws = (rng.choice([0.0, rng.random(), 0.999]) for _ in waits_ms)
+    idle_ms = back_after_ms(waits_ms, jitter, attempt_ms, outage_ms, throws, limit_ms)
+    assert simulator.waits_out_ms is not None
+    if idle_ms is None:
+        assert spread is None or spread.may_give_up
+        assert outage_ms > simulator.waits_out_ms
+    else:
+        assert spread is not None
+        assert spread.idle_min_ms - 1e-6 <= idle_ms <= spread.idle_max_ms + 1e-6
+
+
+@given(delays_ms, attempts_ms, outages_ms, limits_ms)
+@example([1000, 1000, 1000], 0, 3001, 3000)
+def test_max_elapsed_ends_the_attempts(
+    waits_ms: list[int], attempt_ms: int, outage_ms: int, limit_ms: int
+) -> None:
+    """Those that it allows start as without it; the outage up to the last is waited out."""
+    delays = [f"{wait_ms}ms" for wait_ms in waits_ms]
+    whole = schedule(Policy(Strategy(delays)), attempt_ms).starts_ms
+    in_time = [start_ms for start_ms in whole if start_ms <= attempt_ms + limit_ms]
+    simulator = Simulator(Policy(Strategy(delays, max_elapsed=f"{limit_ms}ms")), attempt_ms)
+    simulation = simulator.through(outage_ms)
+    assert in_time[-1] == simulator.waits_out_ms
+    assert (in_time[-1] < outage_ms) == isinstance(simulation.ending, GivenUp)
+    assert attempts_of(simulation) == in_time[: simulation.ending.attempt]
+
+
+def test_jitter_may_bring_a_retry_too_late_for_max_elapsed() -> None:
+    """The second retry starts after 20 to 30 s, so within 25 s it may be made or not."""
+    policy = Policy(Strategy([10, 10], jitter=0.5, max_elapsed=25))
+    simulator = Simulator(policy)
+    assert 10_000 == simulator.waits_out_ms
+    assert Spread(0, 5_000, may_give_up=True) == simulator.through(20_000).spread
+    assert simulator.through(25_001).spread is None
 
 
 @given(

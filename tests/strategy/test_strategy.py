@@ -24,6 +24,11 @@ def of_ms(waits_ms: list[int], jitter: float = 0.0) -> Strategy:
     return Strategy([f"{wait_ms}ms" for wait_ms in waits_ms], jitter=jitter)
 
 
+def limited(waits_ms: list[int], jitter: float, limit_ms: int | None) -> Strategy:
+    limit_s = None if limit_ms is None else limit_ms / 1000
+    return Strategy([f"{ms}ms" for ms in waits_ms], jitter=jitter, max_elapsed=limit_s)
+
+
 def repr_or_size(value: object) -> str:
     return f"{value.bit_length()} bits" if isinstance(value, int) else repr(value)
 
@@ -131,6 +136,8 @@ def test_what_is_no_array_is_refused(delays: Any) -> None:
 @pytest.mark.parametrize(
     ("setting", "value"),
     [("jitter", value) for value in (-0.1, 1.1, float("nan"), True, None, "0.1")]
+    + [("max_elapsed", value) for value in (-1, 604_801, float("nan"), True, "5", "8d", [1])]
+    + [("max_elapsed", value) for value in (0, 0.0, "0s", "0.0h0ms")]
     + [("description", value) for value in (None, 5, "two\nlines", "\x1b[31m", "\ud800")]
     + [("name", value) for value in (None, "", "two\nlines", "\ud800", "\x7f")],
 )
@@ -238,15 +245,42 @@ def test_each_distinct_delay_is_listed_once(waits_ms: list[int], jitter: float) 
     assert set(strategy.delays_ms) == set(distinct_ms)
 
 
-@given(delays_ms, shares, delays_ms, shares)
-def test_fingerprints_are_equal_for_equal_waits_and_jitter_only(
-    one_ms: list[int], one_jitter: float, other_ms: list[int], other_jitter: float
+@pytest.mark.parametrize(
+    ("written", "seconds"),
+    [(None, None), ("5m", 300.0), (0.25, 0.25), (1, 1.0), ("7d", 604_800.0), (0.0001, 0.001)],
+)
+def test_max_elapsed_is_a_duration_like_any(written: float | str | None, seconds: object) -> None:
+    """Seconds or a duration, up to 7 days, in whole milliseconds but never none; None: no limit."""
+    assert seconds == Strategy([1], max_elapsed=written).max_elapsed_s
+
+
+@given(delays_ms, st.integers(1, 604_800_000), st.sampled_from([1.0, 1.5]))
+def test_what_max_elapsed_lets_through(waits_ms: list[int], limit_ms: int, stretch: float) -> None:
+    """The waits up to the last that ends within it, which the total adds up."""
+    strategy = Strategy([f"{ms}ms" for ms in waits_ms], max_elapsed=f"{limit_ms}ms")
+    reached_ms = strategy.reached_ms(stretch)
+    longer_ms = tuple(round(wait_ms * stretch) for wait_ms in waits_ms)
+    assert longer_ms[: len(reached_ms)] == reached_ms
+    assert sum(reached_ms) <= limit_ms
+    assert reached_ms == longer_ms or sum(longer_ms[: len(reached_ms) + 1]) > limit_ms
+    assert sum(strategy.reached_ms()) / 1000 == strategy.total_s
+
+
+limits_ms = st.none() | st.integers(1, 604_800_000)
+
+
+@given(delays_ms, shares, limits_ms, delays_ms, shares, limits_ms)
+def test_fingerprints_are_equal_for_equal_waits_and_settings_only(
+    one_ms: list[int],
+    one_jitter: float,
+    one_limit_ms: int | None,
+    other_ms: list[int],
+    other_jitter: float,
+    other_limit_ms: int | None,
 ) -> None:
-    """Two fingerprints are equal exactly if waits and jitter are."""
-    one, other = of_ms(one_ms, one_jitter), of_ms(other_ms, other_jitter)
-    assert ((one_ms, one_jitter) == (other_ms, other_jitter)) == (
-        one.fingerprint == other.fingerprint
-    )
+    """Two fingerprints are equal exactly if waits, jitter and time limit are."""
+    one, other = (one_ms, one_jitter, one_limit_ms), (other_ms, other_jitter, other_limit_ms)
+    assert (one == other) == (limited(*one).fingerprint == limited(*other).fingerprint)
 
 
 def test_the_fingerprint_is_the_one_written_down() -> None:
@@ -256,6 +290,8 @@ def test_the_fingerprint_is_the_one_written_down() -> None:
 
     assert expected == strategy.fingerprint
     assert f"mine@{expected}" == strategy.label
+    limited = Strategy([1], jitter=0.1, max_elapsed="5m").fingerprint
+    assert hashlib.sha256(b"1000;0.1;300000").hexdigest()[:12] == limited
     assert Strategy([], jitter=-0.0).fingerprint == Strategy([]).fingerprint
     assert hashlib.sha256(b";0.0").hexdigest()[:12] == Strategy([]).fingerprint
 

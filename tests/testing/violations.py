@@ -22,6 +22,7 @@ def violations(
     *,
     committed: Mapping[Partition, int],
     strategy_length: int,
+    max_elapsed: bool = False,
     letter_limit: int | None = None,
     alive_within_s: float = 10.0,
     asked_at_s: float | None = None,
@@ -38,6 +39,7 @@ def violations(
     chosen = all_guarantees(
         visible,
         strategy_length=strategy_length,
+        max_elapsed=max_elapsed,
         limit=letter_limit,
         alive_within_s=alive_within_s,
     )

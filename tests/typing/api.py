@@ -59,6 +59,7 @@ def strategies() -> None:
     Strategy(
         [{"exponential": {"initial": 1, "factor": 2, "max": "5m", "times": 10}}],
         jitter=0.1,
+        max_elapsed="1h",
         name="steps",
         description="for short outages",
     )
@@ -69,6 +70,9 @@ def strategies() -> None:
     assert_type(loaded.delay_s(2, lambda: 0.5), float | None)
     assert_type(list(loaded), list[float])
     assert_type(len(loaded), int)
+    assert_type(
+        (loaded.max_elapsed_s, loaded.distinct_delays_ms), tuple[float | None, tuple[int, ...]]
+    )
     assert_type((loaded.total_s, loaded.name, loaded.fingerprint), tuple[float, str, str])
 
 

@@ -84,14 +84,14 @@ def _rows(strategy: Strategy) -> Iterator[dict[str, float]]:
     """The wait after each failure and the time since the first; `_max_s` is with all the jitter."""
     longest = 1 + strategy.jitter
     since_ms = 0
-    for failure, wait_ms in enumerate(strategy.delays_ms, 1):
+    for failure, wait_ms in enumerate(strategy.reached_ms(), 1):
         since_ms += wait_ms
         yield {
             "failure": failure,
             "wait_s": wait_ms / 1000,
             "wait_max_s": round(wait_ms * longest) / 1000,
             "since_first_s": since_ms / 1000,
-            "since_first_max_s": round(since_ms * longest) / 1000,
+            "since_first_max_s": round(_within(since_ms / 1000 * longest, strategy), 3),
         }
 
 
@@ -107,9 +107,10 @@ def summary(file: Path, loaded: Strategy | StrategyError) -> dict[str, Any]:
         "fingerprint": loaded.fingerprint,
         "description": loaded.description,
         "jitter": loaded.jitter,
+        "max_elapsed_s": loaded.max_elapsed_s,
         "delays": len(loaded),
         "total_s": loaded.total_s,
-        "total_max_s": round(loaded.total_s * (1 + loaded.jitter), 3),
+        "total_max_s": round(_longest_s(loaded), 3),
     }
 
 
@@ -119,23 +120,37 @@ def _show(strategy: Strategy) -> None:
         wait = range_text(row["wait_s"], row["wait_max_s"])
         since_first = range_text(row["since_first_s"], row["since_first_max_s"])
         rows.append((str(row["failure"]), wait, since_first))
-    rows.append((str(len(strategy) + 1), "gives up", ""))
+    rows.append((str(len(rows)), "gives up", ""))
     print_heading(strategy)
     write_aligned(rows)
     typer.echo(f"in total: {_totals(strategy)}")
 
 
 def print_heading(strategy: Strategy) -> None:
-    """Its label and description."""
+    """Its label, description and time limit."""
     typer.echo(strategy.label)
     if strategy.description:
         typer.echo(strategy.description)
+    if strategy.max_elapsed_s is not None:
+        limit = duration_text(round(strategy.max_elapsed_s * 1000))
+        typer.echo(f"no retry begins later than {limit} after the first failure")
 
 
 def _totals(strategy: Strategy) -> str:
-    total_s = strategy.total_s
-    longest_s = total_s * (1 + strategy.jitter)
-    return f"{plural(len(strategy), 'wait')}, {range_text(total_s, longest_s)}"
+    reached = len(strategy.reached_ms())
+    cut = f"{reached} of " if reached < len(strategy) else ""
+    spread = range_text(strategy.total_s, _longest_s(strategy))
+    return f"{cut}{plural(len(strategy), 'wait')}, {spread}"
+
+
+def _longest_s(strategy: Strategy) -> float:
+    """The longest that its waits may last in total: with all the jitter."""
+    return _within(sum(strategy.delays_ms) / 1000 * (1 + strategy.jitter), strategy)
+
+
+def _within(since_first_s: float, strategy: Strategy) -> float:
+    limit_s = strategy.max_elapsed_s
+    return since_first_s if limit_s is None else min(since_first_s, limit_s)
 
 
 def range_text(shortest_s: float, longest_s: float) -> str:

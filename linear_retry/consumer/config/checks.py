@@ -144,6 +144,11 @@ def policy_of(
             f"strategy {strategy.name}: it is empty, and on_exhausted='repeat' repeats the last "
             "delay; add a delay"
         )
+    if on_exhausted == "repeat" and strategy.max_elapsed_s is not None:
+        raise ConfigurationError(
+            f"strategy {strategy.name}: it ends after max_elapsed, {strategy.max_elapsed_s:g} s, "
+            "and on_exhausted='repeat' never ends; remove one of them"
+        )
     letters = DeadLetters(dead_letters) if isinstance(dead_letters, str) else dead_letters
     policy = Policy(strategy, on_exhausted, on_permanent)
     if letters is None:

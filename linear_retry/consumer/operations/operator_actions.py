@@ -97,8 +97,14 @@ class OperatorActions:
         if held.error is None or held.letter is not None:
             return False
         in_a_row = self.consecutive.counted(self.circuits.letters_in_doubt())
-        failure = Transient(held.error)
-        decision = decide(failure, held.failures + 1, self._policy, consecutive=in_a_row)
+        elapsed_s = self.clock.now_s() - held.first_failure_s
+        decision = decide(
+            Transient(held.error),
+            held.failures + 1,
+            self._policy,
+            elapsed_s=elapsed_s,
+            consecutive=in_a_row,
+        )
         return isinstance(decision, Publish | Stop)
 
     def _share_out(self, request: Request) -> None:

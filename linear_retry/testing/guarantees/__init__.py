@@ -18,6 +18,7 @@ def all_guarantees(
     visible: Mapping[Partition, Iterable[int]],
     *,
     strategy_length: int | None,
+    max_elapsed: bool = False,
     limit: int | None = None,
     alive_within_s: float = 10.0,
 ) -> list[Guarantee]:
@@ -25,7 +26,8 @@ def all_guarantees(
 
     `visible`: the offsets that a reader of each partition finds, or would have found before
     retention. `strategy_length`: the number of delays in the strategy, None for one that repeats.
-    `limit`: the limit of dead letters in a row, as in `DeadLetters`.
+    `max_elapsed`: whether the strategy has one. `limit`: the limit of dead letters in a row, as in
+    `DeadLetters`.
     """
     return [
         InOrder(visible),
@@ -36,7 +38,7 @@ def all_guarantees(
         OnlyWhileOwned(),
         BoundedDuplicates(),
         Liveness(alive_within_s),
-        DeadLetteredOnlyWhenDue(strategy_length),
+        DeadLetteredOnlyWhenDue(strategy_length, max_elapsed=max_elapsed),
         BoundedState(),
         *([] if limit is None else [LettersWithinLimit(limit)]),
     ]

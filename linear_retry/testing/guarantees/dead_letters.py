@@ -30,15 +30,20 @@ class _FailedMessage:
 class DeadLetteredOnlyWhenDue(Guarantee):
     """A dead letter follows a failed attempt in the same ownership, and is never too early.
 
-    `exhausted`: after exactly the strategy's failures plus one, and one more for each time that the
-    limit of letters in a row held it back. A letter sent before its partition was revoked may be
-    acknowledged afterwards, but before the member attempts anything else.
+    `exhausted`: after exactly the strategy's failures plus one, or after fewer if it has
+    `max_elapsed`; and one more for each time that the limit of letters in a row held it back. A
+    letter sent before its partition was revoked may be acknowledged afterwards, but before the
+    member attempts anything else.
     """
 
-    def __init__(self, strategy_length: int | None) -> None:
-        """`strategy_length`: the number of delays; None if the last is repeated for ever."""
+    def __init__(self, strategy_length: int | None, *, max_elapsed: bool = False) -> None:
+        """`strategy_length`: the number of delays; None if the last is repeated for ever.
+
+        `max_elapsed`: the strategy has one, so that a message may be exhausted after fewer.
+        """
         super().__init__()
         self._strategy_length = strategy_length
+        self._max_elapsed = max_elapsed
         self._failed: dict[str, dict[Place, _FailedMessage]] = defaultdict(dict)
         self._with_revoked: set[str] = set()
 
@@ -83,7 +88,9 @@ class DeadLetteredOnlyWhenDue(Guarantee):
         if self._strategy_length is None:
             return False
         least = self._strategy_length + 1
-        return least <= message.failures <= least + message.held_back
+        return (self._max_elapsed or least <= message.failures) and (
+            message.failures <= least + message.held_back
+        )
 
     def _report(self, said: EventEmitted, first: Entry | None, place: Place, what: str) -> None:
         text = f"{place} {what}, in {said.member}"

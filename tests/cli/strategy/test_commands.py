@@ -73,6 +73,7 @@ def test_check_speaks_json_too(good: Path, bad: Path) -> None:
         "fingerprint": strategy.fingerprint,
         "description": "",
         "jitter": 0.0,
+        "max_elapsed_s": None,
         "delays": 4,
         "total_s": 631.0,
         "total_max_s": 631.0,
@@ -125,6 +126,30 @@ def test_show_speaks_json_too(tmp_path: Path) -> None:
         dict(zip(columns, (1, 10.0, 12.5, 10.0, 12.5), strict=True)),
         dict(zip(columns, (2, 60.0, 75.0, 70.0, 87.5), strict=True)),
     ] == shown["waits"]
+
+
+def test_max_elapsed_ends_the_table(tmp_path: Path) -> None:
+    """Waits that end behind it are none; with jitter the bounds end at it."""
+    path = tmp_path / "limited.json"
+    path.write_text('{"delays": [10, "1m", "5m"], "jitter": 0.5, "max_elapsed": "90s"}')
+    strategy = Strategy.load(path)
+    lines = runner.invoke(app, ["strategy", "show", str(path)]).stdout.splitlines()
+    assert [
+        strategy.label,
+        "no retry begins later than 1m30s after the first failure",
+        "failure         wait  since the first failure",
+        "      1   10s to 15s               10s to 15s",
+        "      2  1m to 1m30s           1m10s to 1m30s",
+        "      3     gives up",
+        "in total: 2 of 3 waits, 1m10s to 1m30s",
+    ] == lines
+    checked = runner.invoke(app, ["strategy", "check", str(path)]).stdout
+    assert f"{path}: ok, 2 of 3 waits, 1m10s to 1m30s\n" == checked
+    shown = json.loads(runner.invoke(app, ["strategy", "show", "--json", str(path)]).stdout)
+    assert (90.0, 70.0, 90.0, 2) == (
+        *(shown["max_elapsed_s"], shown["total_s"], shown["total_max_s"]),
+        len(shown["waits"]),
+    )
 
 
 def test_an_empty_strategy_gives_up_at_once(tmp_path: Path) -> None:

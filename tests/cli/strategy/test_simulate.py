@@ -103,6 +103,22 @@ def test_jitter(spread: Path) -> None:
     ] == [output(spread, "--outage", outage)[-2] for outage in ("12s", "40s", "46s")]
 
 
+def test_max_elapsed(tmp_path: Path) -> None:
+    """It is given up at the failure whose retry would be too late, without waiting for that."""
+    path = tmp_path / "limited.json"
+    path.write_text('{"delays": [{"every": "1m", "times": 60}], "max_elapsed": "5m30s"}')
+    assert [
+        Strategy.load(path).label,
+        "no retry begins later than 5m30s after the first failure",
+        "outage of 7m",
+        "attempt  starts at  result  then waits",
+        " 1 to 5   0s to 4m    fail     1m each",
+        "      6         5m   fails",
+        "dead-lettered at 5m: attempt 6, the last one, came 2m too early",
+        "outages of up to 5m are waited out",
+    ] == output(path, "--outage", "7m")
+
+
 def test_an_empty_strategy(tmp_path: Path) -> None:
     """`[]` gives up after its one attempt, unless there is no outage."""
     path = tmp_path / "none.json"
@@ -145,7 +161,7 @@ def test_one_outage_for_programs(spread: Path) -> None:
 
 _ABOUT_THE_STRATEGY = {
     *("file", "ok", "problems", "name", "fingerprint", "description", "jitter", "delays"),
-    *("total_s", "total_max_s"),
+    *("max_elapsed_s", "total_s", "total_max_s"),
 }
 
 
@@ -229,7 +245,14 @@ def test_wrong_options(file: Path, arguments: list[str], sentence: str) -> None:
     assert "Traceback" not in ended.stderr
 
 
-@pytest.mark.parametrize(("delays", "words"), [("[]", "it is empty"), ("[5, 0]", "no time would")])
+@pytest.mark.parametrize(
+    ("delays", "words"),
+    [
+        ("[]", "it is empty"),
+        ("[5, 0]", "no time would"),
+        ('{"delays": [5], "max_elapsed": "1m"}', "it ends after max_elapsed, 60 s"),
+    ],
+)
 def test_what_cannot_be_repeated(tmp_path: Path, delays: str, words: str) -> None:
     """A last wait that is not there, or takes no time, cannot be repeated: exit code 2."""
     path = tmp_path / "odd.json"

@@ -277,6 +277,16 @@ def test_repeating_the_last_delay_needs_one() -> None:
     assert 0.0 == _plan(strategy=Strategy([])).strategy_total_s
 
 
+def test_what_never_ends_has_no_time_limit() -> None:
+    """With `max_elapsed` a message ends; for "stop" and the dead letters it is fine."""
+    strategy = Strategy([1, 60], max_elapsed="5s")
+    assert (
+        "strategy inline: it ends after max_elapsed, 5 s, and on_exhausted='repeat' never ends; "
+        "remove one of them"
+    ) == _refusal(strategy=strategy, on_exhausted="repeat")
+    assert 1.0 == _plan(strategy=strategy, on_exhausted="stop").strategy_total_s
+
+
 @pytest.mark.parametrize("name", ["start_timeout_s", "close_timeout_s"])
 @pytest.mark.parametrize("value", [0, -1, math.nan, math.inf, True, "10", None], ids=repr)
 def test_a_timeout_is_a_number_of_seconds(name: str, value: Any) -> None:

@@ -76,7 +76,7 @@ class World:
 
     def __init__(
         self,
-        delays: Sequence[float],
+        delays: Sequence[float] | Strategy,
         *,
         on_exhausted: OnExhausted = "dead-letter",
         on_permanent: OnPermanent = "dead-letter",
@@ -88,9 +88,8 @@ class World:
         self.kafka.create_topic(LETTERS, 2)
         self.events: list[Event] = []
         self.circuits: Circuits[MicroBatch] = Circuits("billing")
-        policy = Policy(
-            *(Strategy(list(delays)), on_exhausted, on_permanent, limit), dead_letters=LETTERS
-        )
+        strategy = delays if isinstance(delays, Strategy) else Strategy(list(delays))
+        policy = Policy(strategy, on_exhausted, on_permanent, limit, dead_letters=LETTERS)
         self.runner = MicroBatchRunner(
             RetrySettings(policy, is_transient, "consumer"),
             self.circuits,

@@ -139,7 +139,7 @@ TOLD = (
     .of(Wiring, lambda it: (it.lag, it.monitor))
     .of(Circuit, lambda it: (it.opened_at, it.opened_at_s, it.retry_at))
     .of(Held, lambda it: (it.error, it.error_text, it.first_failure_ms, it.last_failure_ms))
-    .of(Held, lambda it: (it.destination, it.message, it.strategy))
+    .of(Held, lambda it: (it.destination, it.first_failure_s, it.message, it.strategy))
     .of(Loop, lambda it: it._monitor)
     .of(_Position, lambda it: it.tail)
     .of(FakeKafka, lambda it: (it.log, it.topics))
@@ -153,7 +153,8 @@ TOLD = (
 """What only goes into events, letters and stories. Of the delivery filter that is how often the
 client has complained (where partitions begin is answered at once in a small world); of the broker
 watchdog nothing, as no client is replaced there; of topics, the letters, which nobody reads; of a
-held message, its content. Nobody asks for the health and the lag."""
+held message, its content, and where `max_elapsed` begins, which no strategy has there. Nobody asks
+for the health and the lag."""
 
 FOLLOWS = (
     Names()
