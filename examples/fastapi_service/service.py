@@ -1,6 +1,5 @@
 """A FastAPI service that charges orders in the background, with probes for its health."""
 
-import asyncio
 import logging
 import os
 from collections.abc import AsyncIterator
@@ -37,12 +36,8 @@ async def lifespan(_: FastAPI) -> AsyncIterator[State]:
                 raise RetryAfter.from_response(response)
             response.raise_for_status()
 
-        async with make_consumer() as consumer:
-            consuming = asyncio.create_task(consumer.run_async(charge))
-            yield {"consumer": consumer}
-            # The server has got SIGTERM and has answered its last request.
-            consumer.stop()
-            await consuming
+        async with make_consumer().running(charge) as consumer:
+            yield {"consumer": consumer}  # until the server has answered its last request
 
 
 def make_consumer() -> LinearConsumer:

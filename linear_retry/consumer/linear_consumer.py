@@ -1,8 +1,10 @@
 """The public consumer: consumes in order, and waits when a message fails temporarily."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import asynccontextmanager
+from functools import partial
 from types import TracebackType
 from typing import Any, Never, Self, overload
 
@@ -14,6 +16,7 @@ from linear_retry.consumer.monitoring.monitor import Counts, Monitor, bind_liste
 from linear_retry.consumer.operations.operator_methods import OperatorMethods
 from linear_retry.consumer.operations.requests import OperatorRequest
 from linear_retry.consumer.runners.async_handler import AsyncHandler
+from linear_retry.consumer.runners.background import Background
 from linear_retry.consumer.runners.handler_checks import check_async_handler, check_handler
 from linear_retry.consumer.runners.own_loop import Attempt
 from linear_retry.consumer.runners.run_handler import Handler
@@ -167,6 +170,23 @@ class LinearConsumer(OperatorMethods):
         """
         check_async_handler(handler)
         await self._session.run_async(handler)
+
+    @asynccontextmanager
+    async def running(self, handler: AsyncHandler) -> AsyncIterator[Self]:
+        """`run_async` beside a block: `async with consumer.running(handler): ...`.
+
+        Entering it waits until the brokers are reached and the topics checked, and raises what
+        fails until then. Leaving it stops the consumer, waits for the current message and closes
+        the consumer; where the block is cancelled, the handler is too.
+
+        The block lasts no longer than the consumer. If that ends first, the block is cancelled as
+        `asyncio.timeout` does it: an error of the consumer is raised at the end of the block, or
+        added to the block's own as a note; after a stop the program goes on behind the block.
+        """
+        check_async_handler(handler)
+        consume = partial(self._session.run_async, handler)
+        async with self, Background(consume, self.stop):
+            yield self
 
     def close(self) -> None:
         """Commits what is done and leaves the group, within `close_timeout_s`. Idempotent.

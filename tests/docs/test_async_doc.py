@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from linear_retry import LinearConsumer, PermanentError
+from linear_retry import LinearConsumer, LinearRetryError, PermanentError
 from linear_retry.kafka import Message
 from tests.charges import run_example
 from tests.consumer.group import GROUP, LETTERS, TOPIC, PoisonError, consumer_on
@@ -18,7 +18,7 @@ from tests.docs.markdown import blocks, code, page, table
 from tests.fake.cluster import FakeKafka
 
 _PAGE = page("docs/guides/async.md")
-_PROGRAM, _BLOCKING, _LIFESPAN, _BOTH = blocks(_PAGE, "python")
+_PROGRAM, _BLOCKING, _LIFESPAN, _TOGETHER, _BOTH = blocks(_PAGE, "python")
 
 
 def test_the_example_runs() -> None:
@@ -65,7 +65,6 @@ def test_in_the_life_of_a_web_server() -> None:
             all_seen.set()
 
     names: dict[str, Any] = {
-        "asyncio": asyncio,
         "asynccontextmanager": asynccontextmanager,
         "charge": charge,
         "consumer": consumer,
@@ -79,6 +78,34 @@ def test_in_the_life_of_a_web_server() -> None:
 
     asyncio.run(serve())
     assert ({(TOPIC, 0): 3}, True) == (fake.group(GROUP), fake.consumers[0].closed)
+
+
+def test_a_server_that_does_not_outlive_the_consumer() -> None:
+    """The error ends the block; the server hears the signal, and the error goes on."""
+    _, consumer = _consumer()
+    heard: list[int] = []
+
+    async def charge(_: Message) -> None:
+        raise PoisonError
+
+    names: dict[str, Any] = {
+        "LinearRetryError": LinearRetryError,
+        "asynccontextmanager": asynccontextmanager,
+        "charge": charge,
+        "consumer": consumer,
+        "signal": signal,
+    }
+    exec(_TOGETHER, names)
+
+    async def serve() -> None:
+        async with names["ending_together"](None):
+            await asyncio.get_running_loop().create_future()
+
+    before = signal.signal(signal.SIGTERM, lambda number, _: heard.append(number))
+    with pytest.raises(PermanentError):
+        asyncio.run(serve())
+    signal.signal(signal.SIGTERM, before)
+    assert [signal.SIGTERM] == heard
 
 
 def test_both_in_a_group() -> None:

@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import aiohttp
@@ -44,6 +45,12 @@ class Awaited:
     async def run(self, act: Callable[[Message], Awaitable[object]]) -> None:
         """`run_async`, watched."""
         await self.consumer.run_async(self.witness.async_handler(self._name, act))
+
+    def run_beside(
+        self, act: Callable[[Message], Awaitable[object]]
+    ) -> AbstractAsyncContextManager[LinearConsumer]:
+        """`running`, watched."""
+        return self.consumer.running(self.witness.async_handler(self._name, act))
 
     def emitted(self, kind: type[events.Event]) -> list[events.Event]:
         emitted = [entry.event for entry in self.witness.entries if isinstance(entry, EventEmitted)]
@@ -125,3 +132,28 @@ def test_a_loop_that_is_blocked(scene: SceneFactory) -> None:
     assert 1 == len(member.emitted(events.HandlerTooSlow))
     assert {(group.topic, 0): 3} == group.committed()
     assert [] == member.violations(finished=True)
+
+
+def test_beside_a_block(scene: SceneFactory) -> None:
+    """`running` commits and leaves the group at the end of its block: the next member goes on
+    where it ended."""
+    group = scene()
+    group.produce(3)
+    first, second = Awaited(group), Awaited(group, "second")
+
+    async def consume(member: Awaited, last: int) -> None:
+        done = asyncio.Event()
+
+        async def handle(message: Message) -> None:
+            if message.offset() == last:
+                done.set()
+
+        async with member.run_beside(handle):
+            await done.wait()
+
+    asyncio.run(consume(first, 2))
+    group.produce(2)
+    asyncio.run(consume(second, 4))
+    assert {(group.topic, 0): 5} == group.committed()
+    both = [*first.witness.entries, *second.witness.entries]
+    assert [] == _violations(group, both, finished=True)

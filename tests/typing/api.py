@@ -193,6 +193,9 @@ async def awaiting(consumer: LinearConsumer) -> None:
     async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
         assert_type(tasks.create_task(consumer.run_async(awaited)), asyncio.Task[None])
     await consumer.run_async(handler)  # type: ignore[arg-type]  # nothing to await
+    async with consumer.running(awaited) as entered:
+        assert_type(entered, LinearConsumer)
+    consumer.running(handler)  # type: ignore[arg-type]
 
 
 async def closing(consumer: LinearConsumer) -> None:

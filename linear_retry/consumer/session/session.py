@@ -1,9 +1,10 @@
 """Runs one consumer by `run`, the user's own loop or `run_async`, and closes it."""
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 
 from linear_retry.consumer.config.consumer_config import ConsumerConfig
@@ -104,15 +105,20 @@ class Session:
                 run(loop.turn, handler, self.stop, self._now_s)
         self._monitor.finish()
 
-    async def run_async(self, handler: AsyncHandler) -> None:
-        """Runs the consumer in a new thread, which closes it; the handler in the current task."""
+    async def run_async(
+        self, handler: AsyncHandler, on_start: Callable[[], object] | None = None
+    ) -> None:
+        """Runs the consumer in a new thread, which closes it; the handler in the current task.
+
+        That thread calls `on_start` once the consumer has started.
+        """
         awaiting = AsyncHandOver(handler, self.stop, self._now_s)
         with (
             self._owner_thread.delegated(),
             stopping_async_on_signals(self.stop.ask),
             self._monitor,
         ):
-            await awaiting.run(self._run_owner)
+            await awaiting.run(partial(self._run_owner, on_start=on_start))
 
     def begin(self) -> None:
         """Starts the user's own loop."""
@@ -192,12 +198,14 @@ class Session:
             self._attempts.check_finished()
             self._attempts.finish()
 
-    def _run_owner(self, hand_over: HandOver) -> None:
+    def _run_owner(self, hand_over: HandOver, on_start: Callable[[], object] | None) -> None:
         """Runs in the thread of `run_async`."""
         with self._use():
             self._finish_attempts()
             try:
                 loop = self._started()
+                if on_start is not None:
+                    on_start()
                 while not self.stop.asked:
                     with closing(loop.turn()) as turn:
                         for work in turn:
