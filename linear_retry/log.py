@@ -72,11 +72,17 @@ def log_control_garbled(place: str, reason: str, count: int) -> None:
     _write(logging.WARNING, text, "ControlGarbled", place=place, reason=reason, count=count)
 
 
+# What librdkafka warns of at the first producer of a new cluster; it asks again, with success.
+_PASSING = "Coordinator load in progress: retrying"
+_LASTING_TIMES = 10
+
+
 def log_librdkafka(level: int, facility: str, client: str, text: str, count: int) -> None:
     """Passes a line of librdkafka on to the logger `linear_retry.librdkafka`."""
     often = f" ({count} times)" if count > 1 else ""
+    passes = text.endswith(_PASSING) and count < _LASTING_TIMES
     _write(
-        level,
+        logging.DEBUG if passes else level,
         f"{facility} [{client}] {text}{often}",
         "Librdkafka",
         to=librdkafka_logger,

@@ -42,6 +42,16 @@ def test_another_line_is_another(caplog: pytest.LogCaptureFixture) -> None:
     assert ["lost", "joined"] == [text.split("] ")[1] for _, _, text in _lines(caplog)][-2:]
 
 
+def test_a_cluster_that_begins(caplog: pytest.LogCaptureFixture) -> None:
+    """A new cluster's first producer is told to ask again: that is a warning only if it lasts."""
+    log = ClientLog(VirtualClock().now_s)
+    text = "Failed to acquire idempotence PID from broker h:1/1: Broker: Coordinator load in "
+    with caplog.at_level(logging.DEBUG, logger="linear_retry"):
+        for _ in range(10):
+            log.log(logging.WARNING, _FORM, "GETPID", "p", f"{text}progress: retrying")
+    assert [logging.DEBUG, logging.WARNING] == [level for _, level, _ in _lines(caplog)]
+
+
 def test_a_logger_of_the_users_stays(caplog: pytest.LogCaptureFixture) -> None:
     """It gets each line as librdkafka gives it, and ours is not asked."""
     log = with_log({"logger": logging.getLogger("mine")})["logger"]

@@ -110,7 +110,8 @@ def test_an_error_of_the_consumer_ends_the_block(fake: FakeKafka) -> None:
     async def block() -> None:
         async with life.consumer.running(life.watched(_poison)):
             try:
-                await forever()
+                async with asyncio.timeout(30):
+                    await forever()
             finally:
                 ended.append("block")
 
@@ -179,6 +180,20 @@ def test_a_stop_ends_the_block(fake: FakeKafka, caller: str) -> None:
     awaiting(main())
     assert (True, True) == (went_on, life.closed)
     assert len(life.begun) == life.committed <= 3
+
+
+def test_nothing_is_left_of_the_cancellation(fake: FakeKafka) -> None:
+    """A timeout around it, which has not passed, is none."""
+    life = Life(fake)
+
+    async def main() -> int:
+        async with life.consumer.running(life.watched(life.stopping_after(3, succeed))):
+            await forever()
+        task = asyncio.current_task()
+        assert task is not None
+        return task.cancelling()
+
+    assert 0 == awaiting(main())
 
 
 def test_stopped_before_it_began(fake: FakeKafka) -> None:
