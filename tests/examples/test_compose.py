@@ -3,9 +3,12 @@
 import subprocess
 import sys
 
+import pytest
 import yaml
 
 from tests.docs.markdown import ROOT
+from tests.kafka_jars import KAFKA_VERSION
+from tests.real_kafka import RealKafka, free_ports
 
 _FILE = ROOT / "examples" / "compose.yaml"
 _SERVICES = yaml.safe_load(_FILE.read_text("utf-8"))["services"]
@@ -44,3 +47,25 @@ def test_the_host_reaches_the_broker_where_the_examples_look_for_it() -> None:
     )
     assert {"HOST": "localhost:9092", "DOCKER": "kafka:19092"} == advertised
     assert {"HOST": ":9092", "DOCKER": ":19092", "CONTROLLER": ":9093"} == listeners
+
+
+@pytest.mark.broker
+def test_the_health_check_tells_a_broker_from_none(kafka: RealKafka) -> None:
+    """It needs nothing but bash, and a broker that has opened its port."""
+    (_, *command) = _SERVICES["kafka"]["healthcheck"]["test"]
+    _, _, port = kafka.bootstrap.rpartition(":")
+    (closed,) = free_ports(1)
+    found = [
+        subprocess.run(_at(command, each), capture_output=True, check=False).returncode
+        for each in (port, str(closed))
+    ]
+    assert [0, 1] == found
+
+
+def test_the_image_is_the_broker_that_the_tests_run_on() -> None:
+    """An example that works in a test works with it."""
+    assert {f"apache/kafka:{KAFKA_VERSION}"} == {each["image"] for each in _SERVICES.values()}
+
+
+def _at(command: list[str], port: str) -> list[str]:
+    return [word.replace("/localhost/19092", f"/127.0.0.1/{port}") for word in command]
