@@ -31,7 +31,8 @@ def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
         Strategy.named("short-outages")
     assert (
         'no ready-made strategy "short-outages"; there are deploy-blip, exponential, overnight, '
-        "rate-limited, retry-topics, short-outage, simple, strict-ledger, and Strategy.load reads your own file"
+        "rate-limited, retry-topics, short-outage, simple, strict-ledger, and Strategy.load reads "
+        "your own file"
     ) == str(caught.value)
 
 
