@@ -105,7 +105,7 @@ class DeadLetterTopic:
 
         Each goes to the topic it came from, or all to the topic `to`, stamped with the time of
         sending unless `keep_timestamp`. In its own topic a message is handled by the consumers of
-        its letter's group, and passed over by other groups; `for_group` names another group, or, as
+        its letter's group, and skipped by other groups; `for_group` names another group, or, as
         "", every group. Use the plan in a `with`. Raises `RefusedError` if the replay is
         impossible.
         """
@@ -195,7 +195,7 @@ class DeadLetterTopic:
     def resolutions(self, progress: Progress | None = None) -> Resolutions:
         """The resolutions of all letters: read once, on first use (until `forget`)."""
         if self._resolutions is None:
-            # First, so that an error names this topic, and not the other that goes with it.
+            # First, so that an error names this topic, not its resolutions topic.
             self._cluster.reader.partitions(self.topic)
             resolutions = Resolutions()
             reading.read_resolutions(self._cluster.reader, self.topic, resolutions, progress)

@@ -40,10 +40,10 @@ def plan_purge(
 ) -> Purge:
     """Plans to delete the longest prefix of each partition that has no open letter.
 
-    With `everything`, all that is in the topic now. `remaining` gets the resolution keys of what
-    stays: a letter may have been written twice, and its resolution is for both.
+    With `everything`, all that is in the topic now. `remaining` gets the resolution keys of the
+    letters that are kept: one may have been written twice, and its resolution applies to both.
     """
-    # Asked before the letters are read: all that is before these ends is then seen.
+    # Asked before the letters are read, so everything before these ends is seen.
     bounds = cluster.reader.bounds(topic)
     purge = Purge({number: end for number, (_, end) in bounds.items()})
     for letter, state in reading.letters(cluster.reader, topic, resolutions, progress=progress):
@@ -70,8 +70,8 @@ def purge(cluster: Cluster, topic: str, progress: Progress | None, *, everything
         planned = plan_purge(
             cluster, topic, resolutions, remaining, progress, everything=everything
         )
-        # What is deleted is not in a transaction. So this one, of nothing, asks right before
-        # whether we are still the only one: somebody may just have opened a letter again.
+        # Deletion is not transactional. This empty transaction checks right before it that we
+        # are not fenced: somebody may just have reopened a letter.
         recorder.record([_NOTHING], None)
         cluster.topics.delete_before(topic, planned.before)
         gone = (key for key in resolutions.resolution_keys() if key not in remaining)

@@ -13,9 +13,9 @@ from linear_retry.records.dead_letter import resolutions_topic
 def read_resolutions(
     reader: TopicReader, topic: str, resolutions: Resolutions, progress: Progress | None = None
 ) -> None:
-    """Adds the records of the letters of `topic` to `resolutions`, from where it was last read to.
+    """Adds the resolutions of the letters of `topic` that were recorded since the last call.
 
-    Adds nothing if the topic for resolutions does not exist.
+    Adds nothing if the resolutions topic does not exist.
     """
     try:
         starts = _starts(reader, topic, resolutions) if resolutions.next_offsets else None
@@ -28,7 +28,7 @@ def read_resolutions(
 def _starts(reader: TopicReader, topic: str, resolutions: Resolutions) -> dict[int, int]:
     bounds = reader.bounds(resolutions_topic(topic))
     if any(offset > bounds.get(n, (0, 0))[1] for n, offset in resolutions.next_offsets.items()):
-        resolutions.clear()  # shorter than it was: another topic by now
+        resolutions.clear()  # shorter than before, so it was recreated
     return {number: resolutions.next_offsets.get(number, 0) for number in bounds}
 
 
@@ -41,7 +41,7 @@ def letters(
 ) -> Iterator[tuple[Letter, State]]:
     """The letters in `topic` that the filter selects, each partition in order.
 
-    Reads once, from the beginning to the end that is known at the start. Raises `BrokerError`.
+    Reads once, from the beginning to the end as of the start. Raises `BrokerError`.
     """
     left = letter_filter.limit
     if left == 0:

@@ -14,7 +14,7 @@ SPANS_AT_MOST = 24
 
 _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999  # the years 1 to 9999
 _SECOND_MS = 1000
-# Each is a multiple of the one before, so that counts can be put together.
+# Each is a multiple of the one before, so that counts can be merged.
 _LENGTHS_S = (1, 10, 60, 600, 3600, 6 * 3600, 86_400, 7 * 86_400, 28 * 86_400, 364 * 86_400)
 _SPANS_KEPT = 2_000
 _TOPS = ("reason", "exception", "origin", "key")
@@ -61,7 +61,7 @@ FIELDS: Mapping[str, Field] = {
     "day": _time(10),
     "hour": _time(13),
 }
-"""What letters are grouped by, by name. None: the letter does not say."""
+"""The fields that letters are grouped by, by name. None: not in the letter."""
 
 
 class Counts:
@@ -103,7 +103,7 @@ def count(letters: Iterable[tuple[Letter, State]], fields: Sequence[str]) -> Cou
 
 
 class Timeline:
-    """Counts by time, in bounded memory: if there are too many spans, they become longer."""
+    """Counts by time, in bounded memory: too many spans are merged into longer ones."""
 
     def __init__(self) -> None:
         self.length_ms = _SECOND_MS
@@ -115,7 +115,7 @@ class Timeline:
             self._lengthen()
 
     def spans(self, at_most: int) -> list[tuple[int, int]]:
-        """The start, in ms, and count of each span, without gaps: at most so many, at least 1."""
+        """Returns start, in ms, and count of each span, without gaps: 1 to `at_most` spans."""
         while self._counts and max(self._counts) - min(self._counts) >= at_most:
             self._lengthen()
         if not self._counts:
@@ -159,7 +159,7 @@ class Stats:
     tops: Mapping[str, Top]
     """By `reason`, `exception` (its type), `origin` (topic) and `key`."""
     spans: tuple[tuple[int, int], ...]
-    """Beginning and count of spans of `span_ms`, in order, without gaps."""
+    """Start and count of spans of `span_ms`, in order, without gaps."""
     span_ms: int
 
 

@@ -37,9 +37,9 @@ _KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in get_args(Event)}
 class Entry:
     """One event, with its emitter and time.
 
-    `instance` is one life of a consumer, `sequence` counts its events from 1: a missing number is a
-    dropped event. `member` is the consumer's `group.instance.id`, else its instance, and `process`
-    where it runs, if that is known. `at_ms` is UTC.
+    `instance` identifies one consumer object, and `sequence` counts its events from 1: a missing
+    number is a dropped event. `member` is the consumer's `group.instance.id`, else its instance,
+    and `process` is where it runs, if that is known. `at_ms` is UTC.
     """
 
     instance: str
@@ -181,5 +181,5 @@ _BY_TYPE: dict[Any, Reader] = {
     tuple[Partition, ...]: many(_partition),
     tuple[str, ...]: many(text),
 }
-# A field of a new event whose type is not above ends the import: no entry is written unread.
+# A new event's field whose type is missing above fails the import, so every entry is readable.
 _READERS = {kind: readers_of(kind, _BY_TYPE) for kind in _KINDS.values()}

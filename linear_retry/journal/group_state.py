@@ -98,14 +98,14 @@ class GroupState:
         return order[-EVENTS_KEPT:]
 
     def _newest(self) -> list[tuple[InstanceState, int]]:
-        """Of each member its newest instance, and how many there were: a static one takes over."""
+        """Each member's newest instance, and how many it had: a static member may restart."""
         lives: dict[str, list[InstanceState]] = {}
         for state in sorted(self._instances.values(), key=lambda one: (one.first_ms, one.instance)):
             lives.setdefault(state.member, []).append(state)
         return [(those[-1], len(those)) for those in lives.values()]
 
     def _latest(self) -> Latest:
-        """Of each partition the two instances that were assigned it last: one, and another."""
+        """For each partition, the last two different instances that were assigned it."""
         found: dict[Partition, list[tuple[int, str, str]]] = {}
         for state in self._instances.values():
             for partition, ownership in state.ownerships.items():

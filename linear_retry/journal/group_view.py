@@ -18,8 +18,8 @@ class OpenCircuit:
     """A circuit that is open according to its member's entries. Times are UTC milliseconds.
 
     `held` is None if its partition was revoked since. `failures` and `error` are from the last
-    entry about it; `failures` is None if no entry has them. `retried_ms` is when an operator had it
-    retried, if that was the last entry.
+    entry about it; `failures` is None if no entry has them. `retried_ms` is when an operator's
+    retry started, if that was the last entry.
     """
 
     member: str
@@ -45,7 +45,7 @@ class OpenCircuit:
 
     @property
     def due_ms(self) -> int:
-        """When the next attempt begins, or began."""
+        """When the next attempt starts or started."""
         return self.retry_at_ms if self.retried_ms is None else self.retried_ms
 
 
@@ -65,7 +65,7 @@ class Member:
 
     `process` is where it runs, if that is known.
 
-    A member without events writes nothing: `last_word_ms` may be long ago although it is well.
+    A member without events writes nothing: `last_word_ms` may be long ago though it is healthy.
     """
 
     member: str

@@ -15,7 +15,7 @@ from linear_retry.records.runs import Runs
 from linear_retry.scope import Partition, Place, Scope
 
 Latest: TypeAlias = Mapping[Partition, list[tuple[int, str, str]]]
-"""Of a partition who was assigned it last: when, which member, which instance."""
+"""By partition, its last assignments: when, which member, which instance."""
 
 _Held: TypeAlias = (
     e.CircuitOpened | e.ProbeFailed | e.DeadLetterFailed | e.LimitReached | e.RetriedNow
@@ -26,7 +26,7 @@ _LONGEST_S = 1e9
 
 @dataclass(slots=True)
 class Ownership:
-    """When an instance last claimed a partition, and gave it up: by sequence number and time."""
+    """When an instance last got and lost a partition, by sequence number and time."""
 
     claimed: int = 0
     claimed_ms: int = -1
@@ -40,7 +40,7 @@ class Ownership:
 
 @dataclass(slots=True)
 class InstanceState:
-    """What the entries of one instance add up to."""
+    """The state of one instance, from its entries."""
 
     member: str
     instance: str
@@ -83,7 +83,7 @@ class InstanceState:
         return self._seen.missing
 
     def taken(self, latest: Latest) -> dict[Partition, str]:
-        """Its partitions that others were assigned since its last word about them."""
+        """Its partitions that others were assigned since its last entry about them."""
         return {
             partition: member
             for partition, own in self.ownerships.items()
@@ -93,7 +93,7 @@ class InstanceState:
         }
 
     def open_circuits(self, taken: Mapping[Partition, str]) -> Iterator[OpenCircuit]:
-        """Those over a partition that it has."""
+        """Yields its open circuits over a partition that it still has."""
         here = [p for p, one in self.ownerships.items() if one.is_there and p not in taken]
         for scope, (number, circuit) in self._circuits.items():
             if circuit is None or not any(map(scope.covers, here)):
@@ -154,7 +154,7 @@ class InstanceState:
             self._put(scope, entry.sequence, ended)
 
     def _opened(self, entry: Entry, event: _Held) -> OpenCircuit:
-        """The circuit as it is after this word about it."""
+        """Returns the circuit as of this entry."""
         _, before = self._circuits.get(event.scope, (0, None))
         at_ms = entry.at_ms
         known = before or OpenCircuit(self.member, self.instance, event.scope, at_ms, at_ms, at_ms)
@@ -163,11 +163,11 @@ class InstanceState:
 
 
 def _after(before: OpenCircuit, event: _Held) -> OpenCircuit:
-    """What the event says, and what was known of the rest."""
+    """Updates the circuit with the event, and keeps what the event does not mention."""
     match event:
         case e.RetriedNow(failures=failures):
             now_ms = before.last_word_ms
-            # Whatever a garbled entry says: neither infinity can be rounded.
+            # A garbled entry may have an infinity, which cannot be rounded.
             at_ms = now_ms + round(min(max(event.remaining_s, 0.0), _LONGEST_S) * 1000)
             return replace(before, failures=failures, retried_ms=now_ms, retry_at_ms=at_ms)
         case e.DeadLetterFailed(attempts=sends):

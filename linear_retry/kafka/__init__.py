@@ -1,4 +1,4 @@
-"""confluent_kafka's only door; its names that pass through as they are."""
+"""The only package that imports confluent_kafka; re-exports the names that others need."""
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient

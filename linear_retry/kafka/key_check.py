@@ -1,4 +1,4 @@
-"""Asks librdkafka whether it takes these keys and values, without making a client."""
+"""Asks librdkafka whether it accepts keys and values, without creating a client."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -13,17 +13,17 @@ from linear_retry.kafka.quiet import text_of
 
 _LAST = "linear_retry.last"
 _UNKNOWN = re.compile('No such configuration property: "(.*)"', re.DOTALL)
-# librdkafka loads what these name as soon as it hears of it.
+# librdkafka loads the library that these keys name as soon as it reads them.
 _NOT_ASKED = ("plugin.library.paths",)
 
 
 def check_keys(config: Mapping[str, Any], client: Callable[..., Any], where: str = "") -> None:
-    """Raises `ConfigurationError` for the first key, or value, that librdkafka does not take.
+    """Raises `ConfigurationError` for the first key or value that librdkafka refuses.
 
-    librdkafka takes key after key, and makes the client once it has them all. The last one here is
-    one that it cannot know: so it ends before it starts a thread or reads a file (6 us). Values
-    that only the client itself looks at, such as a certificate's path, are not judged.
-    `where` is what the message says before a key.
+    librdkafka checks key after key, and creates the client after the last one. We end the list with
+    an unknown key, so it fails before it starts a thread or reads a file (6 us). Values that only
+    the client itself reads, such as a certificate's path, are not checked. `where` precedes the key
+    in the message.
     """
     asked = {key: value for key, value in config.items() if key not in _NOT_ASKED}
     if (refusal := _refusal(client, asked)) is not None:
@@ -33,10 +33,10 @@ def check_keys(config: Mapping[str, Any], client: Callable[..., Any], where: str
 
 
 def pattern_refusal(pattern: str) -> str | None:
-    """Why librdkafka does not take this regular expression; None: it does.
+    """Returns why librdkafka refuses this regular expression; None if it accepts it.
 
-    Asked by way of a key that takes a list of them, which commas part: one with a comma is judged
-    when it is subscribed to.
+    Uses a key that takes a comma-separated list of patterns, so a pattern with a comma is checked
+    only when it is subscribed to.
     """
     if "," in pattern:
         return None
@@ -44,7 +44,7 @@ def pattern_refusal(pattern: str) -> str | None:
 
 
 def _refusal(client: Callable[..., Any], config: Mapping[str, Any]) -> str | None:
-    """What librdkafka says of the first key that it does not take."""
+    """Returns librdkafka's error about the first key that it refuses."""
     try:
         client({**config, _LAST: ""})
     except (KafkaException, ValueError, TypeError) as error:
@@ -55,7 +55,7 @@ def _refusal(client: Callable[..., Any], config: Mapping[str, Any]) -> str | Non
 
 
 def _misspelt(key: str) -> str:
-    """Without its value, which may be a password."""
+    """The error about an unknown key, without its value, which may be a password."""
     version, _ = libversion()
     near = get_close_matches(key.lower(), KNOWN_KEYS.split(), n=1)
     remedy = f"did you mean {near[0]}?" if near else "correct it, or leave it out"

@@ -1,6 +1,6 @@
-"""Lists the keys of librdkafka 2.16 and confluent-kafka, to name the nearest to a misspelt one.
+"""The keys of librdkafka 2.16 and confluent-kafka, to suggest the nearest to a misspelt one.
 
-Nothing is refused for not being among them: that is for the librdkafka in use to say.
+No key is refused for not being listed here: that is up to the installed librdkafka.
 """
 
 KNOWN_KEYS = """

@@ -1,4 +1,4 @@
-"""Makes and closes librdkafka's clients, keeps their lines off stderr, gives errors as text."""
+"""Creates and closes librdkafka's clients, silences their stderr, and formats their errors."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -12,7 +12,7 @@ from linear_retry.errors import ConfigurationError
 
 @contextmanager
 def refused_keys(whose: str = "the") -> Iterator[None]:
-    """What librdkafka refuses as a client is made is a `ConfigurationError`."""
+    """Turns librdkafka's refusal to create a client into a `ConfigurationError`."""
     try:
         yield
     except (KafkaException, ValueError, TypeError) as error:
@@ -22,15 +22,15 @@ def refused_keys(whose: str = "the") -> Iterator[None]:
 
 
 def make_client(make: Callable[[dict[str, Any]], Any], config: dict[str, Any]) -> Any:
-    """The client that `make` makes. Raises `ConfigurationError` where librdkafka refuses a key."""
+    """Creates a client with `make`. Raises `ConfigurationError` if librdkafka refuses a key."""
     with refused_keys():
         return make(config)
 
 
 def close_in_thread(handle: Any, name: str, wait_s: float = 0.0) -> None:
-    """Close a consumer in a thread of its own, and wait for that at most so long.
+    """Closes a consumer in its own thread, and waits at most `wait_s` for that.
 
-    With the brokers down it takes its time, and where a member was fenced it may never return.
+    With the brokers down it takes long, and for a fenced member it may never return.
     """
 
     def close() -> None:
@@ -43,16 +43,16 @@ def close_in_thread(handle: Any, name: str, wait_s: float = 0.0) -> None:
 
 
 class _Nobody:
-    """Takes what librdkafka would write. `log_level` 0 still lets its fatal errors through."""
+    """A logger that drops librdkafka's lines: even `log_level` 0 lets fatal errors through."""
 
     def log(self, *_: object) -> None:
-        """All that matters is raised."""
+        """Drops the line: all that matters is raised."""
 
 
 QUIET: dict[str, Any] = {"log_level": 0, "logger": _Nobody(), "error_cb": lambda _: None}
 
 
 def text_of(error: BaseException) -> str:
-    """What librdkafka says of an error, whatever it raised."""
+    """Returns librdkafka's text of an error, or the exception's own."""
     first = error.args[0] if error.args else error
     return first.str() if isinstance(first, KafkaError) else str(first)

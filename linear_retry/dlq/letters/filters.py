@@ -8,7 +8,7 @@ from linear_retry.dlq.letters.letter import Letter, State
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Selects letters. All criteria must hold; for one with several values, any of these.
+    """Selects letters. All criteria must match; of several values of one, any.
 
     Of `headers` all must be present: a name and its whole value. `exceptions` are parts of type or
     message, whatever their case. `origins` are a topic and a partition, or None for all of its

@@ -36,7 +36,7 @@ INT64 = _big_endian(8)
 DIGITS = Encoding("a whole number in decimal digits", whole_number)
 
 
-# Not a frozen dataclass, for the same reason as `Letter`: there are as many.
+# Not a frozen dataclass, for the same reason as `Letter`.
 class Origin(NamedTuple):
     """The place where the message first failed for good. None: unknown; -1: no timestamp."""
 
@@ -56,8 +56,8 @@ class Origin(NamedTuple):
 class ForeignFormat:
     """The headers of one system, whose names all begin with `prefix`: a replay leaves them out.
 
-    `topic` is in each of its letters, and in no others. If there are several names for one thing,
-    the first that is present counts. `group_id` is the name of a header, and the text before the
+    `topic` is a header that all its letters have, and no others. If a field has several names, the
+    first that is present counts. `group_id` is the name of a header, and the text before the
     consumer group in its value.
     """
 
@@ -101,7 +101,7 @@ class ForeignFormat:
 
 FOREIGN: tuple[ForeignFormat, ...] = (
     # Spring Kafka: KafkaHeaders.DLT_*, written by DeadLetterPublishingRecoverer. The exception is
-    # nearly always its own ListenerExecutionFailedException, so the cause (since 2.8) goes first.
+    # nearly always its own ListenerExecutionFailedException, so the cause (since 2.8) comes first.
     ForeignFormat(
         name="spring-kafka",
         prefix="kafka_dlt-",
@@ -141,7 +141,7 @@ class _Reader:
     problems: list[str] = field(default_factory=list)
 
     def text(self, *names: str) -> str | None:
-        """Of the first of these names that is there. Java's `getBytes` makes UTF-8 of anything."""
+        """Returns the first of these that is present. Java's `getBytes` always yields UTF-8."""
         for name in names:
             content = self.contents.get(name)
             if content is not None:

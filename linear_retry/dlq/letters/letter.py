@@ -21,14 +21,14 @@ class State(StrEnum):
     RESOLVED = "resolved"
 
 
-# Not a frozen dataclass: that takes 3 µs to make, and a million of them are listed.
+# Not a frozen dataclass: creating one takes 3 µs, and a listing may have a million.
 class Letter(NamedTuple):
     """A record of a dead-letter topic.
 
     `topic` to `timestamp_ms` are the record's own. `key`, `value` and `headers` are unchanged. `id`
     is `retry-id`; for a letter of another system, or a record that is not a dead letter,
-    `foreign/topic/partition/offset`. `problem` says why it is not a dead letter, or what cannot be
-    read of it; `format` may then be `none` and `origin` None.
+    `foreign/topic/partition/offset`. `problem` says why it is not a dead letter, or which part is
+    unreadable; `format` may then be `none` and `origin` None.
     """
 
     topic: str
@@ -50,7 +50,7 @@ class Letter(NamedTuple):
     exception_message: str | None = None
     exception_stack: str | None = None
     escaped_headers: tuple[str, ...] = ()
-    """The names, as in `headers`, of those that could not be read as they were."""
+    """The names, as in `headers`, of those that had to be changed to be read."""
 
     @property
     def resolution_key(self) -> str:
@@ -61,8 +61,7 @@ class Letter(NamedTuple):
 def read_letter(record: Record, formats: tuple[ForeignFormat, ...] = FOREIGN) -> Letter:
     """Reads the letter in `record`. Never raises, whatever it contains.
 
-    If there are headers of several systems, the last written count: each system adds its own after
-    those that it found.
+    If there are headers of several systems, the last ones count: each system appends its own.
     """
     contents = dict(record.headers)
     for form in formats:

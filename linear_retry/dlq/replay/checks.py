@@ -68,7 +68,7 @@ def absent_groups(cluster: Cluster, plan: Plan) -> tuple[str, ...]:
     for group in sorted(wanted.keys() - cluster.groups.active()):
         has_committed = cluster.groups.has_committed(group, wanted[group])
         if has_committed is None:
-            break  # librdkafka takes no refusal for an answer: each more would cost the time again
+            break  # a refusal looks like no answer: each further group would cost the full wait
         if not has_committed:
             absent.append(group)
     return tuple(absent)
@@ -77,7 +77,7 @@ def absent_groups(cluster: Cluster, plan: Plan) -> tuple[str, ...]:
 def _resolutions(dead_letters: str, facts: Facts) -> Iterator[str]:
     name = resolutions_topic(dead_letters)
     fact = facts[name]
-    if fact is None:  # it is going to be made
+    if fact is None:  # it will be created
         return
     yield from _permission(name, fact)
     if fact.is_deleted or fact.is_compacted is False:

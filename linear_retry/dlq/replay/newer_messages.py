@@ -52,7 +52,7 @@ def newer_messages(
 
 
 class _Keys(Spilled):
-    """The keys of the letters, in a temporary file where they are many."""
+    """The keys of the letters, in a temporary file if there are many."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -63,13 +63,13 @@ class _Keys(Spilled):
         )
 
     def add_letters(self, source: int, plan: Plan) -> None:
-        """The keys of the letters from this source, each with its first offset."""
+        """Adds the keys of the letters from this source, each with its first offset."""
         self._write(
             "INSERT OR IGNORE INTO planned VALUES (?, ?)",
             ((source, entry.offset) for entry in plan.order.of(source)),
         )
         self._write(
-            # In their order, so that the first is the first.
+            # In order, so that the first one is kept.
             "INSERT OR IGNORE INTO letter VALUES (?, ?, ?, 0, NULL)",
             (
                 (source, key, entry.offset)
@@ -79,7 +79,7 @@ class _Keys(Spilled):
         )
 
     def count(self, records: Iterable[tuple[int, Record]]) -> None:
-        """Messages of the topic. Those that are planned are there too, and do not count."""
+        """Counts messages of the topic, except those that the plan contains."""
         self._write(
             "UPDATE letter SET messages = messages + 1, newest = ?"
             " WHERE source = ? AND key = ? AND first < ?"
@@ -93,7 +93,7 @@ class _Keys(Spilled):
         )
 
     def newer(self, number: int, planned: PartitionPlan) -> Iterator[NewerMessages]:
-        """The keys from this source that have some."""
+        """Yields the keys from this source that have newer messages."""
         topic, partition, _ = planned.source
         for row in self._select(
             "SELECT key, first, messages, newest FROM letter"

@@ -14,9 +14,9 @@ _CHUNK = 1_000
 class Entry(NamedTuple):
     """One letter: its place in the order, its name, and its packed message.
 
-    Within a `source`, the number of an origin partition, the order is that of `offset`, then
-    `generation`. Between sources there is no order. Of several with one name and place the
-    first that was added counts.
+    Within a `source`, the number of an origin partition, entries are ordered by `offset`, then
+    `generation`. Sources are not ordered among each other. Of several with the same name and
+    place, the first that was added counts.
     """
 
     source: int
@@ -32,11 +32,11 @@ _COLUMNS = "source, place, generation, name, content, written_ms"
 
 
 class InOrder(Spilled):
-    """Takes letters as they come, and yields them in their order, each once. Use it in a `with`.
+    """Takes letters in any order, and yields them sorted, each once. Use it in a `with`.
 
-    They come nearly in order, each source by itself: so each is written after the others, and only
-    its place is sorted in, near the end of its source, where the index is in memory. What exceeds
-    some megabytes is in a temporary file, which the system removes however the process ends.
+    Within each source they arrive nearly in order. So each is appended, and only its place is
+    inserted into the index, near the end of its source, which is in memory. What exceeds some
+    megabytes is in a temporary file, which the system removes however the process ends.
     """
 
     def __init__(self, cache_kib: int = _CACHE_KIB) -> None:
@@ -52,13 +52,13 @@ class InOrder(Spilled):
         super().__exit__()
 
     def add(self, entry: Entry) -> None:
-        """Raises `DiskFullError` where the temporary file cannot grow."""
+        """Adds an entry. Raises `DiskFullError` if the temporary file cannot grow."""
         self._waiting.append(entry)
         if len(self._waiting) >= _CHUNK:
             self._flush()
 
     def __iter__(self) -> Iterator[Entry]:
-        """One of each source in turn, each source in its order. Not to be added to meanwhile."""
+        """Yields one of each source in turn, each source in order. Do not add any meanwhile."""
         waiting = deque(self.of(number) for number, *_ in list(self.sources()))
         while waiting:
             source = waiting.popleft()
@@ -68,12 +68,12 @@ class InOrder(Spilled):
                 waiting.append(source)
 
     def oldest_first(self, sources: int) -> Iterator[Entry]:
-        """All, the earliest written first, as far as the order within each source allows."""
-        # The inputs are not sorted by time: `merge` takes the oldest of what is next in each.
+        """Yields all, the earliest written first, as far as the order of each source allows."""
+        # The inputs are not sorted by time: `merge` takes the oldest among the next of each.
         return merge(*map(self.of, range(sources)), key=lambda entry: entry.written_ms)
 
     def of(self, source: int) -> Iterator[Entry]:
-        """Those of one source, in its order."""
+        """Yields those of one source, in order."""
         return map(
             Entry._make,
             self._select(
@@ -84,13 +84,13 @@ class InOrder(Spilled):
         )
 
     def sources(self) -> Iterator[tuple[int, int, int, int]]:
-        """Of each source its number, how many are in it, and their lowest and highest offset."""
+        """Yields each source's number, count of entries, and lowest and highest offset."""
         return self._select(
             "SELECT source, count(*), min(place), max(place) FROM entry GROUP BY source"
         )
 
     def longer_than(self, size_bytes: int, source: int) -> Iterator[bytes]:
-        """The contents in this source that are."""
+        """Yields the contents in this source that are longer."""
         statement = "SELECT content FROM entry WHERE source = ? AND length(content) > ?"
         return (content for (content,) in self._select(statement, source, size_bytes))
 
@@ -106,7 +106,7 @@ class InOrder(Spilled):
 
 
 def batches(entries: Iterable[Entry], most: int, most_bytes: int) -> Iterator[list[Entry]]:
-    """The same, in the same order, in batches that are no larger, one that is too large alone."""
+    """Groups entries into batches within these limits; one that exceeds them is a batch alone."""
     batch: list[Entry] = []
     size_bytes = 0
     for entry in entries:

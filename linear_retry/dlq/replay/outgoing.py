@@ -18,7 +18,7 @@ _OVERSIZED = "retry-oversized"
 _ESCAPED = "retry-escaped-headers"
 _REPLAY_COUNT = "retry-replay-count"
 
-# What says who a message is, and what `parse` takes where the letter does not say it.
+# The headers that identify a message, and what `parse` takes if the letter has none.
 _IDENTITY: tuple[tuple[str, bytes | None], ...] = (
     ("retry-id", None),
     ("retry-generation", b"1"),
@@ -30,14 +30,14 @@ _IDENTITY: tuple[tuple[str, bytes | None], ...] = (
 )
 _OWN_PREFIXES = {each.name: each.prefix for each in FOREIGN}
 _PLACE = struct.Struct(">iq")
-_NO_REFERENCES = 2  # a version of marshal's in which nothing is shorter than it is in Kafka
+_NO_REFERENCES = 2  # a version of marshal in which nothing is shorter than in Kafka
 
 Fetch: TypeAlias = Callable[[str, int, int], Record | None]
-"""The record at this topic, partition and offset; None where it is gone."""
+"""Returns the record at this topic, partition and offset; None if it is gone."""
 
 
 class NotReplayableError(Exception):
-    """This letter cannot be sent: the text says why. It stays open."""
+    """Raised if this letter cannot be sent, with the reason. It stays open."""
 
 
 class Outgoing(NamedTuple):
@@ -49,18 +49,18 @@ class Outgoing(NamedTuple):
     timestamp_ms: int
 
     def packed(self, partition: int, offset: int) -> bytes:
-        """As bytes, behind the place of the letter: `place_of` and `unpacked` read them."""
+        """Packs it as bytes, after the letter's place; `place_of` and `unpacked` read them."""
         return _PLACE.pack(partition, offset) + marshal.dumps(tuple(self), _NO_REFERENCES)
 
     def group_in(self, topic: str) -> str:
-        """The only group that handles it where it is sent to `topic`; "": every group does."""
+        """Returns the only group that handles it in `topic`; "": every group does."""
         values = dict(self.headers)
         if values.get("retry-destination") != topic.encode():
             return ""
         return (values.get(GROUP_ID) or b"").decode("utf-8", "replace")
 
     def size_bytes(self) -> int:
-        """As the only record of a batch (KIP-98), not compressed: what a topic's limit is for."""
+        """Its size as the only record of an uncompressed batch (KIP-98), as topics limit it."""
         headers = sum(_sized(name.encode()) + _sized(value) for name, value in self.headers)
         body = 3 + _sized(self.key) + _sized(self.value) + _varint(len(self.headers)) + headers
         return _BATCH_OVERHEAD_BYTES + _varint(body) + body
@@ -70,7 +70,7 @@ _BATCH_OVERHEAD_BYTES = 61
 
 
 def largest_packed(size_bytes: int) -> int:
-    """A message whose packed form is no longer than this is no larger than `size_bytes`."""
+    """Returns the packed length up to which a message is surely no larger than `size_bytes`."""
     return size_bytes - _BATCH_OVERHEAD_BYTES
 
 
@@ -79,30 +79,30 @@ def _sized(content: bytes | None) -> int:
 
 
 def _varint(number: int) -> int:
-    """How many bytes it takes, in zigzag form."""
+    """Returns its length in bytes, in zigzag encoding."""
     return (max(number.bit_length(), 0) + 7) // 7
 
 
 def place_of(content: bytes) -> tuple[int, int]:
-    """The letter's partition and offset."""
+    """Returns the letter's partition and offset."""
     partition, offset = _PLACE.unpack_from(content)
     return partition, offset
 
 
 def unpacked(content: bytes) -> Outgoing:
-    """The outgoing message that was `packed`."""
+    """Returns the outgoing message that was `packed`."""
     return Outgoing(*marshal.loads(memoryview(content)[_PLACE.size :]))
 
 
 def outgoing(
     letter: Letter, replay_id: str, fetch: Fetch, for_group: str | None = None
 ) -> Outgoing:
-    """The message as it was, with the headers that say that it was replayed.
+    """Builds the original message, with the headers that mark it as replayed.
 
-    The headers that the writer of the letter added are gone; ours are those that the consumer needs
-    to know its earlier life (docs/dead-letters/replay.md). Where the letter is but a reference, the
-    message is fetched from where it was read; `NotReplayableError` where that is not possible.
-    `for_group` addresses it to another group than the letter's; "": to every group.
+    Drops the headers that the letter's writer added; keeps of ours those that the consumer needs to
+    identify it (docs/dead-letters/replay.md). If the letter is only a reference, the message is
+    fetched from where it was read; raises `NotReplayableError` if that is impossible. `for_group`
+    addresses it to another group than the letter's; "": to every group.
     """
     contents = dict(letter.headers)
     record = _original(letter, fetch) if _is_reference(letter, contents) else None
@@ -114,7 +114,7 @@ def outgoing(
     headers += _addressed(_identity(letter, contents), for_group)
     if _ESCAPED in contents or source.escaped_headers:
         headers += _escaped(letter, contents, source.escaped_headers)
-    # A letter forgets how often its message was sent before: its generation knows.
+    # A letter does not record how often its message was replayed, but its generation does.
     before = max(whole_number(contents.get(_REPLAY_COUNT) or b"0") or 0, letter.generation - 1)
     headers += [(REPLAY_ID, replay_id.encode()), (_REPLAY_COUNT, b"%d" % (before + 1))]
     timestamp_ms = -1 if letter.origin is None else letter.origin.timestamp_ms
@@ -144,14 +144,14 @@ def _addressed(identity: list[Header], for_group: str | None) -> list[Header]:
     if for_group:
         others = [header for header in identity if header[0] != GROUP_ID]
         return [*others, (GROUP_ID, for_group.encode("utf-8", "replace"))]
-    # Without an id: it has the group in it, and each group that fails gives the message its own.
+    # Without an id, as that contains the group: each group that fails assigns its own.
     return [header for header in identity if header[0] not in (GROUP_ID, "retry-id")]
 
 
 def _escaped(
     letter: Letter, contents: dict[str, bytes | None], now: tuple[str, ...]
 ) -> list[Header]:
-    """Names that are not as they were: those that are still there, and those read now."""
+    """Returns the header with the changed names: old ones still present, and new ones."""
     earlier = (contents.get(_ESCAPED) or b"").decode("utf-8", "replace").split(",")
     present = {name for name, _ in letter.headers}
     names = dict.fromkeys((*(name for name in earlier if name in present), *now))
@@ -170,7 +170,7 @@ def _is_reference(letter: Letter, contents: dict[str, bytes | None]) -> bool:
 
 
 def _original(letter: Letter, fetch: Fetch) -> Record:
-    """The message that a reference stands for. It is whole, or not sent: the envelope has sums."""
+    """Fetches the message of a reference; it must match the envelope's checksums."""
     try:
         envelope = json.loads(letter.value or b"")
     except (ValueError, RecursionError):

@@ -19,8 +19,8 @@ NO_LETTER = "no dead letter: it is sent only where a topic for it is named"
 class Source(NamedTuple):
     """An origin partition. `topic` and `partition` are None if the letters do not have them.
 
-    `arrived_in` is the partition of the dead-letter topic if the order is that of arrival, for want
-    of original offsets; else None.
+    `arrived_in` is the partition of the dead-letter topic if, without original offsets, the order
+    is that of arrival; else None.
     """
 
     topic: str | None
@@ -48,7 +48,7 @@ class PartitionPlan:
     """The length of the longest packed message."""
 
     groups: set[str] = field(default_factory=set)
-    """The consumer groups that handle them; "" where every group does."""
+    """The consumer groups that handle them; "" if every group does."""
 
     def add(self, message: Outgoing, packed: int) -> None:
         """Counts one of its letters."""
@@ -103,10 +103,10 @@ class _Planned(NamedTuple):
 
 
 class Planner:
-    """Fills a plan with letters as they come."""
+    """Fills a plan with letters as they are read."""
 
     def __init__(self, plan: Plan, fetch: Fetch, to_partitions: int = 1) -> None:
-        """`to_partitions` are those of the topic that all go to, where there is one."""
+        """`to_partitions` are those of the one topic that all go to, if there is one."""
         self._plan = plan
         self._fetch = fetch
         self._to_partitions = to_partitions
@@ -115,8 +115,8 @@ class Planner:
     def take(self, letters: Iterable[Letter], limit: int | None = None) -> None:
         """Plans each letter, or records why it cannot be sent; then counts them, each once.
 
-        With a `limit`, only the so many that were written first, over all sources; but always a
-        prefix of each source's order, so that a later replay does not send earlier messages.
+        With a `limit`, only that many, the first written over all sources; but always a prefix of
+        each source's order, so that a later replay does not send earlier messages.
         """
         planned = self._planned(letters)
         for each in planned if limit is None else _oldest(planned, limit):
@@ -156,8 +156,8 @@ class Planner:
 
     def _partition_plan(self, source: Source) -> PartitionPlan:
         if self._plan.to is not None:
-            # All of a source into one partition, or there would be no order. Where the topic has as
-            # many partitions as the origin, it is the same one.
+            # A whole source goes to one partition, or there would be no order. If the topic has as
+            # many partitions as the origin, it is the same partition.
             number = source.arrived_in if source.partition is None else source.partition
             return PartitionPlan(source, self._plan.to, (number or 0) % self._to_partitions)
         if source.topic is None:

@@ -1,16 +1,16 @@
-"""Limits how many messages are sent a second."""
+"""Limits the number of messages sent per second."""
 
 import time
 from collections.abc import Callable
 
 LARGEST_BATCH = 5_000
-"""Messages in one transaction: of more, nothing is gained, and each lasts longer."""
+"""Messages per transaction: larger ones take longer and gain nothing."""
 
-_SLICE_S = 0.5  # Ctrl-C is heard between two waits
+_SLICE_S = 0.5  # Ctrl-C takes effect between two waits
 
 
 class RateLimit:
-    """Batches of messages, never more than `rate` a second since the first."""
+    """Paces batches of messages: never more than `rate` a second since the first."""
 
     def __init__(
         self,
@@ -19,17 +19,17 @@ class RateLimit:
         now_s: Callable[[], float] = time.monotonic,
         wait: Callable[[float], object] = time.sleep,
     ) -> None:
-        """`rate` None: as fast as it goes."""
+        """`rate` None: no limit."""
         self._rate = rate
         self.largest_batch = largest_batch
-        if rate is not None:  # about as many as half a second has
+        if rate is not None:  # about half a second's worth
             self.largest_batch = max(1, min(largest_batch, int(rate / 2)))
         self._now_s = now_s
         self._wait = wait
         self._next_s: float | None = None
 
     def acquire(self, messages: int) -> None:
-        """Wait until a batch of so many may go."""
+        """Waits until a batch of this many may be sent."""
         if self._rate is None:
             return
         now_s = self._now_s()

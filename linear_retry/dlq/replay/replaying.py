@@ -38,7 +38,7 @@ def plan_replay(
     with ExitStack() as unless_planned:
         unless_planned.enter_context(plan)
         partitions = 1 if plan.to is None else _partitions_of(cluster, plan.to)
-        # The limit is the planner's: the first that are read are not the oldest of all partitions.
+        # The planner applies the limit: the first letters read are not the oldest of all.
         only_open = replace(letter_filter, states=(State.OPEN,), limit=None)
         found = reading.letters(cluster.reader, plan.topic, resolutions, only_open, progress)
         letters = (letter for letter, _ in found)
@@ -58,14 +58,14 @@ def replay(
 ) -> int:
     """Sends the planned letters that are still open, and records that; returns their number.
 
-    `resolutions` are those that the plan was made with: only what has been recorded since is read.
-    Every other recorder is fenced: the newest wins. Raises `FencedError`, `BrokerError`.
+    `resolutions` are those that the plan was made with: only newer records are read. Every other
+    recorder is fenced: the newest wins. Raises `FencedError`, `BrokerError`.
     """
     if not plan.partitions:
         return 0
     recorder = Recorder(plan.topic, cluster, _check(cluster, plan))
     recorder.fence_others()
-    # From here on nobody else commits. The order of the next two: see `OpenLetters`.
+    # From here on nobody else can commit. `OpenLetters` explains the order of the next two.
     bounds = cluster.reader.bounds(plan.topic)
     reading.read_resolutions(cluster.reader, plan.topic, resolutions)
     beginnings = {number: first for number, (first, _) in bounds.items()}
@@ -77,11 +77,11 @@ def replay(
 
 @dataclass(frozen=True, slots=True)
 class OpenLetters:
-    """Which letters are open once all others are fenced.
+    """Determines which letters are open, after all other recorders are fenced.
 
     `beginnings` are the first offsets of the dead-letter topic's partitions, asked before
-    `resolutions` were read. The order matters: a purge removes letters first, and then what is
-    recorded of them. Asked the other way round, a letter that was dealt with could look open.
+    `resolutions` were read. The order matters: a purge deletes letters first, then their
+    resolutions. The other way round, a resolved letter could look open.
     """
 
     beginnings: Mapping[int, int]
@@ -101,7 +101,7 @@ def send(
     rate_limit: RateLimit,
     progress: Progress | None,
 ) -> int:
-    """Sends what is still open, each batch with its records in one transaction; returns the number.
+    """Sends what is still open, each batch and its resolutions in one transaction; counts it.
 
     `progress` is called after each batch. Raises `FencedError`, `BrokerError`.
     """
@@ -110,7 +110,7 @@ def send(
 
     def still_open() -> Iterator[Entry]:
         nonlocal passed
-        # One partition after the other, a low rate would let the last wait for all before it.
+        # Partition by partition, a low rate would make the last wait for all others.
         for entry in plan.order:
             if entry in open_letters:
                 yield entry

@@ -1,4 +1,4 @@
-"""Records resolutions of letters, as the only process that may."""
+"""Records resolutions of letters, as the only process that can."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,15 +26,15 @@ _BATCH = 5_000
 
 
 def transactional_id(dead_letter_topic: str) -> str:
-    """One for each dead-letter topic: only its holder records."""
+    """The transactional id for a dead-letter topic: only its owner can record."""
     return f"linear-retry.dlq.{dead_letter_topic}"
 
 
 class Recorder:
     """Records the resolutions of a topic's letters.
 
-    From `fence_others` on it is the only one: all earlier ones are fenced, and what they committed
-    can be read. So decisions based on what is recorded must read it *after* that, never before.
+    After `fence_others` it is the only one: all earlier ones are fenced, and what they committed is
+    visible. So decisions based on recorded resolutions must read them *after* that, never before.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Recorder:
         cluster: Cluster,
         facts: Mapping[str, TopicDescription | None] | None = None,
     ) -> None:
-        """`facts` of all topics that are written to, the dead-letter topic and its resolutions."""
+        """`facts` describe all topics written to, the dead letters' and the resolutions'."""
         self._topic, self._resolutions = topic, resolutions_topic(topic)
         self._cluster = cluster
         self._facts = (
@@ -69,7 +69,7 @@ class Recorder:
             self._transactions.initialise(_ANSWER_S)
 
     def resolution(self, key: str, value: bytes | None) -> OutgoingRecord:
-        """The record for the letter with this `resolution_key`. None opens it again."""
+        """Returns the record for the letter with this `resolution_key`. None reopens it."""
         return OutgoingRecord(self._resolutions, key.encode("utf-8", "replace"), value)
 
     def commit(self, records: Sequence[OutgoingRecord]) -> None:
@@ -83,27 +83,27 @@ class Recorder:
             ) from error
 
     def record(self, keys: Iterable[str], resolution: Resolution | None) -> None:
-        """The same for all of them, in one transaction."""
+        """Records the same resolution for all keys, in one transaction."""
         value = None if resolution is None else encoded(resolution)
         self.commit([self.resolution(key, value) for key in keys])
 
     def wait_until_visible(self) -> None:
-        """Waits until all that was committed can be read, but at most a few seconds.
+        """Waits until everything committed is visible, but at most a few seconds.
 
-        A commit is answered once it is certain, but visible only once each partition has its
+        A commit is answered once it is certain, but visible only after each partition has its
         marker.
         """
         counts = {name: fact.partitions for name, fact in self._facts.items() if fact is not None}
-        # It has as many, if it was made here.
+        # It has that many if we created it.
         counts.setdefault(self._resolutions, counts.pop(self._topic))
         left = [(name, number) for name, count in counts.items() for number in range(count)]
-        topics = self._cluster.topics  # a new one: another has not heard of a topic just made
+        topics = self._cluster.topics  # a new client: an older one misses new topics
         ends = topics.ends(left, committed=False)
         until_s = time.monotonic() + _VISIBLE_S
         while True:
             seen = topics.ends(left, committed=True)
             left = [each for each in left if seen[each] < ends[each]]
-            # Somebody else's transaction may be open there for long: that is not waited for.
+            # Do not wait for another's transaction, which may stay open for long.
             if not left or time.monotonic() > until_s:
                 return
             time.sleep(_LOOK_AGAIN_S)
@@ -122,10 +122,10 @@ class Recorder:
 
 @contextmanager
 def recording(cluster: Cluster, topic: str) -> Iterator[tuple[Recorder, Resolutions]]:
-    """Yields the only recorder, and what is recorded; at the end all of it can be read."""
+    """Yields the only recorder, and what is recorded; at the end all of it is visible."""
     recorder = Recorder(topic, cluster)
     recorder.fence_others()
-    # Read once all others are fenced: nobody deals with these in the meantime.
+    # Read after all others are fenced: nobody can change these meanwhile.
     with Resolutions() as resolutions:
         reading.read_resolutions(cluster.reader, topic, resolutions)
         yield recorder, resolutions
@@ -158,7 +158,7 @@ def _record(
     with recording(cluster, topic) as (recorder, resolutions):
         found = reading.letters(cluster.reader, topic, resolutions, selected, progress)
         keys = (letter.resolution_key for letter, _ in found)
-        while batch := dict.fromkeys(islice(keys, _BATCH)):  # one written twice is one letter
+        while batch := dict.fromkeys(islice(keys, _BATCH)):  # a letter written twice counts once
             recorder.record(batch, resolution)
             count += len(batch)
     return count

@@ -61,7 +61,7 @@ class Resolutions(Spilled):
     def __init__(self) -> None:
         super().__init__("CREATE TABLE resolution (key BLOB PRIMARY KEY, value BLOB) WITHOUT ROWID")
         self.next_offsets: dict[int, int] = {}
-        """Of each partition the offset after the last record that was added."""
+        """The offset after the last record added, by partition."""
 
     def clear(self) -> None:
         """Forgets everything."""
@@ -91,13 +91,13 @@ class Resolutions(Spilled):
     def resolution_keys(self) -> Iterator[str]:
         """The resolution keys of all replayed and resolved letters. Do not add any meanwhile."""
         for (key,) in self._select("SELECT key FROM resolution WHERE value IS NOT NULL"):
-            yield key.decode("utf-8", "replace")  # what is no UTF-8 is no key of ours
+            yield key.decode("utf-8", "replace")  # a key that is not UTF-8 is not ours
 
     def _readable(self, records: Iterable[Record]) -> Iterator[tuple[bytes, bytes | None]]:
         for record in records:
             self.next_offsets[record.partition] = record.offset + 1
             value = record.value
-            # A garbled one is no tombstone: a letter that was replayed would be sent once more.
+            # A garbled record is not a tombstone: a replayed letter would be sent again.
             if record.key is None or (value is not None and decoded(value) is None):
                 continue
             yield record.key, value

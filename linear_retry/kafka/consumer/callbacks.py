@@ -1,4 +1,4 @@
-"""The consumer's callbacks: who is called, and the guard that keeps what they raise."""
+"""The consumer's callbacks, and the guard that keeps their exceptions."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
@@ -9,7 +9,7 @@ from linear_retry.scope import Partition
 
 
 class ConsumerListener(Protocol):
-    """Is called inside `poll` and `consume`. Exceptions are kept for the caller."""
+    """Called inside `poll` and `consume`, which raise its exceptions at their end."""
 
     def assigned(self, partitions: list[Partition]) -> None: ...
 
@@ -25,10 +25,10 @@ class ConsumerListener(Protocol):
 
 
 class CallbackGuard:
-    """Keeps the exceptions of callbacks, and ignores those of a handle that was disarmed.
+    """Keeps the exceptions of callbacks, and ignores callbacks of a disarmed client.
 
-    An exception that leaves a callback would make librdkafka drop the message it had taken (4,378
-    of 4,809 were skipped so, measured).
+    An exception that leaves a callback makes librdkafka drop messages (4,378 of 4,809 were skipped
+    that way, measured).
     """
 
     def __init__(self) -> None:
@@ -49,14 +49,14 @@ class CallbackGuard:
         return guarded
 
     def disarm(self) -> None:
-        """No callback that was guarded before runs any more."""
+        """Disables all callbacks that were guarded so far."""
         self._generation += 1
 
     def clear(self) -> None:
         self.kept.clear()
 
     def raise_kept(self) -> None:
-        """Raise the first exception that a callback left behind."""
+        """Raises the first exception that a callback has raised."""
         if self.kept:
             first, *others = self.kept
             self.kept.clear()

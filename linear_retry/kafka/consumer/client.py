@@ -1,4 +1,4 @@
-"""The consumer's client, as the rest of the library sees it."""
+"""The consumer's Kafka client."""
 
 import math
 from collections import Counter
@@ -33,8 +33,8 @@ END = OFFSET_END
 class Client:
     """One confluent_kafka `Consumer`, called by its owner thread only.
 
-    Every callback is guarded (`CallbackGuard`): what one raises is raised at the end of `poll` or
-    `consume`, after which the caller must seek every partition to its own next offset.
+    Every callback is guarded (`CallbackGuard`): its exception is raised at the end of `poll` or
+    `consume`; the caller must then seek every partition to its own next offset.
     """
 
     def __init__(
@@ -44,9 +44,9 @@ class Client:
         *,
         transactional: bool = False,
     ) -> None:
-        """Make the handle. Raises `ConfigurationError` where librdkafka refuses a key.
+        """Creates the client. Raises `ConfigurationError` if librdkafka refuses a key.
 
-        `transactional`: keep as which member we were given partitions (`member.metadata`).
+        `transactional`: keep the group metadata of each assignment (`member.metadata`).
         """
         self.group_id = settings.group_id
         self.restarts_all = not settings.incremental
@@ -60,11 +60,11 @@ class Client:
         self._consumer = self._made()
 
     def set_listener(self, listener: ConsumerListener) -> None:
-        """To be called before the first `poll`."""
+        """Sets the listener; must be called before the first `poll`."""
         self._listener = listener
 
     def _made(self) -> Any:
-        """A new handle; nothing is kept of an earlier one, whose callbacks are disarmed."""
+        """Returns a new handle, after disarming the callbacks of an earlier one."""
         self.callbacks.disarm()
         self.callbacks.clear()
         self._unanswered: Counter[Partition] = Counter()
@@ -78,8 +78,8 @@ class Client:
         return made
 
     def poll(self, timeout_s: float) -> Message | None:
-        """At most one message or error; callbacks run inside. Waits from 1 ms up to 1 s."""
-        # Rounded up to whole milliseconds: librdkafka truncates, and 0.0005 would spin.
+        """Returns at most one message or error; callbacks run inside. Waits from 1 ms up to 1 s."""
+        # Rounded up to whole milliseconds: librdkafka truncates, so 0.0005 would spin.
         bounded_s = min(max(timeout_s, SHORTEST_POLL_S), LONGEST_POLL_S)
         message: Message | None = self._consumer.poll(math.ceil(bounded_s * 1000) / 1000)
         if message is None and self.member.is_kip_848:
@@ -89,12 +89,12 @@ class Client:
         return message
 
     def drain(self, timeout_s: float) -> None:
-        """Let callbacks run, at the end: what arrives, and what they raise, is for nobody now."""
+        """Runs callbacks at the end, and drops messages and exceptions."""
         self._consumer.poll(timeout_s)
         self.callbacks.clear()
 
     def consume(self, count: int) -> list[Message]:
-        """What is there already, at most `count`; callbacks run inside. Never waits."""
+        """Returns what is queued, at most `count`; callbacks run inside. Never waits."""
         messages: list[Message] = self._consumer.consume(count, 0)
         if self.callbacks.kept:
             self.callbacks.raise_kept()
@@ -107,15 +107,15 @@ class Client:
         self._consumer.resume([TopicPartition(*key) for key in partitions])
 
     def seek(self, partition: Partition, offset: int) -> None:
-        """Raises `KafkaException` where the partition is not, or no longer, assigned."""
+        """Seeks. Raises `KafkaException` if the partition is not, or no longer, assigned."""
         self._consumer.seek(TopicPartition(*partition, offset))
 
     def reassign(self, partition: Partition, starts: Mapping[Partition, int | None]) -> None:
-        """Restart `partition` at its offset in `starts` (None: where the committed one says).
+        """Restarts `partition` at its offset in `starts` (None: the committed one).
 
-        The one thing that revives a partition that librdkafka has left dead (librdkafka #5591);
-        `resume` and `seek` do not. `starts` names everything that is assigned: an eager assignment
-        is replaced whole, and all of it restarts (`restarts_all`).
+        Only this revives a partition that librdkafka has stalled (librdkafka #5591); `resume` and
+        `seek` do not. `starts` has every assigned partition: an eager assignment is replaced as a
+        whole, and all of it restarts (`restarts_all`).
         """
         if not self.restarts_all:
             self._consumer.incremental_unassign([TopicPartition(*partition)])
@@ -127,16 +127,16 @@ class Client:
         self._assign(items)
 
     def assignment(self) -> set[Partition]:
-        """What librdkafka believes to be ours: a zombie's looks healthy, so ask it last."""
+        """What librdkafka takes to be ours. Trust it last: a zombie's looks healthy, too."""
         return {_key(item) for item in self._consumer.assignment()}
 
     def ask_offset(self, partition: Partition, at: int) -> int | None:
-        """The first offset (`BEGINNING`) or the one after the last (`END`), asked of the broker.
+        """Asks the broker for the first offset (`BEGINNING`) or the one after the last (`END`).
 
-        None: no answer in 1 s. Not by `get_watermark_offsets`: it asks for both, and where the
-        first answer is an error and the second is not, librdkafka 2.16 may forget the error and say
-        that the partition begins at its end (118 of 300 with the leader refusing once; #4233 looks
-        like it). The cached ones are stale when retention has just removed something.
+        None: no answer in 1 s. Not by `get_watermark_offsets`: it asks for both, and if only the
+        first answer is an error, librdkafka 2.16 may drop the error and report that the partition
+        begins at its end (118 of 300 with the leader refusing once; #4233 looks like it). The
+        cached ones are stale when retention has just removed something.
         """
         asked = [TopicPartition(*partition, at)]
         try:
@@ -146,16 +146,16 @@ class Client:
         return answer.offset if answer.error is None and answer.offset >= 0 else None
 
     def commit(self, offsets: Mapping[Partition, int]) -> None:
-        """Commit asynchronously; a poll calls the listener's `committed` or `commit_failed`."""
+        """Commits asynchronously; a poll calls the listener's `committed` or `commit_failed`."""
         self._consumer.commit(offsets=_with_offsets(offsets), asynchronous=True)
         self._unanswered.update(offsets.keys())
 
     def awaits_commit(self, partition: Partition) -> bool:
-        """Whether a commit of it was sent off and is not answered."""
+        """Whether a commit of this partition is in flight."""
         return self._unanswered[partition] > 0
 
     def commit_now(self, offsets: Mapping[Partition, int]) -> None:
-        """Wait for the answer, as long as librdkafka likes (45 s with the brokers down).
+        """Commits and waits for the answer, for as long as librdkafka does (45 s without brokers).
 
         Raises `KafkaException`.
         """
@@ -165,9 +165,9 @@ class Client:
                 raise KafkaException(answer.error)
 
     def committed(self, partition: Partition) -> int | None:
-        """What the group has committed, asked for 1 s at most; None: nothing.
+        """Returns the group's committed offset, or None. Waits 1 s at most.
 
-        Waits for open transactions that would commit it. Raises `KafkaException`.
+        Waits for open transactions that may commit it. Raises `KafkaException`.
         """
         (answer,) = self._consumer.committed([TopicPartition(*partition)], timeout=1.0)
         if answer.error is not None:
@@ -184,9 +184,9 @@ class Client:
         )
 
     def partition_counts(self, timeout_s: float) -> dict[str, int]:
-        """Partitions of each topic that exists; creates none (the admin client's call would).
+        """Returns the number of partitions of each topic; creates none (the admin client would).
 
-        Raises `KafkaException` where no broker answers within `timeout_s`.
+        Raises `KafkaException` if no broker answers within `timeout_s`.
         """
         known = self._consumer.list_topics(timeout=timeout_s)
         return {
@@ -196,9 +196,9 @@ class Client:
         }
 
     def sees_brokers(self, topic: str | None) -> bool:
-        """Whether librdkafka has a broker to ask, about `topic` (all topics, where it is None).
+        """Whether librdkafka has a broker that it can ask, about `topic` (None: all topics).
 
-        Waits for 1 ms only: with nobody to ask, the refusal is another than with a late answer.
+        Waits only 1 ms: without any broker the error differs from that of a late answer.
         """
         try:
             self._consumer.list_topics(topic, timeout=0.001)
@@ -207,35 +207,35 @@ class Client:
         return True
 
     def renew(self) -> None:
-        """Go on with a new handle that joins the group as a new member. Nothing is assigned then.
+        """Replaces the handle by a new one, which joins as a new member without an assignment.
 
-        The old one is closed first, by a thread of its own: it may never return from that.
+        The old one is closed first, in its own thread, as `close` may never return.
         """
         old, self._consumer = self._consumer, self._made()
         close_in_thread(old, "renew", _LEAVE_WITHIN_S)
         self.subscribe(self._topics)
 
     def disarm(self) -> None:
-        """From here on no callback of ours runs: `close` would call them on its own thread."""
+        """Disables our callbacks, which `close` would call on its own thread."""
         self.callbacks.disarm()
 
     def close(self) -> None:
-        """Leave the group. May hang for minutes where the member was fenced: give it a thread."""
+        """Leaves the group. May hang for minutes if the member was fenced: call it in a thread."""
         self._consumer.close()
 
     def _on_assign(self, _: object, partitions: list[TopicPartition]) -> None:
-        # Assign first: a pause before it is silently ignored (60,000 messages let through).
-        # As given: asking for committed offsets here timed out under an open transaction.
+        # Assign first: a pause before it is silently ignored (60,000 messages got through).
+        # Without offsets: asking for committed ones here timed out under an open transaction.
         try:
             self._assign(partitions)
         finally:
-            # Also where a signal's handler has raised in there: confluent_kafka assigns what its
-            # callback has not, and what is not known to be ours would be dropped for ever.
+            # Also after a signal handler has raised inside: confluent_kafka assigns what its
+            # callback has not, and we would drop everything from partitions unknown to us.
             self.member.was_member = True
             self._listener.assigned([_key(item) for item in partitions])
         if self._transactional:
-            # Here, and not right before it is used: that of a living member would be accepted for
-            # a partition that is another's by then.
+            # Here, not right before use: the metadata of a live member would be accepted even for a
+            # partition that is another member's by then.
             self.member.capture()
 
     def _on_revoke(self, _: object, partitions: list[TopicPartition]) -> None:

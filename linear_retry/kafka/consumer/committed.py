@@ -15,10 +15,10 @@ _CLOSE_WITHIN_S = 1.0
 
 
 class Committed:
-    """One handle that never joins its group, made at the first question. For any thread.
+    """Reads committed offsets with a client that never joins, created on first use. Thread-safe.
 
-    Not the admin client's list_consumer_group_offsets: where the group's coordinator moves, or an
-    answer is late, it ends the process (librdkafka #4605, #5040).
+    Not the admin client's list_consumer_group_offsets: if the group's coordinator moves, or an
+    answer is late, it crashes the process (librdkafka #4605, #5040).
     """
 
     def __init__(
@@ -27,14 +27,14 @@ class Committed:
         group_id: str,
         consumer: Callable[..., Any] = Consumer,
     ) -> None:
-        """`connection` are the keys for brokers and security."""
+        """`connection` has the keys for brokers and security."""
         self._config = {
-            "log_level": 0,  # the consumer itself says what is wrong with the brokers
+            "log_level": 0,  # the consumer itself reports what is wrong with the brokers
             **connection,
             "group.id": group_id,
             "enable.auto.commit": False,
             "allow.auto.create.topics": False,
-            # Else an open transaction that would commit here is waited for.
+            # Else it waits for an open transaction that may commit here.
             "isolation.level": "read_uncommitted",
         }
         self._make = consumer
@@ -43,20 +43,20 @@ class Committed:
         self._closed = False
 
     def ask(self, partitions: Iterable[Partition], timeout_s: float) -> _Found:
-        """Of each where something is committed. None: no answer in time, or a refusal."""
+        """Returns the committed offsets that exist. None: no answer in time, or a refusal."""
         if not self._using.acquire(timeout=timeout_s):
             return None
         try:
             return None if self._closed else self._ask(partitions, timeout_s)
         finally:
-            if self._closed:  # by somebody who did not wait for us
+            if self._closed:  # by a caller that did not wait for us
                 self._drop(_CLOSE_WITHIN_S)
             self._using.release()
 
     def close(self) -> None:
-        """Nothing is asked any more. Does not wait for a question under way."""
+        """Stops asking. Does not wait for a request in progress."""
         self._closed = True
-        # Closed under a call that uses it, librdkafka would go on in memory that is freed.
+        # Closed during a call, librdkafka would use freed memory.
         if self._using.acquire(blocking=False):
             self._drop(_CLOSE_WITHIN_S)
             self._using.release()
@@ -64,13 +64,13 @@ class Committed:
     def _ask(self, partitions: Iterable[Partition], timeout_s: float) -> _Found:
         if self._handle is None:
             self._handle = self._make(self._config)
-        self._handle.poll(0)  # errors pile up otherwise
+        self._handle.poll(0)  # otherwise errors pile up
         try:
             answers = self._handle.committed(
                 [TopicPartition(*key) for key in partitions], timeout=timeout_s
             )
         except KafkaException:
-            # It may have lost sight of all brokers, for good (librdkafka #5301).
+            # It may have lost all brokers for good (librdkafka #5301).
             self._drop(within_s=0.0)
             return None
         if any(item.error is not None for item in answers):

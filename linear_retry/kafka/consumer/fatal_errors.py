@@ -8,8 +8,8 @@ from confluent_kafka import KafkaError, KafkaException
 from linear_retry.errors import BrokerError, FencedError
 
 _FENCED = frozenset({KafkaError.FENCED_INSTANCE_ID, KafkaError._FENCED})
-# Told as _FATAL, with the reason in the text only: the older of two in classic groups, the newer
-# one in KIP-848 groups, where a name is its member's until the session has ended.
+# Reported as _FATAL, with the reason only in the text: the older of two members in classic groups,
+# the newer one in KIP-848 groups, where a name stays taken until the session has ended.
 _STILL_USED = "instance id is still used"
 _TAKEN = ("fenced", _STILL_USED)
 _REFUSED_HEARTBEAT = "ConsumerGroupHeartbeat fatal error: Broker: Invalid request"
@@ -27,10 +27,10 @@ _RETRIABLE_COMMITS = frozenset(
         KafkaError.NOT_COORDINATOR,
         KafkaError.NOT_ENOUGH_REPLICAS,
         KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-        # Deleted, or not known yet to a broker that has just started: the other topics go on.
+        # Deleted, or not yet known to a broker that has just started: the other topics continue.
         KafkaError.UNKNOWN_TOPIC_OR_PART,
         KafkaError.UNSTABLE_OFFSET_COMMIT,
-        # The group is being rebuilt: the callbacks will say what is still ours.
+        # The group is rebalancing: the callbacks will report what is still ours.
         KafkaError.REBALANCE_IN_PROGRESS,
         KafkaError.ILLEGAL_GENERATION,
         KafkaError.STALE_MEMBER_EPOCH,
@@ -52,27 +52,27 @@ _REFUSALS = frozenset(
 
 
 def needs_new_client(error: KafkaError) -> bool:
-    """Whether only this client cannot go on, and another of the same configuration could.
+    """Whether only this client cannot continue, but a new one with the same configuration could.
 
-    One of KIP-848 that is too late for a poll while it sees no coordinator forgets that it has to
-    join, and asks as a member of epoch 0 when it sees one: refused, which is fatal (librdkafka 2.16
-    each time on its mock cluster; #5541 was the same with the coordinator there).
+    A KIP-848 member that exceeds the poll interval without a coordinator forgets that it must join,
+    and later sends a heartbeat with epoch 0. The refusal is fatal (librdkafka 2.16, every time on
+    its mock cluster; #5541 was the same with the coordinator there).
     """
     is_fatal = error.fatal() or error.code() == KafkaError._FATAL
     return is_fatal and _REFUSED_HEARTBEAT in error.str()
 
 
 def is_name_taken(error: KafkaError) -> bool:
-    """Whether another member of a KIP-848 group has our `group.instance.id`, or had when it died.
+    """Whether another KIP-848 member, live or killed, holds our `group.instance.id`.
 
-    Until its session is over the broker does not tell the one from the other.
+    The broker cannot distinguish the two until the session ends.
     """
     return error.code() == KafkaError._FATAL and _STILL_USED in error.str().lower()
 
 
 @contextmanager
 def as_library_errors() -> Iterator[None]:
-    """What librdkafka raises, and nothing else was arranged for, ends it as an error of ours."""
+    """Turns an unexpected exception of librdkafka into one of ours."""
     try:
         yield
     except KafkaException as raised:
@@ -84,9 +84,9 @@ def as_library_errors() -> Iterator[None]:
 
 
 def raise_if_fatal(error: KafkaError, *, group: str = "", topic: str | None = None) -> None:
-    """Raise what waiting cannot fix: a fenced member, a fatal client, a refused right.
+    """Raises what retrying cannot fix: a fenced member, a fatal client, a missing permission.
 
-    `group` and `topic` are what the error is about, as far as the caller knows.
+    `group` and `topic` are what the error concerns, if the caller knows.
     """
     code = error.code()
     if code in _FENCED or (code == KafkaError._FATAL and _is_taken(error)):
@@ -113,12 +113,12 @@ def _remedy(code: int, group: str, topic: str | None) -> str:
 
 
 def is_unexplained(error: KafkaError) -> bool:
-    """Whether it only says that something was fatal; librdkafka tells what in another error."""
+    """Whether it reports a fatal error without its cause, which librdkafka reports separately."""
     return error.code() == KafkaError._FATAL and not _is_taken(error)
 
 
 def is_retriable_commit(error: KafkaError) -> bool:
-    """Whether the same offsets may be committed with the next commit."""
+    """Whether the next commit may include the same offsets again."""
     return error.retriable() or error.code() in _RETRIABLE_COMMITS
 
 

@@ -1,4 +1,4 @@
-"""What librdkafka knows of a client's place in its group."""
+"""Tracks a client's membership in its group."""
 
 import struct
 from typing import Any
@@ -8,38 +8,38 @@ _EPOCH = struct.Struct("=i")
 
 
 class GroupMembership:
-    """The membership of one handle, as far as librdkafka and the group's callbacks tell."""
+    """The membership of one client, as far as librdkafka and the callbacks reveal it."""
 
     def __init__(self, consumer: Any, *, is_kip_848: bool) -> None:
         self._consumer = consumer
         self.is_kip_848 = is_kip_848
         self._lost_epoch = 0
         self.metadata: object | None = None
-        """As which member, of which generation, a transaction may commit for us."""
+        """The group metadata with which a transaction may commit for us."""
         self.has_joined_unheard = False
-        """In, though no callback says so: a KIP-848 member that gets no partition has none."""
+        """Joined without any callback: a KIP-848 member that gets no partition receives none."""
         self.was_member = False
-        """Whether this handle has ever been in its group, so that it may be again."""
+        """Whether this client has ever been in its group, so that it may be again."""
 
     def note_idle_poll(self) -> None:
-        """A poll of a KIP-848 group has brought nothing: look whether we are in all the same."""
+        """Checks after an empty poll whether a KIP-848 group has us as a member already."""
         epoch = self._epoch()
         self.has_joined_unheard = epoch is None or epoch > max(self._lost_epoch, 0)
         self.was_member |= (epoch or 0) > 0
 
     def note_lost(self) -> None:
-        """Something of ours counts as lost: that librdkafka takes us for a member proves nothing.
+        """Notes a loss: from then on, that librdkafka takes us for a member proves nothing.
 
-        It does so for as long as no broker says otherwise. Only a later epoch is a membership.
+        It does so until a broker says otherwise. Only a later epoch proves a membership.
         """
         self.has_joined_unheard = False
         if self.is_kip_848:
             self._lost_epoch = self._epoch() or 0
 
     def capture(self) -> None:
-        """Keep the `metadata`, which is None while we are no member.
+        """Keeps the `metadata`, which is None while we are not a member.
 
-        The broker takes a commit that names no member from anyone.
+        The broker would accept a commit without a member from anyone.
         """
         known = self._consumer.memberid()
         metadata = self._consumer.consumer_group_metadata() if known else None
@@ -50,11 +50,11 @@ class GroupMembership:
 
 
 def member_epoch(metadata: bytes | None) -> int | None:
-    """The member's epoch in what `consumer_group_metadata()` gives; below 1: no member.
+    """Returns the member epoch in `consumer_group_metadata()`; below 1: not a member.
 
-    Its form is librdkafka's own: a name, then the epoch (seen in 2.16). That is -1 before the first
-    heartbeat and for who has left, 0 for who has asked to join and has no answer or was refused,
-    and with each change of the group more for a member. None where the form is another.
+    The format is librdkafka's own: a name, then the epoch (as of 2.16). The epoch is -1 before the
+    first heartbeat and after leaving, 0 after a join request without an answer or with a refusal,
+    and for a member it grows with each change of the group. None if the format is different.
     """
     if metadata is None:
         return -1

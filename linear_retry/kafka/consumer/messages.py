@@ -15,10 +15,10 @@ from linear_retry.records.retry_headers import REPLAY_ID
 from linear_retry.records.text import Header, sendable
 from linear_retry.scope import Place
 
-# Where a header's name is not UTF-8, `headers()` of confluent-kafka 2.16.1 returns a list *and*
-# sets an exception. Called as `message.headers()` from a hot line, CPython (3.11 on) does not look
-# for both, and the exception comes up at some later line. Called through methodcaller it does look,
-# each time, and raises SystemError here.
+# If a header's name is not UTF-8, `headers()` of confluent-kafka 2.16.1 returns a list *and* sets
+# an exception. Called as `message.headers()` from a hot line, CPython (3.11 on) does not check for
+# both, and the exception surfaces at some later line. Through methodcaller it always checks, and
+# raises SystemError here.
 headers_of = methodcaller("headers")
 
 _UNREADABLE = (SystemError, UnicodeDecodeError)
@@ -26,10 +26,10 @@ _LOST: list[Any] = [(None, None)]
 
 
 def read(message: Message) -> Record:
-    """What `message`, one without an error, is. Its headers are made safe (`make_safe`).
+    """Reads a `message` without an error. Its headers are made safe (`make_safe`).
 
-    Raises `DeadLetterError` where the handler has put another value or key into the message: what
-    came from Kafka is gone then, and a letter without it would be a loss.
+    Raises `DeadLetterError` if the handler has replaced the message's value or key: the original is
+    gone then, and a letter without it would be a loss.
     """
     topic, partition, offset = message.topic(), message.partition(), message.offset()
     if topic is None or partition is None or offset is None:
@@ -49,15 +49,15 @@ def read(message: Message) -> Record:
 
 
 def place_of(message: Message) -> Place:
-    """Where a consumed message is."""
+    """Returns the place of a consumed message."""
     return Place(message.topic(), message.partition(), message.offset())  # type: ignore[arg-type]  # set on a consumed one
 
 
 def read_fresh(message: Message) -> Record:
-    """As `read`, of a message that nobody has touched since it came from Kafka: much faster.
+    """Reads a message that nobody has touched since it came from Kafka; much faster than `read`.
 
-    What came has only names that were UTF-8 and values that are bytes or null, so headers may be
-    sent as they are. Where a name was not, the first `headers()`, which is this one, raises.
+    Its names are UTF-8 and its values bytes or null, so its headers can be sent unchanged. If a
+    name is not UTF-8, the first `headers()`, which is this one, raises.
     """
     try:
         found = headers_of(message)
@@ -66,7 +66,7 @@ def read_fresh(message: Message) -> Record:
         return read(message)
     timestamp_type, timestamp_ms = message.timestamp()
     return Record(
-        message.topic(),  # type: ignore[arg-type]  # None only in a message made by hand
+        message.topic(),  # type: ignore[arg-type]  # None only in a message created by hand
         message.partition(),  # type: ignore[arg-type]
         message.offset(),  # type: ignore[arg-type]
         -1 if timestamp_type == TIMESTAMP_NOT_AVAILABLE else timestamp_ms,
@@ -77,10 +77,10 @@ def read_fresh(message: Message) -> Record:
 
 
 def foreign_group(message: Message, group_id: str) -> str | None:
-    """The group that `message` was replayed for, if this group is to pass it over; else None.
+    """Returns the group that `message` was replayed for, if this group must skip it; else None.
 
-    Call it before the handler sees the message: then the handler's own `headers()` is safe too.
-    Takes no time worth naming for a message without headers.
+    Must be called before the handler gets the message: the handler's own `headers()` is then safe
+    too. Costs next to nothing for a message without headers.
     """
     try:
         found = headers_of(message)
@@ -92,28 +92,28 @@ def foreign_group(message: Message, group_id: str) -> str | None:
 
 
 def have_no_headers(messages: list[Message]) -> bool:
-    """Whether none of these has headers, so that none was replayed: one look for a whole batch.
+    """Whether none of these has headers, so that none is a replay: one check per batch.
 
-    A message whose headers cannot be read as they are is made safe, as `make_safe` does.
+    A message with unreadable headers is made safe (`make_safe`).
     """
     unseen = iter(messages)
     try:
-        # `map` looks after each call whether an exception is pending, as `methodcaller` does.
+        # `map` checks for a pending exception after each call, as `methodcaller` does.
         return not any(map(Message.headers, unseen))
     except _UNREADABLE as error:
-        # The bad name is in this first error only, so now is the moment to keep it.
+        # Only this first error has the bad name, so keep it now.
         message = messages[len(messages) - length_hint(unseen) - 1]
         make_safe(message, error)
         return False
 
 
 def _is_sound(found: Any) -> bool:
-    """A list of pairs without a null pointer: see `_pair`."""
+    """Whether it is a list of pairs without a null pointer: see `_pair`."""
     return type(found) is list and len(gc.get_referents(*found)) == 2 * len(found)
 
 
 def _is_sound_and_not_replayed(found: Any) -> bool:
-    """The usual headers, told apart in a tenth of the time that reading them takes."""
+    """Recognises the usual headers in a tenth of the time that reading them takes."""
     if not _is_sound(found):
         return False
     names = [part for part in gc.get_referents(*found) if type(part) is str]
@@ -121,13 +121,13 @@ def _is_sound_and_not_replayed(found: Any) -> bool:
 
 
 def make_safe(message: Message, error: BaseException | None = None) -> _SafeHeaders:
-    """The headers of `message` as they may be sent; these are then what `message.headers()` gives.
+    """Returns sendable headers of `message`, and makes `message.headers()` return them too.
 
     After the first `headers()` of a message with a name that is not UTF-8, the list that it keeps
-    has tuples with a null pointer for that name: touching it ends the process. Where one name is
-    bad, nothing is lost; where more are, these names are (each is `*unreadable*` then), and their
-    values stay. A name with a NUL comes from the client library cut there; that cannot be seen.
-    `error` is what that first call raised, where it was the caller's: the name is in there only.
+    has tuples with a null pointer for that name: touching one crashes the process. If one name is
+    bad, nothing is lost; if more are, those names are lost (each becomes `*unreadable*`), and their
+    values are kept. The client library truncates a name at a NUL; that cannot be detected. `error`
+    is what the first call raised, if the caller made it: only that has the name.
     """
     try:
         found: Any = headers_of(message)
@@ -145,15 +145,15 @@ def make_safe(message: Message, error: BaseException | None = None) -> _SafeHead
         pairs = [(bad if name is None else name, value) for name, value in pairs]
     headers = _SafeHeaders(*sendable(pairs))
     if headers.escaped:
-        message.set_headers(headers)  # type: ignore[arg-type]  # a list of less is one to read
+        message.set_headers(headers)  # type: ignore[arg-type]  # a list, but only read
     return headers
 
 
 class _SafeHeaders(list[Header]):
-    """Headers that may be sent, with the names of those that had to change.
+    """Headers that can be sent, with the names of those that had to change.
 
-    A list of its own type, because the message keeps it: whoever reads the message again learns
-    again what had to change, and no header is escaped twice.
+    A separate type, because the message keeps the list: a second read also learns what had to
+    change, and no header is escaped twice.
     """
 
     def __init__(self, headers: tuple[Header, ...], escaped: tuple[str, ...]) -> None:
@@ -175,15 +175,15 @@ def _entries(found: Any) -> list[Any]:
             return []
         case list() | tuple():
             return list(found)
-        case _:  # the handler may have put it there; `set_headers` takes anything
+        case _:  # maybe set by the handler: `set_headers` takes anything
             return [(None, found)]
 
 
 def _pair(entry: Any) -> tuple[object, object]:
-    """Name and value; None for a name where there is a null pointer."""
+    """Returns name and value; None for a name that is a null pointer."""
     if type(entry) is tuple and len(entry) == 2:
-        # The garbage collector's view is the one that passes over null pointers; indexing,
-        # unpacking, printing or comparing such a tuple is a segfault.
+        # Only the garbage collector's view skips null pointers; indexing, unpacking, printing or
+        # comparing such a tuple is a segfault.
         present = gc.get_referents(entry)
         return (
             (entry[0], entry[1]) if len(present) == 2 else (None, present[0] if present else None)

@@ -1,4 +1,4 @@
-"""Checks the user's librdkafka keys, and adds those that keep the promise."""
+"""Checks the user's librdkafka keys, and adds those that the guarantees need."""
 
 import re
 import warnings
@@ -18,7 +18,7 @@ Config: TypeAlias = Mapping[str, Any]
 _OLDEST_LIBRARY = (0x020A0000, "2.10")
 _OLDEST_LIBRARY_KIP_848 = (0x020F0000, "2.15")
 
-# Defaults of librdkafka 2.x (CONFIGURATION.md), needed here where the user leaves them alone.
+# Defaults of librdkafka 2.x (CONFIGURATION.md), used here if the user does not set them.
 _MAX_POLL_INTERVAL_MS = 300_000
 _SESSION_TIMEOUT_MS = 45_000
 _SOCKET_TIMEOUT_MS = 60_000
@@ -56,18 +56,18 @@ _CONNECTION = (
     "enable.metrics.push",
     "log",
 )
-# librdkafka takes their values in any case, and with blanks before them.
+# librdkafka accepts their values in any case, and with leading blanks.
 _ENUMERATIONS = ("group.protocol", "isolation.level", "auto.offset.reset")
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerSettings:
-    """What the rest of the library needs to know of the user's configuration."""
+    """The parts of the user's configuration that the rest of the library needs."""
 
     config: Mapping[str, Any]
     callbacks: Mapping[str, Any]
     connection: Mapping[str, Any]
-    """The keys for brokers and security: other clients reach the same cluster by them."""
+    """The keys for brokers and security, with which other clients reach the same cluster."""
     group_id: str
     static_member: str | None
     incremental: bool
@@ -75,13 +75,13 @@ class ConsumerSettings:
     max_poll_interval_s: float
     session_timeout_s: float
     reconnect_within_s: float
-    """A broker that can be reached is connected again by then."""
+    """The longest time until a broker that is reachable again is reconnected."""
 
 
 def consumer_settings(config: Config) -> ConsumerSettings:
-    """The user's librdkafka keys, checked, with ours added.
+    """Checks the user's librdkafka keys, and adds ours.
 
-    Raises `ConfigurationError` with every key that breaks the promise, and why. Warns about
+    Raises `ConfigurationError` with every key that breaks a guarantee, and why. Warns about
     `auto.offset.reset=latest` and a `max.poll.interval.ms` too close to the session timeout.
     """
     if not isinstance(config, Mapping):
@@ -105,7 +105,7 @@ def consumer_settings(config: Config) -> ConsumerSettings:
         reset=_RESETS[str(config.get("auto.offset.reset", "earliest"))],
         max_poll_interval_s=whole_ms(config, "max.poll.interval.ms", _MAX_POLL_INTERVAL_MS) / 1000,
         session_timeout_s=whole_ms(config, "session.timeout.ms", _SESSION_TIMEOUT_MS) / 1000,
-        # librdkafka varies its back-off by 20 %, and then the connection takes its time.
+        # librdkafka varies its backoff by 20 %, and connecting takes time, too.
         reconnect_within_s=1.5 * whole_ms(config, _RECONNECT, _RECONNECT_MS) / 1000,
     )
     _warn(settings)
@@ -113,20 +113,20 @@ def consumer_settings(config: Config) -> ConsumerSettings:
 
 
 def servers_of(config: Config) -> str:
-    """The brokers' addresses, as the user has written them."""
+    """Returns the brokers' addresses, as the user wrote them."""
     return str(config.get("bootstrap.servers") or config.get("metadata.broker.list"))
 
 
 def connection(config: Config) -> dict[str, Any]:
-    """The keys for brokers and security among these: what any client needs to reach them."""
+    """Returns the keys for brokers and security, which any client of the cluster needs."""
     return {key: value for key, value in config.items() if key.startswith(_CONNECTION)}
 
 
 def _normalised(config: Config) -> dict[str, Any]:
-    """Each key and value in the one form in which it is looked for here.
+    """Returns each key and value in the one form that is checked here.
 
-    librdkafka takes a topic's key after `topic.` as well: passed on as it is, it would come after
-    ours, and count.
+    librdkafka also accepts topic keys with the prefix `topic.`: passed on unchanged, one would come
+    after ours and win.
     """
     found = {_without_prefix(key): value for key, value in config.items()}
     for key in _ENUMERATIONS:
@@ -200,7 +200,7 @@ def _with_ours(config: Config) -> dict[str, Any]:
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         "enable.partition.eof": True,
-        # Where the committed offset is gone, librdkafka would jump silently: we want to be asked.
+        # If the committed offset is gone, librdkafka would reset silently; we must learn of it.
         "auto.offset.reset": "error",
     }
 
@@ -212,7 +212,7 @@ def _warn(settings: ConsumerSettings) -> None:
             "finds it are skipped; use earliest unless that is intended",
             stacklevel=5,
         )
-    # A KIP-848 group's session timeout is the broker's, and not known here.
+    # A KIP-848 group's session timeout is set at the broker, and unknown here.
     ours = settings.config.get("group.protocol") != "consumer"
     if ours and settings.max_poll_interval_s < 2 * settings.session_timeout_s:
         warnings.warn(
@@ -233,12 +233,12 @@ def _is_true(value: object) -> bool:
 
 
 def _is_false(value: object) -> bool:
-    """What librdkafka reads as false. Our own False replaces it, so what it would refuse, we do."""
+    """Whether librdkafka reads it as false. Our False replaces it, so we refuse the same values."""
     return str(value).lower() in ("false", "f", "0")
 
 
 def _is_whole(value: object) -> bool:
-    """Whether librdkafka will read it as a whole number."""
+    """Whether librdkafka reads it as a whole number."""
     return re.fullmatch("[0-9]+", str(value)) is not None
 
 
@@ -248,16 +248,16 @@ def _not_whole(key: str, value: object) -> str:
 
 
 def bounded_socket_timeout(config: Config, longest_ms: int) -> dict[str, Any]:
-    """The key that bounds `socket.timeout.ms`, where it is longer; librdkafka refuses that else."""
+    """Lowers `socket.timeout.ms` to this bound, or librdkafka would refuse the configuration."""
     socket_ms = config.get("socket.timeout.ms", _SOCKET_TIMEOUT_MS)
     is_longer = _is_whole(socket_ms) and int(socket_ms) > longest_ms
     return {"socket.timeout.ms": longest_ms} if is_longer else {}
 
 
 def whole_ms(config: Config, key: str, default: int = 0, where: str = "") -> int:
-    """The milliseconds of this key. Raises `ConfigurationError` for what is no whole number.
+    """Returns this key's milliseconds. Raises `ConfigurationError` unless it is a whole number.
 
-    `where` is what the message says before the key.
+    `where` precedes the key in the message.
     """
     value = config.get(key, default)
     if not _is_whole(value):

@@ -81,8 +81,8 @@ class EmbeddedKafka:
 
     def produce(self, topic: str, values: Iterable[bytes | str | None], partition: int = 0) -> None:
         """Writes messages; returns once all are acknowledged. Raises `BrokerError` if one fails."""
-        # Not idempotent: each new idempotent producer waits half a second for its id. In order all
-        # the same, with one request at a time.
+        # Not idempotent: each new idempotent producer waits half a second for its id. Still in
+        # order, with one request at a time.
         keys = {**self._keys(), "linger.ms": 0, "max.in.flight": 1}
         contents = (each.encode() if isinstance(each, str) else each for each in values)
         write_all(
@@ -105,7 +105,7 @@ class EmbeddedKafka:
         committed = Committed(self._keys(), group_id)
         until_s = time.monotonic() + _ANSWER_S
         try:
-            # A coordinator that has just moved may leave a question unanswered.
+            # A coordinator that has just moved may leave a request unanswered.
             while time.monotonic() < until_s:
                 found = committed.ask([(topic, number) for number in numbers], _ONE_ANSWER_S)
                 if found is not None:
@@ -188,7 +188,7 @@ class EmbeddedKafka:
 
     def delete_records(self, topic: str, partition: int, before_offset: int) -> None:
         """Removes everything before this offset, at once and for good, as retention does."""
-        # Told a lower one than before, the mock brokers would show again what they had deleted.
+        # Given a lower offset than before, the mock brokers would restore what they had deleted.
         before = max(before_offset, self._first.get((topic, partition), before_offset))
         self._cluster.do(
             f"delete {topic}[{partition}] before {before_offset}",
@@ -216,12 +216,12 @@ class EmbeddedKafka:
             raise UsageError("embedded broker: it is already running")
         cluster = self._running = MockCluster(self._brokers)
         self._first.clear()
-        # Without a controller admin calls wait for one until they time out.
+        # Without a controller, admin calls wait for one until they time out.
         cluster.ask("set_controller_id", 1)
-        # A new group would otherwise wait 3 s for more members.
+        # Otherwise a new group would wait 3 s for more members.
         cluster.ask("group_initial_rebalance_delay_ms", 0)
-        # Asked how far a leader's log went, they say that nothing is left where it wrote nothing,
-        # and the client begins anew, as after a truncation: no client must ask.
+        # Asked where a leader's epoch ended, they report an empty log if it wrote nothing, and
+        # the client restarts, as after a truncation: no client must ask.
         versions = _OFFSET_FOR_LEADER_EPOCH, _NO_VERSION, _NO_VERSION
         cluster.do("switch a request off", "set_apiversion", *versions)
         cluster.ask("set_group_consumer_session_timeout_ms", self._session_timeout_ms)
@@ -234,7 +234,7 @@ class EmbeddedKafka:
 
     @property
     def _cluster(self) -> MockCluster:
-        # A pointer to a cluster that is gone would crash the process: hence an error of Python's.
+        # A pointer to a closed cluster would crash the process, so raise a Python error.
         if self._running is None:
             raise UsageError("embedded broker: it runs only inside its `with` block")
         return self._running
@@ -244,7 +244,7 @@ class EmbeddedKafka:
         return {**QUIET, "bootstrap.servers": self.bootstrap, **back}
 
     def _bring_up(self, brokers: Iterable[int]) -> None:
-        """Those for which no `down` is left."""
+        """Brings up the brokers that no other `down` still covers."""
         for number in brokers:
             if not self._down[number] and not self._down[_ALL]:
                 self._cluster.do("start a broker", "broker_set_up", number)

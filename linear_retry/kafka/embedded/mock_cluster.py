@@ -1,4 +1,4 @@
-"""Reaches librdkafka's mock brokers, which confluent-kafka does not expose, by ctypes."""
+"""Calls librdkafka's mock brokers, which confluent-kafka does not expose, through ctypes."""
 
 import ctypes
 from collections.abc import Sequence
@@ -28,11 +28,11 @@ RequestKind: TypeAlias = Literal[
     "TxnOffsetCommit",
     "ConsumerGroupHeartbeat",
 ]
-"""What clients ask of brokers, in Kafka's words: those requests that the mock brokers answer."""
+"""The names, as in Kafka's protocol, of the requests that the mock brokers answer."""
 
 _NUMBERS = (0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 18, 22, 24, 25, 26, 28, 68)
 API_KEYS: dict[str, int] = dict(zip(get_args(RequestKind), _NUMBERS, strict=True))
-"""The number of each kind in Kafka's protocol."""
+"""The API key of each kind in Kafka's protocol."""
 
 _PRODUCER = 0  # rd_kafka_type_t
 _ERROR_TEXT_BYTES = 512
@@ -80,35 +80,35 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
 
 
 class MockCluster:
-    """librdkafka's mock brokers, from here to `close`. Using them after it crashes the process."""
+    """librdkafka's mock brokers, until `close`. Any use after that crashes the process."""
 
     def __init__(self, brokers: int) -> None:
-        """Raises as `EmbeddedKafka` says."""
+        """Starts the brokers. Raises the same as `EmbeddedKafka`."""
         self._library = _librdkafka()
         self._handle = _new_handle(self._library, brokers)
         self._cluster = self._library.rd_kafka_handle_mock_cluster(self._handle)
 
     def close(self) -> None:
-        """End the brokers and their threads."""
+        """Ends the brokers and their threads."""
         self._library.rd_kafka_destroy(self._handle)
 
     def ask(self, name: str, *arguments: Any) -> Any:
-        """What `rd_kafka_mock_<name>` returns."""
+        """Returns the result of `rd_kafka_mock_<name>`."""
         return getattr(self._library, f"rd_kafka_mock_{name}")(self._cluster, *arguments)
 
     def do(self, what: str, name: str, *arguments: Any) -> None:
-        """Call `rd_kafka_mock_<name>`; raises `BrokerError` where its code says no to `what`."""
+        """Calls `rd_kafka_mock_<name>`; raises `BrokerError`, about `what`, for an error code."""
         code = self.ask(name, *arguments)
         if code:
             raise BrokerError(f"embedded broker: cannot {what}: {KafkaError(code).str()}")
 
     def push_errors(self, kind: RequestKind, codes: Sequence[int]) -> None:
-        """The next requests of this kind, at any broker, are answered with one of these each."""
+        """Answers the next requests of this kind, at any broker, with one of these errors each."""
         array = (_CODE * len(codes))(*codes)
         self.ask("push_request_errors_array", API_KEYS[kind], len(codes), array)
 
     def requests(self) -> list[tuple[int, int]]:
-        """Broker and API key of every request since tracking began, oldest first."""
+        """Returns broker and API key of every request since tracking began, oldest first."""
         count = ctypes.c_size_t()
         found = self.ask("get_requests", ctypes.byref(count))
         broker_of = self._library.rd_kafka_mock_request_id
@@ -119,11 +119,11 @@ class MockCluster:
 
 
 def _librdkafka() -> ctypes.CDLL:
-    """The librdkafka that confluent-kafka is linked with, its functions given their types.
+    """Returns the librdkafka that confluent-kafka is linked with, with typed functions.
 
-    A Producer of confluent-kafka can start a mock cluster, but does not hand out the pointer that
-    everything else needs. Looking the functions up in the extension module finds those of the very
-    library that it has loaded, wherever that lies.
+    A confluent-kafka Producer can start a mock cluster, but does not expose the pointer that all
+    else needs. Looking up the functions in the extension module finds those of the library that it
+    has loaded, wherever that is.
     """
     library = ctypes.CDLL(cimpl.__file__)
     missing = [name for name in _SIGNATURES if not hasattr(library, name)]
@@ -141,8 +141,8 @@ def _librdkafka() -> ctypes.CDLL:
 
 def _new_handle(library: ctypes.CDLL, brokers: int) -> int:
     settings = library.rd_kafka_conf_new()
-    # log_level 2 (critical): a notice on stderr at each start would stand in the pictures,
-    # and an error at each broker that is down on purpose: this handle is a client of theirs, too.
+    # log_level 2 (critical): else each start writes a notice to stderr, which would show in the
+    # pictures, and this client, which also connects, an error for each broker made unreachable.
     text = ctypes.create_string_buffer(_ERROR_TEXT_BYTES)
     for key, value in ((b"test.mock.num.brokers", b"%d" % brokers), (b"log_level", b"2")):
         if library.rd_kafka_conf_set(settings, key, value, text, len(text)):

@@ -1,4 +1,4 @@
-"""The acknowledged producer: a record is written when the delivery report says so, never before."""
+"""The acknowledged producer: a record counts as written only after its delivery report."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -14,17 +14,17 @@ from linear_retry.kafka.quiet import QUIET, make_client, refused_keys
 from linear_retry.kafka.topics.standalone_consumer import MISSING
 from linear_retry.records.record import OutgoingRecord
 
-# Without DESCRIBE a broker refuses to say whether there is one.
+# Without DESCRIBE a broker does not reveal whether the topic exists.
 _UNSEEN = (*MISSING, KafkaError.TOPIC_AUTHORIZATION_FAILED)
 TOO_LARGE = frozenset(
     {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_MSG_SIZE, KafkaError.RECORD_LIST_TOO_LARGE}
 )
-_SLICE_S = 0.5  # Ctrl-C is heard between two calls into librdkafka, not inside one
+_SLICE_S = 0.5  # Ctrl-C takes effect between two calls into librdkafka, not inside one
 
 
 @dataclass(slots=True)
 class Delivery:
-    """One record on its way. `error` and `offset` are only meaningful once `done`."""
+    """One record in flight. `error` and `offset` are valid only once it is `done`."""
 
     done: bool = False
     error: KafkaError | None = None
@@ -36,11 +36,11 @@ class Delivery:
 
     @property
     def too_large(self) -> bool:
-        """Refused for its size: a smaller form of the same letter may pass."""
+        """Whether it was refused for its size: a smaller form of the letter may pass."""
         return self.error is not None and self.error.code() in TOO_LARGE
 
     def report(self, error: KafkaError | None, message: Message | None = None) -> None:
-        """The first report counts: one that follows a fatal error only says that it was purged."""
+        """Takes the delivery report. Only the first counts: a purge may report again later."""
         if not self.done:
             self.error = error
             self.offset = (message.offset() if message else None) or 0
@@ -48,7 +48,7 @@ class Delivery:
 
 
 class ProducerHandle:
-    """A confluent_kafka `Producer`, made when it is needed."""
+    """A confluent_kafka `Producer`, created on first use."""
 
     def __init__(self, config: Mapping[str, Any], producer: Callable[..., Any] = Producer) -> None:
         self._config = dict(config)
@@ -56,7 +56,7 @@ class ProducerHandle:
         self._producer: Any = None
 
     def check(self) -> None:
-        """Make the handle. Raises `ConfigurationError` where librdkafka refuses a key."""
+        """Creates the producer. Raises `ConfigurationError` if librdkafka refuses a key."""
         with refused_keys("the producer's"):
             self._handle()
 
@@ -66,14 +66,14 @@ class ProducerHandle:
         return self._producer
 
     def _on_error(self, error: KafkaError) -> None:
-        """What is wrong comes with each call; without a callback librdkafka writes lines."""
+        """Does nothing: each call reports its errors; without a callback librdkafka logs lines."""
 
 
 class AcknowledgedProducer(ProducerHandle):
     """A confluent_kafka `Producer` for one topic, idempotent, with all replicas' acknowledgement.
 
-    A success is what the delivery report says, never the return of `produce`. A delivery timeout
-    is ambiguous, the record may be there: the letter's `retry-id` lets readers drop duplicates.
+    Only a delivery report means success, never the return of `produce`. A delivery timeout is
+    ambiguous, as the record may exist: the letter's `retry-id` lets readers drop duplicates.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class AcknowledgedProducer(ProducerHandle):
         self._delivery: Delivery | None = None
 
     def partitions(self, timeout_s: float) -> int | None:
-        """How many the topic has in the cluster that letters go to; None: it is not seen there.
+        """Returns the topic's number of partitions, in the producer's cluster; None if not visible.
 
         Raises `KafkaException` where no broker answers.
         """
@@ -98,9 +98,9 @@ class AcknowledgedProducer(ProducerHandle):
         raise KafkaException(described.error)
 
     def send(self, record: OutgoingRecord) -> Delivery:
-        """Hand one record over. `poll` brings the answer into what is returned.
+        """Hands over one record. `poll` completes the delivery that is returned.
 
-        What is refused at once is an answer like others.
+        An immediate refusal completes it as well.
         """
         delivery = self._delivery = Delivery()
         try:
@@ -112,10 +112,10 @@ class AcknowledgedProducer(ProducerHandle):
         return delivery
 
     def poll(self, timeout_s: float) -> None:
-        """Wait for answers, at most `timeout_s`. Raises `FencedError`.
+        """Waits for delivery reports, at most `timeout_s`. Raises `FencedError`.
 
-        After any other fatal error the next `send` makes a new producer. confluent_kafka raises
-        what is fatal here, such as the refusal of an id for an idempotent producer.
+        After any other fatal error the next `send` creates a new producer. confluent_kafka raises
+        fatal errors here, such as the refusal of an id for an idempotent producer.
         """
         if self._producer is None:
             return
@@ -132,13 +132,13 @@ class AcknowledgedProducer(ProducerHandle):
             self.renew()
 
     def renew(self) -> None:
-        """Forget the present producer, and what it has not sent, with its stale view of topics."""
+        """Drops the current producer with what it has not sent, and its stale view of topics."""
         if self._producer is not None:
             self._producer.purge()
-            with suppress(KafkaException):  # it is fatal, and the producer goes
+            with suppress(KafkaException):  # fatal, and the producer is dropped
                 self._producer.poll(0)
         self._producer = self._delivery = None
-        # What the old one said on its way out is not about the next one.
+        # Errors of the old producer as it closed do not concern the next one.
         self._fatal = None
 
     def _on_error(self, error: KafkaError) -> None:
@@ -147,9 +147,9 @@ class AcknowledgedProducer(ProducerHandle):
 
 
 def produce(handle: Any, record: OutgoingRecord, on_delivery: Callable[..., object]) -> None:
-    """Hand one record to librdkafka. Raises `KafkaException`, and `BufferError`: the queue is full.
+    """Hands one record to librdkafka. Raises `KafkaException`; `BufferError` if the queue is full.
 
-    A missing partition or time is left out, for librdkafka to choose.
+    Without a partition or time, librdkafka chooses it.
     """
     options: dict[str, Any] = {"on_delivery": on_delivery}
     if record.headers:
@@ -162,13 +162,13 @@ def produce(handle: Any, record: OutgoingRecord, on_delivery: Callable[..., obje
 
 
 def control_config(config: Config, timeout_s: float) -> dict[str, Any]:
-    """The keys of who sends an operator's commands. Creates no topic."""
+    """Returns the keys of the producer for operators' commands. Creates no topic."""
     return {
         **QUIET,
         **connection(config),
         "acks": "all",
         "linger.ms": 0,
-        # One command is one record; its id would tell two apart all the same.
+        # One command is one record, and its id identifies duplicates.
         "enable.idempotence": True,
         "message.timeout.ms": int(timeout_s * 1000),
         "allow.auto.create.topics": False,
@@ -182,11 +182,11 @@ def write_all(
     within_s: float = 10.0,
     producer: Callable[..., Any] = Producer,
 ) -> list[int]:
-    """Write records in order; return the offset of each, once all are acknowledged.
+    """Writes records in order; returns their offsets, once all are acknowledged.
 
-    Raises `ConfigurationError` for a refused key, `UnknownTopicError` where a topic is missing, and
-    `BrokerError` where one is refused, or not acknowledged `within_s` of the last: it may be there
-    then all the same.
+    Raises `ConfigurationError` for a refused key, `UnknownTopicError` if a topic is missing, and
+    `BrokerError` if a record is refused, or not acknowledged `within_s` of the last: it may exist
+    nevertheless.
     """
     handle = make_client(producer, dict(config))
     sent = [(record, _queued(handle, record)) for record in records]

@@ -1,4 +1,4 @@
-"""Whole batches of records in transactions: all are in their topics, or none."""
+"""Writes whole batches of records in transactions, each entirely or not at all."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,25 +20,25 @@ from linear_retry.kafka.quiet import QUIET
 from linear_retry.records.record import OutgoingRecord
 
 TRANSACTION_TIMEOUT_MS = 30_000
-"""So long readers may wait for the end of a transaction whose sender was killed."""
+"""How long readers may wait for the transaction of a sender that was killed."""
 
-_LARGEST_MESSAGE_BYTES = 1_000_000_000  # librdkafka's bound: what is too large, the topic says
+_LARGEST_MESSAGE_BYTES = 1_000_000_000  # librdkafka's upper bound: the topic's limit decides
 _BATCH_BYTES = 1_000_000  # librdkafka's default
-_SLICE_S = 0.5  # Ctrl-C is heard between two calls into librdkafka, not inside one
+_SLICE_S = 0.5  # Ctrl-C takes effect between two calls into librdkafka, not inside one
 _ABORT_S = 2.0
 _ROOM_S = 0.1
 _FENCED = frozenset(
     {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
 )
-# The transaction has failed already: its commit says why.
+# The transaction has failed already: its commit reports why.
 _BROKEN_OFF = frozenset({KafkaError._STATE, KafkaError._FATAL, KafkaError._FENCED})
 
 
 def batch_config(config: Config, transactional_id: str, batch_bytes: int | None) -> dict[str, Any]:
-    """Brokers, security and compression are the user's; all else keeps the promise.
+    """Returns the producer's keys: the user's brokers, security and compression; the rest is fixed.
 
-    No batch is larger than `batch_bytes`, the smallest `max.message.bytes` among the topics that
-    are sent to: a broker refuses a batch, not only a message, that is larger.
+    No batch exceeds `batch_bytes`, the smallest `max.message.bytes` of the target topics: a broker
+    refuses larger batches, not only larger messages.
     """
     ours: dict[str, Any] = {
         "transactional.id": transactional_id,
@@ -49,13 +49,13 @@ def batch_config(config: Config, transactional_id: str, batch_bytes: int | None)
         "message.max.bytes": _LARGEST_MESSAGE_BYTES,
         "batch.size": min(_BATCH_BYTES, batch_bytes or _BATCH_BYTES),
         "linger.ms": 5,
-        # As the consumer's dead letters, and as Java's clients.
+        # Like the consumer's dead letters, and like Java's clients.
         "partitioner": "murmur2_random",
-        # Else transactions back to back take 100 ms each.
+        # Else consecutive transactions take 100 ms each.
         "retry.backoff.ms": 10,
-        # Else a topic that was deleted comes back with the broker's defaults.
+        # Else a deleted topic is recreated with the broker's defaults.
         "allow.auto.create.topics": False,
-        # That all are there is said by the commit; a report for each would cost half the speed.
+        # The commit confirms all of them; a report for each would halve the speed.
         "delivery.report.only.error": True,
     }
     ours |= bounded_socket_timeout(config, TRANSACTION_TIMEOUT_MS)
@@ -66,9 +66,9 @@ def batch_config(config: Config, transactional_id: str, batch_bytes: int | None)
 class BatchTransactions:
     """One confluent_kafka `Producer`, each of whose transactions holds a whole batch.
 
-    The last to initialise under a `transactional.id` has it: the transactions of all before are
-    over, committed or aborted, when `initialise` returns, and none of theirs commits after it. So
-    a producer is never replaced here: its initialisation would fence a newer rival.
+    The last producer to initialise with a `transactional.id` owns it: when `initialise` returns,
+    all earlier producers' transactions have ended, and they cannot commit any more. So a producer
+    is never replaced here: the new one would fence a newer rival.
     """
 
     def __init__(
@@ -84,19 +84,19 @@ class BatchTransactions:
         self._failure: tuple[KafkaError, str] | None = None
 
     def initialise(self, within_s: float) -> None:
-        """Fence all before. Raises `ConfigurationError`, `BrokerError`, `FencedError`."""
+        """Fences earlier producers. Raises `ConfigurationError`, `BrokerError`, `FencedError`."""
         self._producer.check()
         step = self._until_answered(self._producer.initialise, self._now_s() + within_s)
         if not isinstance(step, Completed):
             _give_up(step, f"transactional.id {self._name!r} cannot be taken")
 
     def commit(self, records: Sequence[OutgoingRecord], within_s: float) -> None:
-        """All of `records`, in order, are there when it returns.
+        """Writes all of `records`, in order, in one transaction.
 
-        Raises `FencedError` where a newer producer has this id, and `BrokerError` where it cannot
-        be done `within_s` or at all. None of them is there then; but where the answer to the commit
-        itself has not come, nobody knows until the next `initialise` of this id, which decides it.
-        An exception from outside, as Ctrl-C, aborts.
+        Raises `FencedError` if a newer producer has this id, and `BrokerError` if it fails, or not
+        all is done `within_s`. None is written then; but without an answer to the commit itself,
+        the outcome is unknown until the next `initialise` with this id, which decides it. Any
+        other exception, such as Ctrl-C, aborts.
         """
         until_s, handed_over = self._now_s() + within_s, True
         self._failure = None
@@ -104,7 +104,7 @@ class BatchTransactions:
             step = self._producer.begin()
             if isinstance(step, Completed):
                 handed_over = self._hand_over(records, until_s)
-                # One that is not handed over whole has failed already: this only asks for why.
+                # A batch not handed over completely has failed already: this only gets the reason.
                 step = self._until_answered(self._producer.commit, until_s)
             if isinstance(step, Broken):
                 self._producer.leave_behind()
@@ -138,7 +138,7 @@ class BatchTransactions:
         return True
 
     def _report(self, error: KafkaError | None, message: Message) -> None:
-        # What is purged by an abort has failed for the reason that is known already.
+        # What an abort purges has failed for a reason that is known already.
         if error is not None and self._failure is None:
             self._failure = error, f"{message.topic()}[{message.partition()}]"
 

@@ -1,4 +1,4 @@
-"""The producer that never waits: of the journal's entries and of answers to operators."""
+"""The non-blocking producer, for the journal's entries and answers to operators."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -14,37 +14,37 @@ from linear_retry.records.record import OutgoingRecord
 
 _RENEW_EVERY_S = 30.0
 _DEFAULTS: dict[str, Any] = {
-    # These bound the memory while nobody takes what is written.
+    # These bound the memory while the brokers accept nothing.
     "queue.buffering.max.messages": 1_000,
     "queue.buffering.max.kbytes": 4_096,
-    # The restart of a broker is waited out; what waits for longer is dropped, and counted.
+    # Long enough for a broker's restart; what waits for longer is dropped and counted.
     "message.timeout.ms": 60_000,
-    # A killed member's last entries are out by then.
+    # By then a killed member's last entries have been sent.
     "linger.ms": 5,
-    # One request after another: what is sent again is in order. Idempotence would do as well, but
-    # its producers can fail for good.
+    # One request at a time, so retries stay in order. Idempotence would do that too, but such a
+    # producer can fail for good.
     "max.in.flight.requests.per.connection": 1,
     "partitioner": "murmur2_random",
-    # Else a topic that is missing would be made with a retention that nobody chose.
+    # Else a missing topic would be created with a retention that nobody chose.
     "allow.auto.create.topics": False,
 }
 
 
 def journal_config(connection: Config, overlay: Config) -> dict[str, Any]:
-    """The journal producer's keys: the consumer's brokers and security, then `overlay`."""
-    # What is written would be kept in memory for ever, if no report said so.
+    """Returns the journal producer's keys: the consumer's brokers and security, then `overlay`."""
+    # Without reports, written records would be kept in memory for ever.
     return {**connection, **_DEFAULTS, **overlay, "delivery.report.only.error": False}
 
 
 class JournalProducer(ProducerHandle):
-    """A confluent_kafka `Producer` that never waits but in `flush`, and counts what it drops.
+    """A confluent_kafka `Producer` that waits only in `flush`, and counts what it drops.
 
-    Called by one thread. Reports are heard when the next record is sent; librdkafka's own thread
-    does the sending. What waits is bounded by the producer's queue.
+    Called by one thread. Reports are processed when the next record is sent; librdkafka's own
+    thread sends. The producer's queue bounds what waits.
 
-    A producer whose deliveries fail is replaced, at most once in 30 s, by one that takes along what
-    still waits: it may have lost sight of all brokers for ever, without a word (librdkafka #5301),
-    or take a topic for missing that is there by now. A record may be written twice by that.
+    A producer whose deliveries fail is replaced, at most every 30 s, by one that takes over what
+    still waits: it may have lost all brokers for ever, without an error (librdkafka #5301), or take
+    a topic for missing that exists by now. That may write a record twice.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class JournalProducer(ProducerHandle):
         super().__init__(config, producer)
         self.dropped = 0
         self.trouble = ""
-        """What has gone wrong last, since the last record that was written."""
+        """The last error since a record was written."""
         self._now_s = now_s
         self._generation = 0
         self._sent = 0
@@ -66,7 +66,7 @@ class JournalProducer(ProducerHandle):
         self._renew_at_s = -math.inf
 
     def send(self, record: OutgoingRecord) -> None:
-        """Hand one record over, and take reports of others. Never waits, and never raises."""
+        """Hands over one record, and processes reports. Never waits, never raises."""
         if self._producer is not None:
             self._producer.poll(0)
             if self._failing and self._now_s() >= self._renew_at_s:
@@ -76,7 +76,7 @@ class JournalProducer(ProducerHandle):
         self._produce(self._sent, record)
 
     def flush(self, timeout_s: float) -> None:
-        """Wait for what is on its way, at most so long; drop the rest, and the producer."""
+        """Waits up to `timeout_s` for records in flight; drops the rest, and the producer."""
         if self._producer is not None:
             self._producer.flush(timeout_s)
             self._discard().join(timeout_s)
@@ -90,7 +90,7 @@ class JournalProducer(ProducerHandle):
         try:
             produce(self._handle(), record, report)
         except BufferError:
-            # Why it is full says more than that it is.
+            # The reason why the queue is full tells more than that it is.
             self._drop(number, self.trouble or "its queue is full")
         except KafkaException as error:
             self._fail(number, error.args[0])
@@ -99,7 +99,7 @@ class JournalProducer(ProducerHandle):
         self, generation: int, number: int, error: KafkaError | None, _: Message | None = None
     ) -> None:
         if generation != self._generation:
-            return  # its successor has it
+            return  # its successor has taken it over
         if error is None:
             self._waiting.pop(number, None)
             self.trouble = ""
@@ -124,10 +124,10 @@ class JournalProducer(ProducerHandle):
             self._produce(number, record)
 
     def _discard(self) -> Thread:
-        """Forget the present producer, with its stale view of brokers and topics.
+        """Drops the current producer, with its stale view of brokers and topics.
 
-        In a thread: librdkafka would wait for its own, and they for the name service, where that is
-        down too.
+        In a thread: librdkafka waits for its own threads, and these for the name service, which may
+        be down too.
         """
         self._generation += 1
         self._producer.purge(blocking=False)
@@ -143,7 +143,7 @@ class JournalProducer(ProducerHandle):
 
 
 def _close(last: list[Any]) -> None:
-    """Hear every report: what is not heard keeps its memory. Then the handle goes, here."""
+    """Processes every report, to free its memory, and frees the producer in this thread."""
     producer = last.pop()
     while len(producer):
         producer.flush(1.0)

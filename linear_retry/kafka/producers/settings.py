@@ -1,4 +1,4 @@
-"""Makes the dead-letter producer's librdkafka keys, and refuses those that break the promise."""
+"""Builds the dead-letter producer's librdkafka keys, and refuses those that break a guarantee."""
 
 from typing import Any
 
@@ -14,37 +14,37 @@ from linear_retry.kafka.consumer.settings import (
 )
 from linear_retry.kafka.key_check import check_keys
 
-# Defaults of librdkafka 2.x (CONFIGURATION.md), needed here where the user leaves them alone.
+# Defaults of librdkafka 2.x (CONFIGURATION.md), used here if the user does not set them.
 _RECEIVE_MAX_BYTES = 100_000_000
 
-# A consumer may receive twice as much as librdkafka lets a producer send.
+# A consumer may receive messages twice as large as librdkafka lets a producer send.
 _MESSAGE_MAX_BYTES = 1_000_000_000
 
 _WHERE = "DeadLetters config "
 _LONGEST_LETTER_MS = 30_000
-# So long the next owner may wait for the transaction of one that was killed: 60 s by default.
+# How long the next owner may wait for a killed owner's transaction: 60 s by default.
 _LONGEST_TRANSACTION_MS = 10_000
 # librdkafka's lower bound.
 _SHORTEST_TRANSACTION_MS = 1_000
 
 
 def producer_config(settings: ConsumerSettings, overlay: Config) -> dict[str, Any]:
-    """The dead-letter producer's keys: the consumer's brokers and security, then `overlay`.
+    """Returns the dead-letter producer's keys: the consumer's connection, then `overlay`.
 
-    Raises `ConfigurationError` where a dead letter could be waited for longer than a third of
-    `max.poll.interval.ms`: the member would be thrown out of its group while it waits.
+    Raises `ConfigurationError` if the wait for a dead letter could exceed a third of
+    `max.poll.interval.ms`: the member would be removed from its group while it waits.
     """
     limit_ms = _longest_wait_ms(settings)
     config = _reachable_by(settings.connection, overlay)
     received_bytes = int(settings.config.get("receive.message.max.bytes", _RECEIVE_MAX_BYTES))
     config |= {
-        # 1 MB by default, whatever the consumer accepts: a letter is as large as its message.
+        # The default is 1 MB, whatever the consumer accepts; a letter is as large as its message.
         "message.max.bytes": min(max(received_bytes, 1_000_000), _MESSAGE_MAX_BYTES),
         "message.timeout.ms": max(min(_LONGEST_LETTER_MS, limit_ms), 1),
         "linger.ms": 0,
         "partitioner": "murmur2_random",
-        # Else a topic that was deleted comes back with the broker's defaults: one partition, and
-        # a retention that nobody chose for dead letters.
+        # Else a deleted topic is recreated with the broker's defaults: one partition, and a
+        # retention that nobody chose for dead letters.
         "allow.auto.create.topics": False,
     }
     config |= overlay
@@ -63,14 +63,14 @@ def producer_config(settings: ConsumerSettings, overlay: Config) -> dict[str, An
 
 
 def transactional_config(settings: ConsumerSettings, overlay: Config) -> dict[str, Any]:
-    """As `producer_config`, for a producer whose letter and offset go in one transaction.
+    """Returns the keys of a producer that sends letter and offset in one transaction.
 
-    Without its `transactional.id`: each producer needs one of its own. Raises `ConfigurationError`
-    where a transaction could last longer than a third of `max.poll.interval.ms`, or a letter longer
-    than its transaction; for other brokers; and for `isolation.level=read_uncommitted`.
+    Without `transactional.id`, as each producer needs its own. Raises `ConfigurationError` if a
+    transaction could take longer than a third of `max.poll.interval.ms`, or a letter longer than
+    its transaction; for other brokers; and for `isolation.level=read_uncommitted`.
     """
     if str(settings.config.get("isolation.level", "read_committed")) != "read_committed":
-        # A partition's next owner would not wait for what the last one has not committed yet.
+        # A partition's next owner would not wait for the last one's open transaction.
         raise ConfigurationError(
             f"isolation.level={settings.config['isolation.level']!r}: with transactional=True a "
             "partition's next owner must wait for the last one's transaction, or its letter is "
@@ -82,7 +82,7 @@ def transactional_config(settings: ConsumerSettings, overlay: Config) -> dict[st
     if not {"message.timeout.ms", "delivery.timeout.ms"} & overlay.keys():
         ours["message.timeout.ms"] = min(_LONGEST_LETTER_MS, transaction_ms)
     ours |= bounded_socket_timeout(settings.connection, transaction_ms)
-    # Else transactions back to back take 100 ms each.
+    # Else consecutive transactions take 100 ms each.
     ours["retry.backoff.ms"] = 10
     config = producer_config(settings, ours | dict(overlay))
     if delivery_timeout_ms(config) > transaction_ms:
@@ -94,9 +94,9 @@ def transactional_config(settings: ConsumerSettings, overlay: Config) -> dict[st
 
 
 def _reachable_by(connection: Config, overlay: Config) -> dict[str, Any]:
-    """Without the consumer's brokers where `overlay` names others.
+    """Returns `connection` without its brokers if `overlay` names others.
 
-    Both keys for them mean the same, and for librdkafka the one that comes last counts.
+    Both keys for brokers mean the same, and librdkafka uses the last one given.
     """
     elsewhere = any(key in overlay for key in SERVERS)
     return {k: value for k, value in connection.items() if not (elsewhere and k in SERVERS)}
@@ -131,7 +131,7 @@ def _longest_wait_ms(settings: ConsumerSettings) -> int:
 
 
 def delivery_timeout_ms(config: Config) -> int:
-    """After how long this producer reports a letter as failed at the latest; 0: never."""
+    """Returns the time after which this producer reports a letter as failed; 0: never."""
     key = "delivery.timeout.ms" if "delivery.timeout.ms" in config else "message.timeout.ms"
     return whole_ms(config, key, where=_WHERE)
 
@@ -160,5 +160,5 @@ def _guaranteed(overlay: Config) -> dict[str, Any]:
     acks = "request.required.acks" if "request.required.acks" in overlay else "acks"
     ours: dict[str, Any] = {acks: "all", "enable.idempotence": True}
     if "delivery.report.only.error" in overlay:
-        ours["delivery.report.only.error"] = False  # confluent-kafka takes no text for it
+        ours["delivery.report.only.error"] = False  # confluent-kafka does not accept a text here
     return ours

@@ -1,4 +1,4 @@
-"""The acknowledged producer in transactions: records and source offset are committed together."""
+"""The transactional producer: records and source offset are committed together."""
 
 import ctypes
 import threading
@@ -17,12 +17,12 @@ from linear_retry.scope import Partition
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """The broker has said so."""
+    """The broker has confirmed it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """Not answered in this time: the same call again waits on for the same answer."""
+    """Not answered in time: repeating the call continues to wait for the same answer."""
 
     error: KafkaError
 
@@ -36,7 +36,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """This producer is of no more use: `renew` it."""
+    """This producer is unusable: `renew` it."""
 
     error: KafkaError
 
@@ -49,15 +49,15 @@ Step: TypeAlias = Completed | Unfinished | Refused | Broken
 class TransactionalProducer(AcknowledgedProducer):
     """An acknowledged producer that sends in transactions, one at a time.
 
-    Its `transactional.id` is its own. So one that is fenced has no rival: the broker has ended its
-    transaction for lasting too long. A new producer of the same id goes on (`renew`,
-    `initialise`), and its `initialise` decides whatever the old one has left open.
+    Nobody else has its `transactional.id`. So if it is fenced, it has no rival: the broker has
+    ended its transaction for taking too long. A new producer with the same id continues (`renew`,
+    `initialise`), and its `initialise` decides what the old one left open.
     """
 
     def __init__(
         self, topic: str, config: Mapping[str, Any], producer: Callable[..., Any] = Producer
     ) -> None:
-        """`config` has a `transactional.id`. Connects at the first `initialise`."""
+        """`config` must have a `transactional.id`. Connects at the first `initialise`."""
         super().__init__(topic, config, producer)
         self._offset_sent: Future[None] | None = None
         self._left_behind: list[Future[None]] = []
@@ -66,33 +66,33 @@ class TransactionalProducer(AcknowledgedProducer):
 
     @property
     def left_behind(self) -> int:
-        """How many former producers wait for an answer of the group's, each with its threads.
+        """The number of former producers that wait for the group's answer, each with its threads.
 
-        Some end when the coordinator is back, some never do; nothing that we may call ends them.
+        Some end when the coordinator is back, some never do; we have no way to end them.
         """
         self._left_behind = [sent for sent in self._left_behind if not sent.done()]
         return len(self._left_behind)
 
     def initialise(self, within_s: float) -> Step:
-        """Before the first transaction of each producer: `Completed` makes it `ready`."""
+        """Initialises a producer before its first transaction; once `Completed` it is `ready`."""
         if self.ready:
-            return Completed()  # librdkafka would refuse it
+            return Completed()  # librdkafka would refuse a second call
         step = self._step(lambda: self._handle().init_transactions(within_s))
         self.ready = isinstance(step, Completed)
         return step
 
     def begin(self) -> Step:
-        """Begin a transaction. Answered at once."""
+        """Begins a transaction. Answered at once."""
         step = self._step(lambda: self._handle().begin_transaction())
         self.in_transaction = isinstance(step, Completed)
         return step
 
     def produce(self, record: OutgoingRecord, on_delivery: Callable[..., object]) -> None:
-        """As `send`, but the report is the caller's. Raises `KafkaException` and `BufferError`."""
+        """Like `send`, with the caller's callback. Raises `KafkaException` and `BufferError`."""
         produce(self._handle(), record, on_delivery)
 
     def poll(self, timeout_s: float) -> None:
-        """Wait for answers, at most `timeout_s`. What is fatal is said by the next step."""
+        """Waits for delivery reports, at most `timeout_s`. The next step reports fatal errors."""
         if self._producer is not None:
             with suppress(KafkaException):
                 self._producer.poll(timeout_s)
@@ -100,11 +100,11 @@ class TransactionalProducer(AcknowledgedProducer):
     def send_offset(
         self, partition: Partition, next_offset: int, membership: object, within_s: float
     ) -> Step:
-        """Let the transaction commit this offset of the group whose member `membership` names.
+        """Adds this offset to the transaction, for the group member in `membership`.
 
-        librdkafka's call takes no notice of its timeout where the group's coordinator is down, and
-        where that was ever down it may last for ever (librdkafka #5456, #5511). So it has a thread:
-        the next call waits on for the same answer, and `renew` leaves it behind.
+        librdkafka's call ignores its timeout while the group's coordinator is down, and if that was
+        ever down, it may block for ever (librdkafka #5456, #5511). So it runs in a thread: the next
+        call continues to wait for the same answer, and `renew` abandons it.
         """
         if self._offset_sent is None:
             producer, offsets = self._handle(), [TopicPartition(*partition, next_offset)]
@@ -119,17 +119,17 @@ class TransactionalProducer(AcknowledgedProducer):
         return self._step(sent.result)
 
     def commit(self, within_s: float) -> Step:
-        """Commit it. Whatever is not `Completed` may be committed all the same."""
+        """Commits it. If the step is not `Completed`, it may be committed nevertheless."""
         step = self._step(lambda: self._handle().commit_transaction(within_s))
         self.in_transaction = not isinstance(step, Completed)
         return step
 
     def abort(self, within_s: float) -> None:
-        """Abort it. Where the broker does not say so in time, the next `initialise` does it.
+        """Aborts it. If the broker does not confirm that in time, the next `initialise` does it.
 
-        Where none has begun, nobody knows why: the next begins with another producer. So it does
-        where an exception has left the wait for `send_offset`: its answer would be taken for that
-        of the next transaction, and what it sends might become part of that.
+        If none has begun, the state is unknown: the next one begins with a new producer. So it does
+        after an exception in the wait for `send_offset`: its answer would be taken for the next
+        transaction's, and what it sends might become part of that.
         """
         if not self.in_transaction or self._offset_sent is not None:
             self.renew()
@@ -140,25 +140,25 @@ class TransactionalProducer(AcknowledgedProducer):
             self.renew()
 
     def renew(self) -> None:
-        """Forget the present producer; the next one has to `initialise`."""
+        """Drops the current producer; the next one must `initialise`."""
         if self._offset_sent is not None:
             self._left_behind.append(self._offset_sent)
         self._producer = self._delivery = self._offset_sent = None
         self.ready = self.in_transaction = False
 
     def leave_behind(self) -> None:
-        """Forget the present producer as it is, and never free it.
+        """Abandons the current producer, and never frees it.
 
-        librdkafka 2.16 may corrupt the heap as it frees one that was fenced amid its sending: of
-        some 60 processes one was aborted by that. For those that make few: its threads stay.
+        librdkafka 2.16 may corrupt the heap when it frees one that was fenced while sending: that
+        aborted 1 of some 60 processes. Only for few producers, as the threads stay.
         """
         if self._producer is not None:
-            # Beyond the interpreter's end as well, which frees what any list still holds.
+            # Even beyond the interpreter's end, which frees what a list still holds.
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._producer))
         self.renew()
 
     def _on_error(self, error: KafkaError) -> None:
-        """What is wrong comes with each call."""
+        """Does nothing: each call reports its errors."""
 
     def _step(self, call: Callable[[], object]) -> Step:
         try:
@@ -167,23 +167,23 @@ class TransactionalProducer(AcknowledgedProducer):
             error = raised.args[0]
             if error.txn_requires_abort():
                 return Refused(error)
-            # What is fatal is not retriable, as when the broker has fenced us for our time. And
-            # "conflicting" counts as retriable, but another call, timed out, is in its way forever.
+            # A fatal error, such as being fenced for a timeout, is not retriable. "Conflicting"
+            # claims to be, but the other call, which timed out, blocks it for ever.
             if not error.retriable() or error.code() == KafkaError._CONFLICT:
                 return Broken(error)
-            self.poll(_LOOK_AGAIN_S)  # librdkafka may say at once that it has no answer yet
+            self.poll(_LOOK_AGAIN_S)  # librdkafka may return at once without an answer
             return Unfinished(error)
         return Completed()
 
 
 def _begun(call: Callable[[], object]) -> Future[None]:
-    """What `call`, in a thread of its own that no exit waits for, comes to."""
+    """Runs `call` in its own thread, which no exit waits for; returns the future result."""
     result: Future[None] = Future()
 
     def run() -> None:
         try:
             call()
-        except BaseException as error:  # noqa: BLE001  (it is the caller's, who asks for it)
+        except BaseException as error:  # noqa: BLE001  (passed to the caller by the future)
             result.set_exception(error)
         else:
             result.set_result(None)

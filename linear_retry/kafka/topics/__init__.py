@@ -1,1 +1,1 @@
-"""Topics: described, created, read to their end, followed."""
+"""Describes, creates, reads and follows topics."""

@@ -1,4 +1,4 @@
-"""Asks the brokers what a consumer cannot ask without waiting."""
+"""Queries the brokers without blocking, for what a consumer could only ask by waiting."""
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec  # typ
 from linear_retry.scope import Partition
 
 Rights: TypeAlias = frozenset[str] | None
-"""Operations by Kafka's names, such as `READ`. None: this broker does not say."""
+"""Operations by Kafka's names, such as `READ`. None: this broker does not report them."""
 
 _Read = TypeVar("_Read")
 
@@ -27,26 +27,26 @@ _UNANSWERED = frozenset(
         KafkaError._TIMED_OUT,
         KafkaError._TRANSPORT,
         KafkaError._ALL_BROKERS_DOWN,
-        # "No leaders found": what a handle knows of leaders it keeps for 15 minutes (librdkafka
-        # 2.16), so one that asked while a broker was down would never see it again.
+        # "No leaders found": a client caches leaders for 15 minutes (librdkafka 2.16), so one that
+        # asked while a broker was down would not see it again.
         KafkaError._NOENT,
     }
 )
 
 
 class Admin:
-    """Questions to the brokers, each answered by a Future; none waits.
+    """Sends queries to the brokers, each answered by a Future; never waits.
 
-    The handle, with its threads and connections, is made at the first question: few need one.
+    The client, with its threads and connections, is created at the first query: few need one.
     """
 
     def __init__(self, config: Mapping[str, Any], admin: Callable[..., Any] = AdminClient) -> None:
-        """`config` are the keys for brokers and security, and `isolation.level` where it is set."""
+        """`config` has the keys for brokers and security, and `isolation.level` if set."""
         uncommitted = config.get("isolation.level") == "read_uncommitted"
         self._isolation = (
             IsolationLevel.READ_UNCOMMITTED if uncommitted else IsolationLevel.READ_COMMITTED
         )
-        # Its log would pile up, unpolled, and the consumer says what is wrong with the brokers.
+        # Its log would pile up unpolled, and the consumer reports what is wrong with the brokers.
         kept = {key: value for key, value in config.items() if key not in _NOT_FOR_ADMIN}
         self._config = kept | {"log_level": 0}
         self._make = admin
@@ -54,27 +54,27 @@ class Admin:
         self._unanswered = False
 
     def ask_end(self, partition: Partition) -> Future[int]:
-        """The offset after the last one that our isolation level may read."""
+        """Asks for the offset after the last one that our isolation level may read."""
         return self.ask_ends([partition])[partition]
 
     def ask_ends(self, partitions: Sequence[Partition]) -> dict[Partition, Future[int]]:
-        """As `ask_end`, in one question."""
+        """Like `ask_end`, for several partitions in one request."""
         return self._ask_offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]  # the client has no types for it
 
     def ask_beginnings(self, partitions: Sequence[Partition]) -> dict[Partition, Future[int]]:
-        """The first offset of each that is still there."""
+        """Asks for the first offset that still exists in each."""
         return self._ask_offsets(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]  # the client has no types for it
 
     def ask_retention_ms(self, topic: str) -> Future[int]:
-        """The topic's `retention.ms`; -1: for ever."""
+        """Asks for the topic's `retention.ms`; -1: for ever."""
         return self._ask_setting(ConfigResource.Type.TOPIC, topic, "retention.ms")
 
     def ask_session_timeout_ms(self, group: str) -> Future[int]:
-        """How long a member of this KIP-848 group may be silent; only the broker knows."""
+        """Asks for the session timeout of this KIP-848 group, which only the broker knows."""
         return self._ask_setting(ConfigResource.Type.GROUP, group, "consumer.session.timeout.ms")
 
     def ask_rights(self, topics: Sequence[str]) -> dict[str, Future[Rights]]:
-        """What this user may do with each topic that is there. Creates none."""
+        """Asks which operations this user may do on each existing topic. Creates none."""
         answers = self._handle().describe_topics(
             TopicCollection(list(topics)),
             include_authorized_operations=True,
@@ -83,13 +83,13 @@ class Admin:
         return {topic: self._answer(answers[topic], _rights) for topic in topics}
 
     def ask_brokers(self) -> Future[int]:
-        """How many brokers a client finds that knows nothing but the configuration."""
+        """Asks how many brokers a client finds from the configuration alone."""
         self._admin = None
         answer = self._handle().describe_cluster(request_timeout=_ANSWER_WITHIN_S)
         return self._answer(answer, lambda cluster: len(cluster.nodes))
 
     def close(self) -> None:
-        """Drop the handle."""
+        """Drops the client."""
         self._admin = None
 
     def _ask_setting(self, kind: Any, name: str, key: str) -> Future[int]:
@@ -112,15 +112,15 @@ class Admin:
         }
 
     def _handle(self) -> Any:
-        # It may have lost sight of the brokers as a consumer may. Not where the answer
-        # comes in: a handle must not be dropped by its own thread.
+        # It may have lost the brokers, as a consumer may. Not where the answer arrives: a
+        # client must not be dropped by its own thread.
         if self._admin is None or self._unanswered:
             self._unanswered = False
             self._admin = self._make(self._config)
         return self._admin
 
     def _answer(self, answer: Future[Any], read: Callable[[Any], _Read]) -> Future[_Read]:
-        """What is read in the answer. An error in it, or in reading it, is the Future's."""
+        """Returns a Future of what `read` finds in the answer, or of the error."""
         result: Future[_Read] = Future()
 
         def pass_on(done: Future[Any]) -> None:

@@ -1,4 +1,4 @@
-"""Finds where a batch ends that librdkafka cannot read."""
+"""Finds the end of a batch that librdkafka cannot read."""
 
 from collections.abc import Callable, Generator, Mapping
 from typing import Any
@@ -18,29 +18,29 @@ _UNREADABLE = frozenset(
         KafkaError.MSG_SIZE_TOO_LARGE,
     }
 )
-# Behind the partition's end there is no batch.
+# After the partition's end there is no batch.
 _READABLE = (KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET)
 _OF_THE_GROUP = ("group.instance.id", "group.protocol", "group.remote.assignor")
 
 
 def is_unreadable(error: KafkaError) -> bool:
-    """Whether it says of a partition that what comes next in it cannot be read.
+    """Whether it reports that a partition's next batch cannot be read.
 
-    Whatever librdkafka 2.16 does after it is not to be believed: with `check.crcs` it may ask for
-    an offset made of garbage, or for the same batch thousands of times a second.
+    librdkafka 2.16 cannot be trusted after this error: with `check.crcs` it may request a garbage
+    offset, or the same batch thousands of times a second.
     """
     return error.code() in _UNREADABLE
 
 
 class BatchEnd:
-    """Asks by handles that join no group.
+    """Searches with clients that join no group.
 
-    Nothing tells where the batch ends, so other offsets are tried: where one is inside, the broker
-    answers with the same batch, whose first offset librdkafka's error names.
+    Nothing reveals where the batch ends, so other offsets are tried: if one is inside, the broker
+    returns the same batch, whose first offset is in librdkafka's error.
     """
 
     def __init__(self, config: Mapping[str, Any], consumer: Callable[..., Any] = Consumer) -> None:
-        """`config` is that of the consumer whose partition it is."""
+        """`config` is that of the partition's consumer."""
         self._config = {
             "log_level": 0,
             **{key: value for key, value in config.items() if key not in _OF_THE_GROUP},
@@ -48,7 +48,7 @@ class BatchEnd:
         self._make = consumer
 
     def search(self, partition: Partition, offset: int) -> Generator[None, None, int]:
-        """The first offset after the batch in which `offset` is; `offset` where it can be read.
+        """Returns the first offset after the batch that contains `offset`; `offset` if readable.
 
         Yields while it waits.
         """
@@ -69,9 +69,9 @@ class BatchEnd:
     def _unreadable_at(
         self, partition: Partition, offset: int
     ) -> Generator[None, None, int | None]:
-        """Where the batch begins that cannot be read there; None where something can be.
+        """Returns the beginning of the unreadable batch there; None if something can be read.
 
-        By a handle of its own: librdkafka's errors about the last assignment outlive that.
+        With a new client: librdkafka's errors about an assignment outlive it.
         """
         handle = self._make(self._config)
         try:

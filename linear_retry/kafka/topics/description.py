@@ -27,9 +27,9 @@ from linear_retry.scope import Partition
 
 _COMPACTED = {
     "cleanup.policy": "compact",
-    # Kafka compacts closed segments only. By default one is closed after a week or at 1 GiB, and
-    # half of the topic must be new: in practice nothing would ever be compacted. A tombstone stays
-    # for a day, though nobody reads for longer than some minutes.
+    # Kafka compacts only closed segments. By default one is closed after a week or at 1 GiB, and
+    # half of the topic must be new: in practice nothing would ever be compacted. A tombstone is
+    # kept for a day, though no reader takes longer than some minutes.
     "segment.ms": str(3_600_000),
     "segment.bytes": str(4 * 2**20),
     "min.cleanable.dirty.ratio": "0.1",
@@ -38,9 +38,9 @@ _COMPACTED = {
 
 
 class Topics:
-    """Asks the brokers and tells them. Each answer is waited for, `timeout_s` at most.
+    """Describes and changes topics. Waits for each answer, `timeout_s` at most.
 
-    All raise `BrokerError` where none comes, or it is a refusal.
+    All methods raise `BrokerError` without an answer in time, or if it is a refusal.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Topics:
         self._admin: Any = None
 
     def describe(self, names: Iterable[str]) -> dict[str, TopicDescription | None]:
-        """Of each topic; None where there is no such topic. Creates none."""
+        """Describes each topic; None if it does not exist. Creates none."""
         asked = list(dict.fromkeys(names))
         if not asked:
             return {}
@@ -77,14 +77,14 @@ class Topics:
         }
 
     def create_compacted(self, name: str, partitions: int, replication: int) -> None:
-        """Make it, unless somebody else has by now."""
+        """Creates the topic, unless it exists by now."""
         new = NewTopic(name, partitions, replication, config=dict(_COMPACTED))
         made = self._handle().create_topics([new], request_timeout=self._timeout_s)
         what = f"creating topic {name!r} with cleanup.policy=compact"
         self._answer(made[name], what, "CREATE", accepted=[KafkaError.TOPIC_ALREADY_EXISTS])
 
     def delete_before(self, topic: str, offsets: Mapping[int, int]) -> None:
-        """Remove of each partition what is before this offset. Each is acknowledged at the end."""
+        """Deletes everything before an offset in each partition, and waits until all is done."""
         places = [TopicPartition(topic, *place) for place in offsets.items()]
         if not places:
             return
@@ -94,7 +94,7 @@ class Topics:
             self._answer(answer, f"{what}, for which cleanup.policy=delete is needed,", "DELETE")
 
     def ends(self, partitions: Iterable[Partition], *, committed: bool) -> dict[Partition, int]:
-        """Of each the offset after the last; `committed`: before what is undecided as yet."""
+        """Returns each end offset; with `committed`, the end before any open transaction."""
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         asked = {TopicPartition(*each): OffsetSpec.latest() for each in partitions}  # type: ignore[no-untyped-call]  # the client has no types for it
         answers = self._handle().list_offsets(
@@ -106,7 +106,7 @@ class Topics:
         }
 
     def _configs(self, names: Sequence[str]) -> dict[str, Mapping[str, Any]]:
-        """The settings of each; none where we may not ask for them."""
+        """Returns the configuration of each; empty if we lack the permission."""
         if not names:
             return {}
         resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names]
@@ -126,7 +126,7 @@ class Topics:
         rights: str = "DESCRIBE",
         accepted: Collection[int] = (),
     ) -> Any:
-        """What the brokers say; None for an error that is `accepted`."""
+        """Returns the brokers' answer; None for an `accepted` error."""
         try:
             return answer.result(self._timeout_s + 1)
         except TimeoutError:
@@ -173,6 +173,6 @@ def _of(config: Mapping[str, Any], key: str) -> str | None:
 
 
 def _number(config: Mapping[str, Any], key: str) -> int | None:
-    """None as well for -1, which is no limit."""
+    """Returns a setting as a number; None if missing, or for -1, which means no limit."""
     text = _of(config, key)
     return None if text is None or int(text) < 0 else int(text)

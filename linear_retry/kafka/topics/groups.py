@@ -1,4 +1,4 @@
-"""Asks a cluster which consumer groups are in use, without joining one."""
+"""Asks a cluster which consumer groups are active, without joining one."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -12,12 +12,12 @@ from linear_retry.kafka.quiet import QUIET
 from linear_retry.kafka.topics.standalone_consumer import ANSWER_TIMEOUT_S
 from linear_retry.scope import Partition
 
-_OFFSETS_S = 3.0  # where the group may not be asked, all of it is waited for
+_OFFSETS_S = 3.0  # the full wait is spent if we may not query the group
 _WITHOUT_MEMBERS = (ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD)
 
 
 class Groups:
-    """The consumer groups of one cluster. Never raises: what cannot be asked is not known."""
+    """The consumer groups of one cluster. Never raises: what cannot be queried is unknown."""
 
     def __init__(
         self,
@@ -33,9 +33,9 @@ class Groups:
         self._consumer = consumer
 
     def active(self) -> frozenset[str]:
-        """Those that have members. A group that may not be described is not among them."""
-        # Not describe_consumer_groups: a coordinator that does not answer in time ends the process
-        # (librdkafka #4605).
+        """Returns the groups that have members, without those that we may not describe."""
+        # Not describe_consumer_groups: a coordinator that does not answer in time crashes the
+        # process (librdkafka #4605).
         handle = self._admin(self._config)
         try:
             listed = handle.list_consumer_groups(request_timeout=self._timeout_s)
@@ -47,7 +47,7 @@ class Groups:
         )
 
     def has_committed(self, group_id: str, partitions: Iterable[Partition]) -> bool | None:
-        """Whether it has committed an offset for one of them; None: nobody would say."""
+        """Whether it has committed an offset for one of them; None: no answer."""
         committed = Committed(self._config, group_id, self._consumer)
         try:
             offsets = committed.ask(partitions, min(_OFFSETS_S, self._timeout_s))

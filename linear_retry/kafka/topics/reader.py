@@ -18,33 +18,33 @@ from linear_retry.kafka.topics.standalone_consumer import (
 from linear_retry.records.record import Record
 
 Progress: TypeAlias = Callable[[int, int], object]
-"""Told how many offsets are behind, and of how many, as reading goes on."""
+"""Called while reading, with the number of offsets read and the total."""
 
 _WAIT_S = 0.1
 _BATCH = 1_000
 
-# librdkafka looks for the coordinator of a group that nobody joins here: no permission is needed.
+# librdkafka looks up this group's coordinator, but never joins: no permission is needed.
 _NOT_OURS = (KafkaError.GROUP_AUTHORIZATION_FAILED,)
 
 
 @dataclass(frozen=True, slots=True)
 class TopicReader:
-    """Reads topics of one cluster. `config` are librdkafka's keys.
+    """Reads topics of one cluster. `config` has librdkafka's keys.
 
-    Each question makes a handle of its own and closes it. `BrokerError` where no broker answers
-    within `timeout_s`, and where one refuses.
+    Each call creates and closes its own client. Raises `BrokerError` if no broker answers within
+    `timeout_s`, or one refuses.
     """
 
     config: Mapping[str, Any]
     timeout_s: float = ANSWER_TIMEOUT_S
 
     def partitions(self, topic: str) -> tuple[int, ...]:
-        """The numbers of its partitions. Raises `UnknownTopicError`."""
+        """Returns the numbers of its partitions. Raises `UnknownTopicError`."""
         with closing(StandaloneConsumer(self.config, self.timeout_s)) as handle:
             return handle.partitions(topic)
 
     def bounds(self, topic: str) -> dict[int, tuple[int, int]]:
-        """Of each partition its first offset, and the one after the last that is committed."""
+        """Returns each partition's first offset, and the one after the last committed record."""
         with closing(StandaloneConsumer(self.config, self.timeout_s)) as handle:
             return handle.bounds(topic)
 
@@ -54,9 +54,9 @@ class TopicReader:
         progress: Progress | None = None,
         starts: Mapping[int, int] | None = None,
     ) -> Iterator[list[Record]]:
-        """What is in it when this is called, in batches, each partition in order.
+        """Yields what is in the topic when this is called, in batches, each partition in order.
 
-        `starts`: the partitions to read and where from; else all of them, from their beginning.
+        `starts` has the partitions to read and their first offsets; None: all, from the beginning.
         Raises `UnknownTopicError`, `BrokerError`.
         """
         with closing(StandaloneConsumer(self.config, self.timeout_s)) as handle:
@@ -70,19 +70,19 @@ class TopicReader:
             yield from _Reading(handle, topic, bounds, progress or (lambda *_: None)).batches()
 
     def read_all(self, topic: str) -> list[Record]:
-        """As `read`, all at once."""
+        """Like `read`, all at once."""
         return list(chain.from_iterable(self.read(topic)))
 
 
 def consume_available(consumer: Consumer, wait_s: float) -> list[Message]:
-    """What is there already, waiting for the first: asked for all, `consume` would wait for all."""
+    """Waits for one message, then takes what is queued: `consume` would wait for all."""
     first = consumer.consume(1, wait_s)
     return first + consumer.consume(_BATCH - 1, 0) if first else first
 
 
 @dataclass(slots=True)
 class _Reading:
-    """One reading: which partitions are not at their end yet, and how far each is."""
+    """One pass: the partitions not yet at their end, and the position in each."""
 
     handle: StandaloneConsumer
     topic: str
@@ -114,9 +114,9 @@ class _Reading:
         return sum(max(end - self._next[number], 0) for number, end in self._ends.items())
 
     def _records(self, messages: list[Message]) -> list[Record]:
-        """Those before the ends. A partition is at its end with the last offset, or at an EOF:
+        """Returns the records before the ends. A partition ends with its last offset or at an EOF:
 
-        behind the last message may be what nobody sees, such as the marker of a transaction.
+        offsets after its last message may be invisible, such as a transaction's marker.
         """
         records: list[Record] = []
         ends, following = self._ends, self._next

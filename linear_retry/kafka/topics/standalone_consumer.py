@@ -1,4 +1,4 @@
-"""A consumer that is in no group, and what to raise where a broker refuses it."""
+"""A consumer without a group, and its errors."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -20,7 +20,7 @@ from linear_retry.kafka.quiet import QUIET, make_client
 _Answer = TypeVar("_Answer")
 
 ANSWER_TIMEOUT_S = 10.0
-_SLICE_S = 0.5  # Ctrl-C is heard between two calls into librdkafka, not inside one
+_SLICE_S = 0.5  # Ctrl-C takes effect between two calls into librdkafka, not inside one
 _WAIT_S = 0.1
 
 MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
@@ -30,29 +30,29 @@ NO_PERMISSION = (
 )
 _NO_LOGIN = (KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED)
 _OURS: dict[str, Any] = {
-    # Nobody's offsets are touched: nothing subscribes and nothing commits.
+    # Never subscribes and never commits, so no group's offsets are touched.
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
     "enable.partition.eof": True,
     "isolation.level": "read_committed",
-    # Retention may remove the head while it is read: what is left is what there is.
+    # Retention may remove the head during the read: continue with what is left.
     "auto.offset.reset": "earliest",
     "allow.auto.create.topics": False,
     "fetch.queue.backoff.ms": 5,
 }
 _DEFAULTS: dict[str, Any] = {
     "group.id": "linear-retry-dlq",
-    # An empty partition must not hold up the others, nor the end.
+    # An empty partition must not delay the others, nor the end.
     "fetch.wait.max.ms": 20,
-    # These bound the memory, whatever is in the topic. The second counts no headers, of which dead
-    # letters consist for the most part: with librdkafka's 100,000 messages they were 250 MiB.
+    # These bound the memory, whatever is in the topic. The second does not count headers, which
+    # are most of a dead letter: with librdkafka's default of 100,000 messages they were 250 MiB.
     "queued.min.messages": 1_000,
     "queued.max.messages.kbytes": 16 * 1024,
 }
 
 
 class StandaloneConsumer:
-    """One confluent_kafka `Consumer` that is in no group."""
+    """One confluent_kafka `Consumer` without a group."""
 
     def __init__(self, config: Mapping[str, Any], timeout_s: float) -> None:
         self.where = servers_of(config)
@@ -66,7 +66,7 @@ class StandaloneConsumer:
         self.consumer.close()
 
     def topics(self) -> frozenset[str]:
-        """All that are in the cluster, as far as we may see them."""
+        """Returns all topics of the cluster that we may see."""
         return self._answer(
             "its topics", lambda: frozenset(self.consumer.list_topics(timeout=_SLICE_S).topics)
         )
@@ -75,7 +75,7 @@ class StandaloneConsumer:
         return self._answer(f"topic {topic!r}", lambda: self.partitions_now(topic))
 
     def partitions_now(self, topic: str) -> tuple[int, ...]:
-        """Raises `KafkaException` where no answer comes at once."""
+        """Returns the partitions. Raises `KafkaException` without an immediate answer."""
         described = self.consumer.list_topics(topic, timeout=_SLICE_S).topics[topic]
         if described.error is not None:
             raise KafkaException(described.error)
@@ -88,11 +88,11 @@ class StandaloneConsumer:
         return {number: (first[number], ends[number]) for number in numbers}
 
     def refused(self, what: str, error: KafkaError) -> BrokerError:
-        """What to raise for an error that waiting does not fix."""
+        """Returns the error to raise if retrying does not help."""
         return refusal(self.where, what, error)
 
     def timed_out(self, what: str, error: KafkaError | None = None) -> BrokerError:
-        """What to raise where no answer has come in time."""
+        """Returns the error to raise without an answer in time."""
         why = self._last_error or error
         return BrokerError(
             f"{self.where}: no answer about {what} within {self.timeout_s:g} s"
@@ -101,9 +101,9 @@ class StandaloneConsumer:
         )
 
     def offsets(self, topic: str, numbers: Iterable[int], at: int) -> dict[int, int]:
-        """Of each partition the offset at its beginning or end, or of the first that young.
+        """Returns each partition's offset at its beginning, its end, or the first since a time.
 
-        -1: no message is as young, which librdkafka's mock brokers say without a look.
+        -1: no message is that young; librdkafka's mock brokers always answer that.
         """
         left = set(numbers)
         found: dict[int, int] = {}
@@ -126,7 +126,7 @@ class StandaloneConsumer:
                 return ask()
             except KafkaException as problem:
                 error: KafkaError = problem.args[0]
-                self.consumer.poll(0)  # lets `_on_error` be called
+                self.consumer.poll(0)  # calls `_on_error`
                 if is_lasting(error):
                     raise self.refused(what, error) from problem
                 if self._last_error is not None and self._last_error.code() in _NO_LOGIN:
@@ -137,7 +137,7 @@ class StandaloneConsumer:
                 left_s = deadline_s - time.monotonic()
                 if left_s <= 0:
                     raise self.timed_out(what, error) from problem
-                # An answer that comes at once, such as "no leader yet", must not spin.
+                # Do not spin on an immediate answer, such as "no leader yet".
                 self.consumer.poll(min(_WAIT_S, left_s))
 
     def _on_error(self, error: KafkaError) -> None:
@@ -149,7 +149,7 @@ class StandaloneConsumer:
 def refusal(
     where: str, what: str, error: KafkaError, rights: str = "READ and DESCRIBE"
 ) -> BrokerError:
-    """What to raise where a broker refuses `what`; `rights` are what asking for it takes."""
+    """Returns the error to raise if a broker refuses `what`, which needs `rights`."""
     if error.code() in MISSING:
         return UnknownTopicError(f"{where}: there is no {what}; check its name")
     if error.code() in NO_PERMISSION:

@@ -1,4 +1,4 @@
-"""The tail of a topic: what has come to it since a moment, and what comes, read without a group."""
+"""Reads a topic from a time on and follows it, without a group."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from linear_retry.records.record import Record
 
 _LOOK_EVERY_S, _LOOK_AGAIN_S = 30.0, 1.0
 _FOLLOWING: dict[str, Any] = {
-    # A broker that is silent, and not gone, is noticed within this, and not within a minute.
+    # Notices a broker that hangs within this time, not only after a minute.
     "socket.timeout.ms": 10_000,
     "reconnect.backoff.max.ms": 1_000,
-    # It waits for hours: an answer every 20 ms, as for what is read to its end, would be a load.
+    # It waits for hours: a response every 20 ms, as when reading to the end, would be a load.
     "fetch.wait.max.ms": 500,
 }
 
 
 class TopicTail:
-    """Reads a topic from a moment on: the `backlog` first, then, within `follow`, what comes.
+    """Reads a topic from a time on: the `backlog` first, then, within `follow`, new records.
 
-    It follows whether the brokers are there or not: `trouble` says what is the matter, if any. New
-    partitions are looked for every `look_every_s`.
+    It keeps following while brokers are down; `trouble` is then the reason. Checks for new
+    partitions every `look_every_s`.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class TopicTail:
         self._handle: StandaloneConsumer
 
     def backlog(self, progress: Progress | None = None) -> Iterator[list[Record]]:
-        """What is in it when this is called, in batches, each partition in order.
+        """Yields what is in the topic when this is called, in batches, each partition in order.
 
         Raises `UnknownTopicError`, `BrokerError`.
         """
@@ -71,7 +71,7 @@ class TopicTail:
 
     @contextmanager
     def follow(self) -> Iterator[TopicTail]:
-        """Within it, `read` gives what comes after the backlog."""
+        """Within this context, `read` returns the records after the backlog."""
 
         def on_error(error: KafkaError) -> None:
             if error.code() == KafkaError._ALL_BROKERS_DOWN:
@@ -84,9 +84,9 @@ class TopicTail:
             yield self
 
     def read(self, wait_s: float) -> list[Record]:
-        """What has come, waiting `wait_s` for the first.
+        """Returns new records, waiting up to `wait_s` for the first.
 
-        Raises `BrokerError` where it cannot be read for good, such as without permission.
+        Raises `BrokerError` if reading is refused for good, such as without permission.
         """
         messages = consume_available(self._handle.consumer, wait_s)
         records = [record for each in messages if (record := self._record(each)) is not None]
@@ -98,8 +98,8 @@ class TopicTail:
         with closing(StandaloneConsumer(self._config, self._timeout_s)) as handle:
             bounds = handle.bounds(self._topic)
             first = handle.offsets(self._topic, bounds, self._since_ms)
-        # -1 is for nothing so young, and mock brokers know no times: what is too old is passed
-        # over as it is read.
+        # -1 means nothing that young, and mock brokers ignore times: records that are too old
+        # are skipped as they are read.
         return {
             number: first[number] if first[number] >= 0 else beginning
             for number, (beginning, _) in bounds.items()
@@ -113,7 +113,7 @@ class TopicTail:
         if error.code() == KafkaError._PARTITION_EOF:
             self.trouble = None
         elif error.code() in MISSING or error.retriable() or not is_lasting(error):
-            # A broker that has just begun may not know its topics yet.
+            # A broker that has just started may not know its topics yet.
             self._note(error)
         else:
             raise self._handle.refused(f"topic {self._topic!r}", error)

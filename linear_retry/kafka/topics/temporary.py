@@ -22,11 +22,11 @@ def temporary_topics(
     config: Mapping[str, str] | None = None,
     within_s: float = ANSWER_TIMEOUT_S,
 ) -> Iterator[None]:
-    """Topics, by name and number of partitions, that are there inside the `with` and gone after.
+    """Creates topics, by name and number of partitions, and deletes them after the `with`.
 
-    The consumer groups go with them; `config` is of each topic. Raises `BrokerError` where no
-    broker answers `within_s`, or one refuses a topic. Removing is best effort: `complain` is
-    called with what stays.
+    The consumer groups are deleted too; `config` is that of each topic. Raises `BrokerError` if no
+    broker answers `within_s`, or one refuses a topic. Deletion is best effort: `complain` is called
+    with what is left.
     """
     servers = {"bootstrap.servers": bootstrap}
     with closing(StandaloneConsumer(servers, within_s)) as handle:
