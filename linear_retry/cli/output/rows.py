@@ -1,13 +1,16 @@
 """Prints rows: as a table, for a pipe, or as JSON."""
 
 import json
+import shutil
 import sys
 from collections.abc import Container, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import typer
 
-_BAR_CELLS = 40
+_BAR_CELLS, _BAR_CELLS_LEAST = 40, 10
+_WORD_CELLS, _NAME_CELLS = 20, 12
+_GAP_CELLS = 2
 
 
 def plural(count: int, one: str = "letter", more: str | None = None) -> str:
@@ -98,20 +101,60 @@ def _draw(
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for name in head:
-        table.add_column(name, justify="right" if name in right else "left", overflow="fold")
+    rows = list(rows)
+    console = Console(highlight=False)
+    widths = _column_widths([head, *rows], console.width)
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
+    for name, width in zip(head, widths, strict=True):
+        align: Literal["left", "right"] = "right" if name in right else "left"
+        table.add_column(name, justify=align, overflow="fold", width=width)
     for row in rows:
         table.add_row(*(Text(cell, styles.get(cell, "")) for cell in row))
-    Console(highlight=False).print(table)
+    console.print(table)
+
+
+def _column_widths(rows: Sequence[Sequence[str]], cells: int) -> list[int]:
+    """What each column gets of a terminal's width: the widest give way, long names first.
+
+    rich would take it from all alike, and break times and numbers within a word.
+    """
+    columns = list(zip(*rows, strict=True))
+    widths = [max(map(len, column)) for column in columns]
+    least = [_least_width(column) for column in columns]
+    room = cells - _GAP_CELLS * len(columns)
+    while sum(widths) > room:
+        spare = [width if width > floor else 0 for width, floor in zip(widths, least, strict=True)]
+        if not any(spare):
+            break
+        widths[spare.index(max(spare))] -= 1
+    return widths
+
+
+def _least_width(column: Sequence[str]) -> int:
+    longest_word = max((len(word) for cell in column for word in cell.split()), default=0)
+    return longest_word if longest_word <= _WORD_CELLS else _NAME_CELLS
 
 
 def write_bars(title: str, rows: Sequence[tuple[str, int]]) -> None:
-    """A title, and below it each name with its count, and how long that is beside the others."""
+    """A title, and below it each name with its count, and how long that is beside the others.
+
+    A name that leaves no room for a bar loses its middle: both ends of topics, keys and types say
+    something. In a pipe a line has 80 cells.
+    """
     typer.echo(f"\n{title}")
     longest = max((count for _, count in rows), default=0)
-    width = max((len(name) for name, _ in rows), default=0)
     digits = len(str(longest))
-    for name, count in rows:
-        bar = "#" * -(-count * _BAR_CELLS // longest)
+    room = shutil.get_terminal_size().columns - digits - 3 * _GAP_CELLS
+    names = [_without_middle(name, max(room - _BAR_CELLS_LEAST, _NAME_CELLS)) for name, _ in rows]
+    width = max(map(len, names), default=0)
+    bar_cells = min(max(room - width, _BAR_CELLS_LEAST), _BAR_CELLS)
+    for name, (_, count) in zip(names, rows, strict=True):
+        bar = "#" * -(-count * bar_cells // longest)
         typer.echo(f"  {name:<{width}}  {count:>{digits}}  {bar}".rstrip())
+
+
+def _without_middle(name: str, cells: int) -> str:
+    if len(name) <= cells:
+        return name
+    end = cells // 2
+    return f"{name[: cells - end - 1]}…{name[-end:]}"
