@@ -9,12 +9,14 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from docs.generators.acls import acls
 from docs.generators.commands import commands, exit_codes
 from docs.generators.events import events, journal_fields
 from docs.generators.metrics import metrics
 from docs.generators.root_pages import examples, root_page
 
 CONTENTS: dict[str, Callable[[], str]] = {
+    "acls": acls,
     "commands": commands,
     "events": events,
     "examples": examples,

@@ -24,6 +24,7 @@ from linear_retry.cli.output.exit_codes import MEANINGS
 from linear_retry.cli.spark import commands as spark
 from linear_retry.cli.strategy import commands as strategy
 from linear_retry.cli.strategy import simulate
+from linear_retry.cli.topics import commands as topics
 
 app = typer.Typer(
     help="Consume a Kafka topic in order while a downstream dependency is unavailable.",
@@ -35,6 +36,7 @@ app = typer.Typer(
 )
 strategy.app.command()(simulate.simulate)
 app.add_typer(strategy.app, name="strategy")
+app.add_typer(topics.app, name="topics")
 app.add_typer(dlq.app, name="dlq")
 app.add_typer(circuits.app, name="circuits")
 app.add_typer(spark.app, name="spark")

@@ -1,5 +1,6 @@
 """The permissions of docs/guides/acls.md are enough."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,11 +8,12 @@ import pytest
 from confluent_kafka.admin import AclOperation, ResourceType  # type: ignore[attr-defined]  # exported by import only
 from typer.testing import CliRunner
 
+from docs.generators.acls import acls
 from linear_retry import DeadLetters, Event, Journal, LinearConsumer, events
 from linear_retry.cli import app
 from linear_retry.kafka import Message
 from tests.dlq.guarded_kafka import GuardedKafka
-from tests.docs.markdown import code, page, table
+from tests.docs.markdown import code, table
 
 pytestmark = pytest.mark.broker
 
@@ -20,6 +22,7 @@ _KINDS = {
     "Group": ResourceType.GROUP,
     "TransactionalId": ResourceType.TRANSACTIONAL_ID,
 }
+_CAPITAL = re.compile(r"\B(?=[A-Z])")
 _JOURNAL, _CONTROL = "linear-retry.journal", "linear-retry.control"
 _CONSUMER = ("consumer", "dead letters", "journal", "control")
 
@@ -27,8 +30,8 @@ _CONSUMER = ("consumer", "dead letters", "journal", "control")
 def _rules(*parts: str) -> list[tuple[ResourceType, str, AclOperation]]:
     """What the page says of these, each by a word of its first column."""
     return [
-        (_KINDS[kind], code(name)[0], AclOperation[operation.upper()])
-        for what, kind, name, operations in table(page("docs/guides/acls.md"), "for")
+        (_KINDS[kind], code(name)[0], AclOperation[_CAPITAL.sub("_", operation).upper()])
+        for what, kind, name, operations in table(acls(), "for")
         if _is_for(what, parts)
         for operation in code(operations)
     ]
@@ -72,8 +75,28 @@ def test_the_page_is_enough(guarded: GuardedKafka, tmp_path: Path) -> None:
     }
     for name, arguments in commands.items():
         guarded.allow_only(_rules(name))
-        result = CliRunner().invoke(app, [*arguments, "--config", str(file)])
-        assert result.exit_code == 0, f"{name}: {result.output}"
+        _run(file, *arguments)
+
+
+def test_the_page_is_enough_for_topics(guarded: GuardedKafka, tmp_path: Path) -> None:
+    """They are planned, created and then found to be right; the retry line's need no more."""
+    file, strategy = tmp_path / "client.properties", tmp_path / "retries.json"
+    keys = guarded.keys("reader")
+    file.write_text("".join(f"{key}={value}\n" for key, value in keys.items()))
+    strategy.write_text('["5m", "30m"]')
+    options = ["orders", "--group", "billing", "--strategy", str(strategy)]
+    guarded.allow_only(_rules("topics plan"))
+    assert "missing" in _run(file, "topics", "plan", *options)
+    guarded.allow_only(_rules("topics plan", "topics create"))
+    assert "orders.billing.retry.30m: created" in _run(file, "topics", "create", *options)
+    guarded.allow_only(_rules("topics plan"))
+    assert "error" not in _run(file, "topics", "check", *options)
+
+
+def _run(file: Path, *arguments: str) -> str:
+    result = CliRunner().invoke(app, [*arguments, "--config", str(file)])
+    assert result.exit_code == 0, f"{arguments[:2]}: {result.output}"
+    return result.stdout
 
 
 def _dead_letter(guarded: GuardedKafka, *, transactional: bool) -> None:

@@ -18,6 +18,7 @@ from linear_retry.kafka.topics.reader import Progress
 from linear_retry.records.dead_letter import resolutions_topic
 from linear_retry.records.record import OutgoingRecord
 from linear_retry.records.topics.description import TopicDescription
+from linear_retry.records.topics.setup import resolutions_needed
 
 _ANSWER_S = 60.0
 _VISIBLE_S = 3.0
@@ -62,8 +63,8 @@ class Recorder:
             raise UnknownTopicError(f"topic {self._topic!r} does not exist; check its name")
         check_resolutions(self._topic, self._facts)
         if self._facts[self._resolutions] is None:
-            self._cluster.topics.create_compacted(
-                self._resolutions, letters.partitions, letters.replication
+            self._cluster.topics.create(
+                resolutions_needed(self._topic, letters.partitions, letters.replication)
             )
         with self._named_where_fenced():
             self._transactions.initialise(_ANSWER_S)

@@ -1,4 +1,4 @@
-"""Describes topics, creates compacted ones and deletes their records."""
+"""Describes topics, creates them and deletes their records."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
@@ -22,19 +22,8 @@ from linear_retry.kafka.topics.standalone_consumer import (
     NO_PERMISSION,
     refusal,
 )
-from linear_retry.records.topics.description import TopicDescription
+from linear_retry.records.topics.description import NeededTopic, TopicDescription
 from linear_retry.scope import Partition
-
-_COMPACTED = {
-    "cleanup.policy": "compact",
-    # Kafka compacts only closed segments. By default one is closed after a week or at 1 GiB, and
-    # half of the topic must be new: in practice nothing would ever be compacted. A tombstone is
-    # kept for a day, though no reader takes longer than some minutes.
-    "segment.ms": str(3_600_000),
-    "segment.bytes": str(4 * 2**20),
-    "min.cleanable.dirty.ratio": "0.1",
-    "delete.retention.ms": str(3_600_000),
-}
 
 
 class Topics:
@@ -76,12 +65,14 @@ class Topics:
             for name in asked
         }
 
-    def create_compacted(self, name: str, partitions: int, replication: int) -> None:
-        """Creates the topic, unless it exists by now."""
-        new = NewTopic(name, partitions, replication, config=dict(_COMPACTED))
-        made = self._handle().create_topics([new], request_timeout=self._timeout_s)
-        what = f"creating topic {name!r} with cleanup.policy=compact"
-        self._answer(made[name], what, "CREATE", accepted=[KafkaError.TOPIC_ALREADY_EXISTS])
+    def create(self, topic: NeededTopic) -> bool:
+        """Creates the topic. False: it exists by now, and is left as it is."""
+        settings = dict(topic.settings)
+        new = NewTopic(topic.name, topic.partitions, topic.replication, config=settings)
+        made = self._handle().create_topics([new], request_timeout=self._timeout_s)[topic.name]
+        what = f"creating topic {topic.name!r}"
+        self._answer(made, what, "CREATE", accepted=[KafkaError.TOPIC_ALREADY_EXISTS])
+        return made.exception() is None
 
     def delete_before(self, topic: str, offsets: Mapping[int, int]) -> None:
         """Deletes everything before an offset in each partition, and waits until all is done."""

@@ -48,9 +48,15 @@ class Groups:
 
     def has_committed(self, group_id: str, partitions: Iterable[Partition]) -> bool | None:
         """Whether it has committed an offset for one of them; None: no answer."""
+        offsets = self.committed(group_id, partitions)
+        return None if offsets is None else bool(offsets)
+
+    def committed(
+        self, group_id: str, partitions: Iterable[Partition]
+    ) -> dict[Partition, int] | None:
+        """The offset that it has committed for each, where it has; None: no answer."""
         committed = Committed(self._config, group_id, self._consumer)
         try:
-            offsets = committed.ask(partitions, min(_OFFSETS_S, self._timeout_s))
+            return committed.ask(partitions, min(_OFFSETS_S, self._timeout_s))
         finally:
             committed.close()
-        return None if offsets is None else bool(offsets)

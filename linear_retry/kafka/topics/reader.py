@@ -38,6 +38,11 @@ class TopicReader:
     config: Mapping[str, Any]
     timeout_s: float = ANSWER_TIMEOUT_S
 
+    def topics(self) -> frozenset[str]:
+        """The names of all topics in the cluster that this user may see."""
+        with closing(StandaloneConsumer(self.config, self.timeout_s)) as handle:
+            return handle.topics()
+
     def partitions(self, topic: str) -> tuple[int, ...]:
         """Returns the numbers of its partitions. Raises `UnknownTopicError`."""
         with closing(StandaloneConsumer(self.config, self.timeout_s)) as handle:

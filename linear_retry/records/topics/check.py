@@ -36,6 +36,11 @@ class TopicProblem:
     severity: Severity
     text: str
 
+    @property
+    def is_error(self) -> bool:
+        """Whether it must be corrected."""
+        return self.severity != "warning"
+
 
 def kept_ms(delay_ms: int) -> int:
     """How long a retry topic is to keep its records, each of which is the only copy."""
@@ -53,23 +58,37 @@ def check_topic(needed: NeededTopic, found: TopicDescription | None) -> list[Top
     ]
 
 
+def unused_topic(name: str, records: int, *, is_exact: bool) -> TopicProblem:
+    """A retry topic into which no step of the strategy puts anything.
+
+    `records` are still in it, or, not `is_exact`, at most so many.
+    """
+    if records == 0:
+        left = "and it is empty; delete it"
+    else:
+        count = f"{'' if is_exact else 'up to '}{records} records in it"
+        left = f"but {count} are still to come back; delete it when the retry line has read them"
+    text = f"{name}: no delay of the strategy uses this topic, {left}"
+    return TopicProblem(name, "unused", "warning", text)
+
+
 _Problems: TypeAlias = Iterator[tuple[Rule, Severity, str]]
 """Each without the topic's name, with which its text begins."""
 
 
 def _missing(needed: NeededTopic) -> TopicProblem:
-    name, remedy = needed.name, "create it, for example with `linear-retry topics create`"
+    severity: Severity = "warning"
     match needed.purpose:
         case "retry" | "dead letters":
-            text = f"{name}: no such topic, and the consumer does not start without it; {remedy}"
-            return TopicProblem(name, "missing", "refused", text)
+            severity, why = "refused", "the consumer does not start without it"
         case "resolutions":
-            why = "the first `dlq` command that records something creates it, and needs Create"
+            why = "the first `dlq` command that records something must create it"
         case "journal":
-            why = "events are dropped until it is there"
+            why = "events are dropped until it exists"
         case "control":
-            why = "no command reaches the consumers until it is there"
-    return TopicProblem(name, "missing", "warning", f"{name}: no such topic, and {why}; {remedy}")
+            why = "no command reaches the consumers until it exists"
+    text = f"{needed.name}: no such topic: {why}; `linear-retry topics create` creates it"
+    return TopicProblem(needed.name, "missing", severity, text)
 
 
 def _partitions(needed: NeededTopic, found: TopicDescription) -> _Problems:

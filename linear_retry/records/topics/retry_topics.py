@@ -37,6 +37,6 @@ def delay_of(topic: str, prefix: str) -> int | None:
     return read_delay_ms(text) if before == prefix and dot else None
 
 
-def default_prefix(source: str, group: str) -> str:
-    """What the names of a group's retry topics begin with, unless another is given."""
-    return f"{source}.{group}.retry"
+def retry_group(group: str) -> str:
+    """The consumer group of the retry line, beside that of the live line."""
+    return f"{group}.retry"

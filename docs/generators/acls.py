@@ -1,0 +1,28 @@
+"""Makes the table of permissions, with the names of the examples."""
+
+from docs.generators.markdown import codes, table
+from linear_retry.journal.entry import DEFAULT_TOPIC as JOURNAL
+from linear_retry.records.control import DEFAULT_TOPIC as CONTROL
+from linear_retry.records.topics.acls import command_acls, live_acls, retry_acls
+from linear_retry.records.topics.setup import TopicSetup
+
+_EXAMPLE = TopicSetup(
+    sources=("orders",),
+    group="billing",
+    prefix="orders.billing.retry",
+    delays_ms=(300_000, 1_800_000),
+    dead_letters="orders.dlq",
+    journal=JOURNAL,
+    control=CONTROL,
+)
+
+
+def acls() -> str:
+    """What each part of the examples' consumer needs, and each command."""
+    acls = (
+        *live_acls(_EXAMPLE, transactional=True),
+        *retry_acls(_EXAMPLE, transactional=True, back_to_source=True),
+        *command_acls(_EXAMPLE),
+    )
+    rows = ((acl.purpose, acl.resource, f"`{acl.name}`", codes(acl.operations)) for acl in acls)
+    return table(("for", "resource", "name", "operations"), rows)

@@ -1,0 +1,64 @@
+"""Reads from a cluster what is there of the topics that a consumer needs."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from linear_retry.errors import UnknownTopicError
+from linear_retry.kafka.topics.description import Topics
+from linear_retry.kafka.topics.groups import Groups
+from linear_retry.kafka.topics.reader import TopicReader
+from linear_retry.records.topics.check import TopicProblem, unused_topic
+from linear_retry.records.topics.description import NeededTopic, TopicDescription
+from linear_retry.records.topics.retry_topics import delay_of, retry_group
+from linear_retry.records.topics.setup import TopicSetup, needed_topics
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTopics:
+    """The topics that are needed, what the brokers say of each, and the names of all others."""
+
+    needed: tuple[NeededTopic, ...]
+    descriptions: Mapping[str, TopicDescription | None]
+    names: frozenset[str]
+
+
+def find_topics(
+    config: Mapping[str, Any], setup: TopicSetup, replication: int | None
+) -> FoundTopics:
+    """Raises `UnknownTopicError` where a source is missing, and `BrokerError`."""
+    described = Topics(config).describe([*setup.sources, *setup.names])
+    missing = [name for name in setup.sources if described[name] is None]
+    if missing:
+        raise UnknownTopicError(
+            f"no such topic: {', '.join(missing)}; the others are made after the sources: create "
+            "these first, or correct the name"
+        )
+    sources = [found for name in setup.sources if (found := described[name]) is not None]
+    needed = needed_topics(setup, sources, replication)
+    return FoundTopics(tuple(needed), described, TopicReader(config).topics())
+
+
+def unused_topics(
+    config: Mapping[str, Any], setup: TopicSetup, found: FoundTopics
+) -> Iterator[TopicProblem]:
+    """Retry topics of the prefix into which the strategy puts nothing."""
+    for name in sorted(found.names):
+        if delay_of(name, setup.prefix) is not None and name not in setup.retry_topics:
+            records, is_exact = _records_left(config, setup.group, name)
+            yield unused_topic(name, records, is_exact=is_exact)
+
+
+def _records_left(config: Mapping[str, Any], group: str, topic: str) -> tuple[int, bool]:
+    """How many records the retry line has not come to, and whether that is what it has committed.
+
+    Offsets are counted, among which there are markers of transactions.
+    """
+    bounds = TopicReader(config).bounds(topic)
+    partitions = [(topic, number) for number in bounds]
+    committed = Groups(config).committed(retry_group(group), partitions)
+    left = sum(
+        max(0, end - max(first, (committed or {}).get((topic, number), first)))
+        for number, (first, end) in bounds.items()
+    )
+    return left, committed is not None

@@ -1,0 +1,84 @@
+"""The commands `linear-retry topics`; what does the work is imported when one is called."""
+
+import typer
+
+from linear_retry.cli.options.connection import Connection, with_option_groups
+from linear_retry.cli.output.exit_codes import exit_on_error
+from linear_retry.cli.topics.options import AclOptions, SetupOptions
+
+app = typer.Typer(
+    help="Plan, create and check the topics that a consumer needs.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@app.command()
+@with_option_groups
+def plan(options: SetupOptions, connection: Connection, acls: AclOptions) -> None:
+    """Show every topic that a consumer needs, and its ACLs.
+
+    Needed are one retry topic for each distinct delay of the strategy, dead letters, resolutions,
+    journal and control topic. They have as many partitions as SOURCE; retry topics keep records for
+    two weeks, or a week longer than their delay, and are sorted by the broker's clock. Permissions
+    are those of both consumer groups: GROUP, and GROUP.retry for the retry line. Nothing is
+    changed.
+
+    Example: linear-retry topics plan orders --group billing --strategy retries.json --bootstrap
+    localhost:9092
+
+    Exit codes: 3, SOURCE does not exist.
+    """
+    with exit_on_error():
+        setup, config = options.setup(), connection.keys()
+        if acls.kafka_acls and connection.as_json:
+            raise typer.BadParameter("these are commands of a shell; leave out --json")
+        from linear_retry.cli.topics.plan import print_plan, write_acl_commands
+
+        if acls.kafka_acls:
+            write_acl_commands(setup, config, acls)
+        else:
+            print_plan(setup, config, options.replication, acls, as_json=connection.as_json)
+
+
+@app.command()
+@with_option_groups
+def create(options: SetupOptions, connection: Connection) -> None:
+    """Create the topics that are missing.
+
+    They are those of `topics plan`, which shows them first. A topic that exists is left as it is,
+    also if somebody else creates it meanwhile. If one cannot be created, the others still are; run
+    it again later.
+
+    Example: linear-retry topics create orders --group billing --strategy retries.json --bootstrap
+    localhost:9092
+
+    Exit codes: 0, all of them exist; 3, SOURCE does not exist, or a topic cannot be created.
+    """
+    with exit_on_error():
+        setup, config = options.setup(), connection.keys()
+        from linear_retry.cli.topics.create import create_topics
+
+        create_topics(setup, config, options.replication, as_json=connection.as_json)
+
+
+@app.command()
+@with_option_groups
+def check(options: SetupOptions, connection: Connection) -> None:
+    """Check the topics that exist, and report every problem.
+
+    An error is that a topic is missing, has too few partitions, removes records before they are
+    due, or is sorted by the clocks of their writers; warnings are about what is only risky. Retry
+    topics of the prefix that the strategy does not use are reported, with the number of records
+    that are still to come back. Nothing is changed.
+
+    Example: linear-retry topics check orders --group billing --strategy retries.json --bootstrap
+    localhost:9092
+
+    Exit codes: 1, at least one error; 3, SOURCE does not exist.
+    """
+    with exit_on_error():
+        setup, config = options.setup(), connection.keys()
+        from linear_retry.cli.topics.check import check_topics
+
+        check_topics(setup, config, options.replication, as_json=connection.as_json)

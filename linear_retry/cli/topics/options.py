@@ -1,0 +1,145 @@
+"""The options that describe a consumer with retry topics."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from linear_retry.cli.options.values import topic_name
+from linear_retry.cli.strategy.commands import load
+from linear_retry.errors import StrategyError
+from linear_retry.files import printable_path
+from linear_retry.journal.entry import DEFAULT_TOPIC as JOURNAL
+from linear_retry.records.control import DEFAULT_TOPIC as CONTROL
+from linear_retry.records.topics.names import CONVENTION, derived_name
+from linear_retry.records.topics.setup import TopicSetup, name_problems
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetupOptions:
+    """The consumer that topics are for."""
+
+    sources: Annotated[list[str], typer.Argument(metavar="SOURCE", help="The source topics.")]
+    group: Annotated[
+        str, typer.Option(metavar="GROUP", help="The consumer group of the live line.")
+    ]
+    strategy: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE",
+            help="The strategy of the retry topics, a file or the name of a ready one. Each "
+            "distinct delay has one topic.",
+        ),
+    ]
+    prefix: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PREFIX",
+            callback=topic_name,
+            help="The retry topics are PREFIX.5m, PREFIX.1h and so on. The default is "
+            "SOURCE.GROUP.retry.",
+        ),
+    ] = None
+    dead_letters: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TOPIC",
+            callback=topic_name,
+            help="The dead-letter topic. The default is SOURCE.dlq.",
+        ),
+    ] = None
+    journal: Annotated[
+        str, typer.Option(metavar="TOPIC", callback=topic_name, help="The journal's topic.")
+    ] = JOURNAL
+    no_journal: Annotated[
+        bool, typer.Option("--no-journal", help="The consumer writes no journal.")
+    ] = False
+    control: Annotated[
+        str,
+        typer.Option(
+            metavar="TOPIC", callback=topic_name, help="The topic of operators' commands."
+        ),
+    ] = CONTROL
+    no_control: Annotated[
+        bool, typer.Option("--no-control", help="The consumer follows no control topic.")
+    ] = False
+    replication: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, max=32767, help="Replicas of each topic. The default: as SOURCE."
+        ),
+    ] = None
+    convention: Annotated[
+        bool,
+        typer.Option(
+            "--convention",
+            help=f"Names have the form {CONVENTION}; names that do not are refused.",
+        ),
+    ] = False
+
+    def setup(self) -> TopicSetup:
+        """Checked. Raises `StrategyError` and `typer.BadParameter`."""
+        setup = TopicSetup(
+            sources=tuple(self.sources),
+            group=self.group,
+            prefix=self.prefix or self._derived("--prefix", self.group, "retry"),
+            delays_ms=self._delays_ms(),
+            dead_letters=self.dead_letters or self._derived("--dead-letters", "dlq"),
+            journal=None if self.no_journal else self.journal,
+            control=None if self.no_control else self.control,
+        )
+        if problems := [*name_problems(setup, convention=self.convention)]:
+            raise typer.BadParameter("\n".join(problems))
+        return setup
+
+    def _derived(self, option: str, *words: str) -> str:
+        if len(self.sources) > 1:
+            raise typer.BadParameter(
+                f"{len(self.sources)} sources, after which one topic cannot be named; name it",
+                param_hint=option,
+            )
+        return derived_name(self.sources[0], *words, convention=self.convention)
+
+    def _delays_ms(self) -> tuple[int, ...]:
+        strategy = load(self.strategy)
+        if isinstance(strategy, StrategyError):
+            raise strategy
+        where = printable_path(self.strategy)
+        if strategy.jitter:
+            raise typer.BadParameter(
+                f"{where}: jitter {strategy.jitter:g}: all records of a retry topic wait equally "
+                "long, so there can be no jitter; remove it",
+                param_hint="--strategy",
+            )
+        if not len(strategy):
+            raise typer.BadParameter(
+                f"{where}: no delays, so nothing waits in a retry topic; write one delay at least",
+                param_hint="--strategy",
+            )
+        return strategy.distinct_delays_ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AclOptions:
+    """How the consumer is used, and in which form its permissions are printed."""
+
+    transactional: Annotated[
+        bool, typer.Option("--transactional", help="Records leave in transactions.")
+    ] = False
+    back_to_source: Annotated[
+        bool,
+        typer.Option("--back-to-source", help="The retry line puts messages back into SOURCE."),
+    ] = False
+    kafka_acls: Annotated[
+        bool,
+        typer.Option(
+            "--kafka-acls", help="Print only the commands of kafka-acls.sh that grant it all."
+        ),
+    ] = False
+    principal: Annotated[
+        str | None,
+        typer.Option(
+            metavar="USER", help="Whom those commands grant it to. The default is User:GROUP."
+        ),
+    ] = None

@@ -1,0 +1,157 @@
+"""Says which topics a consumer with retry topics needs, and with which settings."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from linear_retry.records.dead_letter import resolutions_topic
+from linear_retry.records.topics.check import kept_ms
+from linear_retry.records.topics.description import NeededTopic, TopicDescription
+from linear_retry.records.topics.names import CONVENTION, follows_convention, is_topic_name
+from linear_retry.records.topics.retry_topics import retry_topic
+
+_HOUR_MS = 3_600_000
+_MONTH_MS = 30 * 24 * _HOUR_MS
+_HEADERS_BYTES = 16 * 1024
+"""What our headers add to a message, exception texts included."""
+
+_RESOLUTIONS: Mapping[str, str] = MappingProxyType(
+    {
+        "cleanup.policy": "compact",
+        # Kafka compacts only closed segments. By default one is closed after a week or at 1 GiB,
+        # and half of the topic must be new: in practice nothing would ever be compacted. A
+        # tombstone is kept for a day, though no reader takes longer than some minutes.
+        "segment.ms": str(_HOUR_MS),
+        "segment.bytes": str(4 * 2**20),
+        "min.cleanable.dirty.ratio": "0.1",
+        "delete.retention.ms": str(_HOUR_MS),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSetup:
+    """A consumer with retry topics: what it reads, as which group, and where its records go.
+
+    `delays_ms` are those of the retry strategy, each once. `journal` and `control` are None where
+    it has none.
+    """
+
+    sources: tuple[str, ...]
+    group: str
+    prefix: str
+    delays_ms: tuple[int, ...]
+    dead_letters: str
+    journal: str | None
+    control: str | None
+
+    @property
+    def retry_topics(self) -> dict[str, int]:
+        """Each retry topic, with the milliseconds that records wait in it."""
+        return {retry_topic(self.prefix, delay_ms): delay_ms for delay_ms in self.delays_ms}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All topics that it needs beside the sources."""
+        others = (self.dead_letters, resolutions_topic(self.dead_letters))
+        shared = (name for name in (self.journal, self.control) if name is not None)
+        return (*self.retry_topics, *others, *shared)
+
+
+def name_problems(setup: TopicSetup, *, convention: bool) -> Iterator[str]:
+    """What is wrong with the names, one sentence each."""
+    names = (*setup.sources, *setup.names)
+    for name in dict.fromkeys(names):
+        if names.count(name) > 1:
+            yield f"{name}: two topics of this set-up have this name; give them different ones"
+        if not is_topic_name(name):
+            yield (
+                f"{name}: {len(name)} characters, which are no name of a topic: at most 249 "
+                "letters, digits, dots, underscores and hyphens; give a --prefix, or another name"
+            )
+        elif convention and not follows_convention(name):
+            yield (
+                f"{name}: has not the form {CONVENTION}, which --convention asks for; give another "
+                "name"
+            )
+
+
+def needed_topics(
+    setup: TopicSetup, sources: Sequence[TopicDescription], replication: int | None = None
+) -> list[NeededTopic]:
+    """Every topic that it needs beside its sources, in the shape of the largest of these.
+
+    `replication`: how many replicas of each; None: as many as a source has.
+    """
+    return list(_Shape(sources, replication).topics(setup))
+
+
+def resolutions_needed(dead_letters: str, partitions: int, replication: int) -> NeededTopic:
+    """The topic of the resolutions of these letters, which is in the shape of theirs."""
+    name = resolutions_topic(dead_letters)
+    return NeededTopic(name, "resolutions", partitions, replication, _RESOLUTIONS)
+
+
+class _Shape:
+    """What the topics of a set-up have in common with its sources."""
+
+    def __init__(self, sources: Sequence[TopicDescription], replication: int | None) -> None:
+        limits = [each.max_message_bytes for each in sources if each.max_message_bytes is not None]
+        in_sync = [each.min_insync_replicas or 1 for each in sources]
+        self._partitions = max(each.partitions for each in sources)
+        self._replication = replication or max(each.replication for each in sources)
+        self._largest_bytes = max(limits, default=None)
+        # More than there are replicas, and nothing could be written.
+        self._in_sync = min(max(in_sync), self._replication)
+
+    def topics(self, setup: TopicSetup) -> Iterator[NeededTopic]:
+        for name, delay_ms in setup.retry_topics.items():
+            yield self._retry(name, delay_ms)
+        yield self._dead_letters(setup.dead_letters)
+        made = resolutions_needed(setup.dead_letters, self._partitions, self._replication)
+        yield replace(made, settings=self._safe(made.settings))
+        if setup.journal is not None:
+            settings = self._safe(_deleted_after(_MONTH_MS))
+            yield NeededTopic(setup.journal, "journal", 1, self._replication, settings)
+        if setup.control is not None:
+            settings = self._safe(_deleted_after(_HOUR_MS))
+            yield NeededTopic(setup.control, "control", 1, self._replication, settings)
+
+    def _retry(self, name: str, delay_ms: int) -> NeededTopic:
+        return NeededTopic(
+            *(name, "retry", self._partitions, self._replication),
+            self._safe(
+                {
+                    # Sorted by the broker's clock, whatever those of the writers say.
+                    "message.timestamp.type": "LogAppendTime",
+                    **_kept(kept_ms(delay_ms)),
+                    **self._sizes(),
+                }
+            ),
+            delay_ms,
+            self._largest_bytes,
+        )
+
+    def _dead_letters(self, name: str) -> NeededTopic:
+        return NeededTopic(
+            *(name, "dead letters", self._partitions, self._replication),
+            self._safe({**_kept(_MONTH_MS), **self._sizes()}),
+            largest_bytes=self._largest_bytes,
+        )
+
+    def _sizes(self) -> dict[str, str]:
+        if self._largest_bytes is None:
+            return {}
+        return {"max.message.bytes": str(self._largest_bytes + _HEADERS_BYTES)}
+
+    def _safe(self, settings: Mapping[str, str]) -> dict[str, str]:
+        return {**settings, "min.insync.replicas": str(self._in_sync)}
+
+
+def _deleted_after(retention_ms: int) -> dict[str, str]:
+    return {"cleanup.policy": "delete", "retention.ms": str(retention_ms)}
+
+
+def _kept(retention_ms: int) -> dict[str, str]:
+    """Whatever the brokers' default is: a limit of bytes would remove records that are young."""
+    return {**_deleted_after(retention_ms), "retention.bytes": "-1"}

@@ -1,0 +1,180 @@
+"""`linear-retry topics plan|create|check` on a real broker."""
+
+import itertools
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from typer.testing import CliRunner
+
+from linear_retry.cli import app
+from linear_retry.kafka.topics.description import Topics
+from linear_retry.records.topics.description import NeededTopic
+from tests.cli.result import Result
+from tests.real_kafka import RealKafka
+
+pytestmark = pytest.mark.broker
+
+_numbers = itertools.count(1)
+
+
+class _Scene:
+    """A source of three partitions on a real broker, and a strategy of three distinct delays."""
+
+    def __init__(self, kafka: RealKafka, directory: Path) -> None:
+        self.kafka = kafka
+        self.source = f"planned-{next(_numbers)}"
+        self.prefix = f"{self.source}.billing.retry"
+        self.strategy = directory / "retries.json"
+        self.write_strategy(["5m", "5m", "30m", "30m", "1h"])
+        kafka.create_topic(self.source, 3, {"max.message.bytes": "2000000"})
+
+    def write_strategy(self, delays: list[str]) -> None:
+        self.strategy.write_text(json.dumps(delays))
+
+    def run(self, command: str, *more: str) -> Result:
+        shared = ["--journal", f"{self.source}.journal", "--control", f"{self.source}.control"]
+        options = ["--group", "billing", "--strategy", str(self.strategy), *shared]
+        arguments = ["topics", command, self.source, *options, "-b", self.kafka.bootstrap, *more]
+        done = CliRunner().invoke(app, arguments)
+        return Result(done.exit_code, done.stdout, done.stderr)
+
+    def names(self) -> list[str]:
+        letters = f"{self.source}.dlq"
+        retry = [f"{self.prefix}.{delay}" for delay in ("5m", "30m", "1h")]
+        shared = [f"{self.source}.journal", f"{self.source}.control"]
+        return [*retry, letters, f"{letters}.resolved", *shared]
+
+    def problems(self) -> dict[str, list[tuple[str, str]]]:
+        """Of each topic with problems their rules and severities."""
+        return {
+            one["topic"]: [(each["rule"], each["severity"]) for each in one["problems"]]
+            for one in self.run("check", "--json").objects
+            if one["problems"]
+        }
+
+
+@pytest.fixture
+def scene(kafka: RealKafka, tmp_path: Path) -> _Scene:
+    return _Scene(kafka, tmp_path)
+
+
+def test_a_plan_lists_every_topic(scene: _Scene) -> None:
+    """And the permissions of both groups; nothing is created."""
+    planned = scene.run("plan", "--json")
+    assert (0, "") == (planned.code, planned.err)
+    topics = [one for one in planned.objects if one["kind"] == "topic"]
+    assert scene.names() == [one["topic"] for one in topics]
+    assert [False] * 7 == [one["exists"] for one in topics]
+    assert [3, 3, 3, 3, 3, 1, 1] == [one["partitions"] for one in topics]
+    assert "2016384" == topics[0]["settings"]["max.message.bytes"]
+    groups = {one["group"] for one in planned.objects if one["kind"] == "acl"}
+    assert {"billing", "billing.retry"} == groups
+    again = scene.run("plan")
+    assert "missing" in again.out
+    assert ["topic", "purpose", "state", "partitions", "replicas"] == again.rows[0]
+
+
+def test_a_plan_as_commands(scene: _Scene) -> None:
+    """One for each resource, for the principal that is named."""
+    printed = scene.run("plan", "--kafka-acls", "--principal", "User:orders service")
+    assert 0 == printed.code
+    assert all(line.startswith("kafka-acls.sh ") for line in printed.out.splitlines())
+    wanted = f"--topic {scene.prefix}. --resource-pattern-type prefixed"
+    assert 1 == printed.out.count(wanted)
+    assert "--allow-principal 'User:orders service'" in printed.out
+
+
+def test_what_is_created_is_right(scene: _Scene) -> None:
+    """The check finds every topic missing before, and nothing afterwards."""
+    before = scene.problems()
+    assert scene.names() == list(before)
+    assert 1 == scene.run("check").code
+    made = scene.run("create", "--json")
+    assert (0, "") == (made.code, made.err)
+    assert [(name, "created") for name in scene.names()] == [
+        (one["topic"], one["outcome"]) for one in made.objects
+    ]
+    checked = scene.run("check")
+    assert (0, "") == (checked.code, checked.out)
+    assert "7 topics checked: 0 errors, 0 warnings\n" == checked.err
+
+
+def test_created_twice(scene: _Scene) -> None:
+    """What is there is left as it is, be it wrong, and what is missing is added."""
+    wrong = f"{scene.prefix}.5m"
+    scene.kafka.create_topic(wrong, 1)
+    assert 0 == scene.run("create").code
+    again = scene.run("create")
+    assert 0 == again.code
+    assert [f"{name}: exists, unchanged" for name in scene.names()] == again.out.splitlines()
+    (found,) = Topics({"bootstrap.servers": scene.kafka.bootstrap}).describe([wrong]).values()
+    assert found is not None
+    assert (1, False) == (found.partitions, found.stamps_by_broker)
+
+
+def test_two_that_create_at_once(scene: _Scene) -> None:
+    """Whoever comes second finds it there, which is no error."""
+    topic = NeededTopic(f"{scene.source}.raced", "retry", 1, 1, {})
+    config = {"bootstrap.servers": scene.kafka.bootstrap}
+    with ThreadPoolExecutor(4) as pool:
+        made = list(pool.map(lambda _: Topics(config).create(topic), range(4)))
+    assert [False, False, False, True] == sorted(made)
+
+
+def test_each_fault_is_named(scene: _Scene) -> None:
+    """Too few partitions, the writers' clocks, retention, compaction: each with its rule."""
+    assert 0 == scene.run("create").code
+    scene.write_strategy(["5m", "30m", "1h", "2h", "3h", "4h"])
+    scene.kafka.create_topic(f"{scene.prefix}.2h", 1, {"message.timestamp.type": "LogAppendTime"})
+    short = {"message.timestamp.type": "LogAppendTime", "retention.ms": "3600000"}
+    scene.kafka.create_topic(f"{scene.prefix}.3h", 3, short)
+    scene.kafka.create_topic(f"{scene.prefix}.4h", 3, {"cleanup.policy": "compact"})
+    problems = scene.problems()
+    assert {
+        f"{scene.prefix}.2h": ["partitions", "retention", "size"],
+        f"{scene.prefix}.3h": ["retention", "size"],
+        f"{scene.prefix}.4h": ["timestamps", "compaction", "size"],
+    } == {topic: [rule for rule, _ in found] for topic, found in problems.items()}
+    checked = scene.run("check")
+    assert 1 == checked.code
+    assert "retention.ms=3600000 (1h) is no longer than the delay, 3h" in checked.out
+
+
+def test_topics_that_no_delay_uses(scene: _Scene) -> None:
+    """Those are named with the records that the retry line has not come to."""
+    assert 0 == scene.run("create").code
+    scene.write_strategy(["5m"])
+    left = f"{scene.prefix}.1h"
+    scene.kafka.produce(left, [(n % 3, None, b"waits", []) for n in range(5)])
+    consumer = Consumer(scene.kafka.client_settings(**{"group.id": "billing.retry"}))
+    consumer.commit(offsets=[TopicPartition(left, 0, 2)], asynchronous=False)
+    consumer.close()
+    checked = scene.run("check")
+    assert 0 == checked.code
+    empty, some = sorted(checked.out.splitlines(), key=len)
+    assert f"{scene.prefix}.30m: no delay of the strategy uses this topic, and it is empty" in empty
+    assert f"{left}: no delay of the strategy uses this topic, but 3 records in it are" in some
+
+
+def test_a_source_that_is_missing(scene: _Scene) -> None:
+    """Its partitions are not known, so nothing is planned, and nothing created."""
+    scene.source = "nowhere"
+    for command in ("plan", "create", "check"):
+        done = scene.run(command)
+        assert (3, "") == (done.code, done.out)
+        assert "no such topic: nowhere" in done.err
+
+
+def test_one_that_cannot_be_created(scene: _Scene) -> None:
+    """The others are created all the same, and it is reported with the broker's reason."""
+    scene.kafka.create_topic(f"{scene.source}_dlq")
+    planned = scene.run("plan")
+    assert f"{scene.source}.dlq: brokers do not create it beside {scene.source}_dlq" in planned.err
+    made = scene.run("create")
+    assert 3 == made.code
+    assert 6 == made.out.count(": created, ")
+    assert f"creating topic '{scene.source}.dlq' is refused" in made.err
+    assert "1 topic of 7 not created" in made.err

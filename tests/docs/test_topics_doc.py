@@ -1,0 +1,52 @@
+"""docs/guides/topics.md is true."""
+
+import shlex
+from typing import get_args
+
+from linear_retry.cli.topics import commands
+from linear_retry.records.topics.check import Rule
+from linear_retry.records.topics.description import Purpose, TopicDescription
+from linear_retry.records.topics.names import derived_name
+from linear_retry.records.topics.setup import TopicSetup, needed_topics
+from tests.docs.markdown import blocks, code, page, table
+
+_PAGE = page("docs/guides/topics.md")
+_SOURCE = TopicDescription("an-id", 6, 3, True, None, None, False, True, True)
+_SETUP = TopicSetup(
+    sources=("orders",),
+    group="billing",
+    prefix=derived_name("orders", "billing", "retry"),
+    delays_ms=(300_000, 1_800_000, 3_600_000),
+    dead_letters=derived_name("orders", "dlq"),
+    journal="linear-retry.journal",
+    control="linear-retry.control",
+)
+
+
+def test_every_topic_is_there() -> None:
+    """Those that the command creates for the page's example, in their order."""
+    rows = table(_PAGE, "topic")
+    assert [*_SETUP.names] == [name for row in rows for name in code(row[0])]
+    assert [*get_args(Purpose)] == [code(row[1])[0] for row in rows]
+
+
+def test_the_settings_are_those_of_the_table() -> None:
+    """Each that a row quotes with its value is set."""
+    settings = {topic.purpose: topic.settings for topic in needed_topics(_SETUP, [_SOURCE])}
+    for _, purpose, said in table(_PAGE, "topic"):
+        quoted = dict(part.split("=") for part in code(said) if "=" in part)
+        (name,) = [one for one in get_args(Purpose) if one == code(purpose)[0]]
+        assert quoted.items() <= settings[name].items()
+
+
+def test_every_rule_is_there() -> None:
+    """And no other."""
+    assert set(get_args(Rule)) == {code(row[0])[0] for row in table(_PAGE, "rule")}
+
+
+def test_every_command_is_there() -> None:
+    """Each of the group is shown."""
+    lines = [line for block in blocks(_PAGE, "sh") for line in block.splitlines()]
+    shown = [shlex.split(line)[2] for line in lines]
+    there = [one.callback.__name__ for one in commands.app.registered_commands if one.callback]
+    assert there == shown

@@ -1,0 +1,73 @@
+"""The permissions that a consumer with retry topics needs."""
+
+from linear_retry.records.topics.acls import Acl, acl_commands, live_acls, retry_acls
+from linear_retry.records.topics.setup import TopicSetup
+
+_SETUP = TopicSetup(
+    sources=("orders",),
+    group="billing",
+    prefix="orders.billing.retry",
+    delays_ms=(300_000,),
+    dead_letters="orders.dlq",
+    journal=None,
+    control=None,
+)
+
+
+def _granted(acls: list[Acl]) -> set[tuple[str, str, str]]:
+    return {(one.resource, one.name, each) for one in acls for each in one.operations}
+
+
+def test_the_live_line() -> None:
+    """It reads the source and writes to the topics of the prefix, and reads none of them."""
+    assert {
+        ("Topic", "orders", "Read"),
+        ("Group", "billing", "Read"),
+        ("Topic", "orders.dlq", "Write"),
+        ("Topic", "orders.billing.retry.*", "Write"),
+    } == _granted([*live_acls(_SETUP, transactional=False)])
+
+
+def test_the_retry_line() -> None:
+    """It does not read the source, and its group is its own."""
+    acls = [*retry_acls(_SETUP, transactional=False, back_to_source=False)]
+    assert {
+        ("Group", "billing.retry", "Read"),
+        ("Topic", "orders.billing.retry.*", "Read"),
+        ("Topic", "orders.billing.retry.*", "Write"),
+        ("Topic", "orders.billing.retry.*", "DescribeConfigs"),
+        ("Topic", "orders.dlq", "Write"),
+    } == _granted(acls)
+
+
+def test_back_to_the_source() -> None:
+    """Then it writes to the source, in transactions of its own."""
+    plain = _granted([*retry_acls(_SETUP, transactional=False, back_to_source=False)])
+    back = _granted([*retry_acls(_SETUP, transactional=False, back_to_source=True)])
+    assert {
+        ("Topic", "orders", "Write"),
+        ("TransactionalId", "billing.retry-*", "Write"),
+    } == back - plain
+
+
+def test_transactions() -> None:
+    """Each line has ids of its own."""
+    live = _granted([*live_acls(_SETUP, transactional=True)])
+    line = _granted([*retry_acls(_SETUP, transactional=True, back_to_source=False)])
+    assert ("TransactionalId", "billing-*", "Write") in live
+    assert ("TransactionalId", "billing.retry-*", "Write") in line
+
+
+def test_commands_name_each_resource_once() -> None:
+    """What both lines need of a topic is one command, and a shell reads it as it is meant."""
+    acls = [
+        Acl("one", "Topic", "orders.retry.*", ("Write",)),
+        Acl("other", "Topic", "orders.retry.*", ("Read", "Write")),
+        Acl("other", "Group", "a group", ("Read",)),
+    ]
+    head = "kafka-acls.sh --bootstrap-server kafka:9092 --add --allow-principal User:billing"
+    assert [
+        f"{head} --operation Write --operation Read --topic orders.retry. "
+        "--resource-pattern-type prefixed",
+        f"{head} --operation Read --group 'a group'",
+    ] == [*acl_commands(acls, "kafka:9092", "User:billing")]
