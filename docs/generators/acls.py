@@ -4,13 +4,13 @@ from docs.generators.markdown import codes, table
 from linear_retry.journal.entry import DEFAULT_TOPIC as JOURNAL
 from linear_retry.records.control import DEFAULT_TOPIC as CONTROL
 from linear_retry.records.topics.acls import command_acls, live_acls, retry_acls
-from linear_retry.records.topics.setup import TopicSetup
+from linear_retry.records.topics.setup import TopicSetup, retry_topics
 
 _EXAMPLE = TopicSetup(
     sources=("orders",),
     group="billing",
+    retry_topics=retry_topics("orders.billing.retry", (300_000,)),
     prefix="orders.billing.retry",
-    delays_ms=(300_000, 1_800_000),
     dead_letters="orders.dlq",
     journal=JOURNAL,
     control=CONTROL,

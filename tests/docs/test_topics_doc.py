@@ -3,20 +3,26 @@
 import shlex
 from typing import get_args
 
+import pytest
+from typer.testing import CliRunner
+
+from linear_retry.cli import app
 from linear_retry.cli.topics import commands
 from linear_retry.records.topics.check import Rule
 from linear_retry.records.topics.description import Purpose, TopicDescription
 from linear_retry.records.topics.names import derived_name
-from linear_retry.records.topics.setup import TopicSetup, needed_topics
+from linear_retry.records.topics.setup import TopicSetup, needed_topics, retry_topics
 from tests.docs.markdown import blocks, code, page, table
+from tests.real_kafka import RealKafka
 
 _PAGE = page("docs/guides/topics.md")
+_PREFIX = derived_name("orders", "billing", "retry")
 _SOURCE = TopicDescription("an-id", 6, 3, True, None, None, False, True, True)
 _SETUP = TopicSetup(
     sources=("orders",),
     group="billing",
-    prefix=derived_name("orders", "billing", "retry"),
-    delays_ms=(300_000, 1_800_000, 3_600_000),
+    retry_topics=retry_topics(_PREFIX, (300_000, 1_800_000, 3_600_000)),
+    prefix=_PREFIX,
     dead_letters=derived_name("orders", "dlq"),
     journal="linear-retry.journal",
     control="linear-retry.control",
@@ -50,3 +56,24 @@ def test_every_command_is_there() -> None:
     shown = [shlex.split(line)[2] for line in lines]
     there = [one.callback.__name__ for one in commands.app.registered_commands if one.callback]
     assert there == shown
+
+
+@pytest.mark.broker
+def test_what_is_typed_takes_effect(own_kafka: RealKafka) -> None:
+    """The page's commands, in their order: planned, created, and nothing is wrong with it."""
+    own_kafka.create_topic("orders", 2)
+    plan, create, check = [line for block in blocks(_PAGE, "sh") for line in block.splitlines()]
+    planned = _typed(plan, own_kafka)
+    assert all(name in planned for name in _SETUP.names)
+    assert [f"{name}: created" for name in _SETUP.names] == [
+        line.partition(",")[0] for line in _typed(create, own_kafka).splitlines()
+    ]
+    assert "" == _typed(check, own_kafka)
+
+
+def _typed(command: str, kafka: RealKafka) -> str:
+    program, *arguments = shlex.split(command.replace("localhost:9092", kafka.bootstrap))
+    assert "linear-retry" == program
+    done = CliRunner().invoke(app, arguments)
+    assert 0 == done.exit_code, done.output
+    return done.stdout

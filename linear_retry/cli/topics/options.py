@@ -6,14 +6,15 @@ from typing import Annotated
 
 import typer
 
-from linear_retry.cli.options.values import topic_name
+from linear_retry.cli.options.values import length_ms, topic_name
 from linear_retry.cli.strategy.commands import load
 from linear_retry.errors import StrategyError
 from linear_retry.files import printable_path
 from linear_retry.journal.entry import DEFAULT_TOPIC as JOURNAL
 from linear_retry.records.control import DEFAULT_TOPIC as CONTROL
 from linear_retry.records.topics.names import CONVENTION, derived_name
-from linear_retry.records.topics.setup import TopicSetup, name_problems
+from linear_retry.records.topics.setup import TopicSetup, name_problems, retry_topics
+from linear_retry.strategy.delays import MAX_DELAY_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,13 +26,25 @@ class SetupOptions:
         str, typer.Option(metavar="GROUP", help="The consumer group of the live line.")
     ]
     strategy: Annotated[
-        Path,
+        Path | None,
         typer.Option(
             metavar="FILE",
             help="The strategy of the retry topics, a file or the name of a ready one. Each "
             "distinct delay has one topic.",
         ),
-    ]
+    ] = None
+    single: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TOPIC",
+            callback=topic_name,
+            help="In place of --strategy: the one topic of RetryTopics.single. Needs --every.",
+        ),
+    ] = None
+    every: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="How long records wait in the topic of --single."),
+    ] = None
     prefix: Annotated[
         str | None,
         typer.Option(
@@ -80,11 +93,12 @@ class SetupOptions:
 
     def setup(self) -> TopicSetup:
         """Checked. Raises `StrategyError` and `typer.BadParameter`."""
+        topics, prefix = self._retry_topics()
         setup = TopicSetup(
             sources=tuple(self.sources),
             group=self.group,
-            prefix=self.prefix or self._derived("--prefix", self.group, "retry"),
-            delays_ms=self._delays_ms(),
+            retry_topics=topics,
+            prefix=prefix,
             dead_letters=self.dead_letters or self._derived("--dead-letters", "dlq"),
             journal=None if self.no_journal else self.journal,
             control=None if self.no_control else self.control,
@@ -101,23 +115,14 @@ class SetupOptions:
             )
         return derived_name(self.sources[0], *words, convention=self.convention)
 
-    def _delays_ms(self) -> tuple[int, ...]:
-        strategy = load(self.strategy)
-        if isinstance(strategy, StrategyError):
-            raise strategy
-        where = printable_path(self.strategy)
-        if strategy.jitter:
-            raise typer.BadParameter(
-                f"{where}: jitter {strategy.jitter:g}: all records of a retry topic wait equally "
-                "long, so there can be no jitter; remove it",
-                param_hint="--strategy",
-            )
-        if not len(strategy):
-            raise typer.BadParameter(
-                f"{where}: no delays, so nothing waits in a retry topic; write one delay at least",
-                param_hint="--strategy",
-            )
-        return strategy.distinct_delays_ms
+    def _retry_topics(self) -> tuple[dict[str, int], str | None]:
+        """The topics with their delays, and what they begin with."""
+        if self.strategy is not None and self.single is None and self.every is None:
+            prefix = self.prefix or self._derived("--prefix", self.group, "retry")
+            return retry_topics(prefix, _delays_ms(self.strategy)), prefix
+        if self.strategy is None and self.single is not None and self.every is not None:
+            return {self.single: _every_ms(self.every)}, None
+        raise typer.BadParameter("write either --strategy FILE, or --single TOPIC --every DURATION")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,3 +148,31 @@ class AclOptions:
             metavar="USER", help="Whom those commands grant it to. The default is User:GROUP."
         ),
     ] = None
+
+
+def _delays_ms(file: Path) -> tuple[int, ...]:
+    """Each delay of the strategy once. Raises `StrategyError` and `typer.BadParameter`."""
+    strategy, where = load(file), printable_path(file)
+    if isinstance(strategy, StrategyError):
+        raise strategy
+    if strategy.jitter:
+        raise typer.BadParameter(
+            f"{where}: jitter {strategy.jitter:g}: all records of a retry topic wait equally long, "
+            "so there can be no jitter; remove it",
+            param_hint="--strategy",
+        )
+    if not len(strategy):
+        raise typer.BadParameter(
+            f"{where}: no delays, so nothing waits in a retry topic; write one delay at least",
+            param_hint="--strategy",
+        )
+    return strategy.distinct_delays_ms
+
+
+def _every_ms(text: str) -> int:
+    every_ms = length_ms(text, "--every")
+    if not 0 < every_ms <= MAX_DELAY_S * 1000:
+        raise typer.BadParameter(
+            f"{text}: a wait is longer than nothing, and 7 days at most", param_hint="--every"
+        )
+    return every_ms

@@ -48,14 +48,15 @@ def live_acls(setup: TopicSetup, *, transactional: bool) -> Iterator[Acl]:
         yield Acl("journal", "Topic", setup.journal, ("Write",))
     if setup.control is not None:
         yield Acl("control", "Topic", setup.control, ("Read", "Write"))
-    if setup.delays_ms:
-        yield Acl("retry topics", "Topic", f"{setup.prefix}.*", ("Write",))
+    for name in setup.retry_patterns:
+        yield Acl("retry topics", "Topic", name, ("Write",))
 
 
 def retry_acls(setup: TopicSetup, *, transactional: bool, back_to_source: bool) -> Iterator[Acl]:
-    """What the retry line needs: it reads every topic of the prefix, and writes to most."""
+    """What the retry line needs: it reads and writes the retry topics."""
     line, group = "retry line", retry_group(setup.group)
-    yield Acl(line, "Topic", f"{setup.prefix}.*", ("Read", "Write", "DescribeConfigs"))
+    for name in setup.retry_patterns:
+        yield Acl(line, "Topic", name, ("Read", "Write", "DescribeConfigs"))
     yield Acl(line, "Group", group, ("Read",))
     yield Acl(line, "Topic", setup.dead_letters, ("Write",))
     if transactional or back_to_source:
@@ -96,9 +97,10 @@ def command_acls(setup: TopicSetup) -> Iterator[Acl]:
     yield Acl("`spark ingest`", "Group", "linear-retry-spark*", ("Read",))
     look = "`topics plan`, `check`, `create`"
     yield Acl(look, "Topic", source, ("Describe", "DescribeConfigs"))
-    for name in (f"{setup.prefix}.*", *setup.names[len(setup.delays_ms) :]):
+    names = (*setup.retry_patterns, *setup.other_names)
+    for name in names:
         yield Acl(look, "Topic", name, ("Describe", "DescribeConfigs"))
-    for name in (f"{setup.prefix}.*", *setup.names[len(setup.delays_ms) :]):
+    for name in names:
         yield Acl("`topics create`", "Topic", name, ("Create",))
 
 

@@ -31,7 +31,7 @@ def retry_topic(prefix: str, delay_ms: int) -> str:
     return f"{prefix}.{delay_text(delay_ms)}"
 
 
-def delay_of(topic: str, prefix: str) -> int | None:
+def delay_of(topic: str, prefix: str | None) -> int | None:
     """The milliseconds that records of `topic` wait; None: it is no retry topic of `prefix`."""
     before, dot, text = topic.rpartition(".")
     return read_delay_ms(text) if before == prefix and dot else None

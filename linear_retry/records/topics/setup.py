@@ -1,6 +1,6 @@
 """Says which topics a consumer with retry topics needs, and with which settings."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -33,29 +33,39 @@ _RESOLUTIONS: Mapping[str, str] = MappingProxyType(
 class TopicSetup:
     """A consumer with retry topics: what it reads, as which group, and where its records go.
 
-    `delays_ms` are those of the retry strategy, each once. `journal` and `control` are None where
-    it has none.
+    `retry_topics` has the milliseconds that records wait in each; all begin with `prefix` and a
+    dot, or there is one only, and `prefix` is None. `journal` and `control` are None where it has
+    none.
     """
 
     sources: tuple[str, ...]
     group: str
-    prefix: str
-    delays_ms: tuple[int, ...]
+    retry_topics: Mapping[str, int]
+    prefix: str | None
     dead_letters: str
     journal: str | None
     control: str | None
 
     @property
-    def retry_topics(self) -> dict[str, int]:
-        """Each retry topic, with the milliseconds that records wait in it."""
-        return {retry_topic(self.prefix, delay_ms): delay_ms for delay_ms in self.delays_ms}
-
-    @property
     def names(self) -> tuple[str, ...]:
         """All topics that it needs beside the sources."""
-        others = (self.dead_letters, resolutions_topic(self.dead_letters))
+        return (*self.retry_topics, *self.other_names)
+
+    @property
+    def other_names(self) -> tuple[str, ...]:
+        """Those that are no retry topics."""
         shared = (name for name in (self.journal, self.control) if name is not None)
-        return (*self.retry_topics, *others, *shared)
+        return (self.dead_letters, resolutions_topic(self.dead_letters), *shared)
+
+    @property
+    def retry_patterns(self) -> tuple[str, ...]:
+        """The names of its retry topics for permissions: with a prefix, also of those to come."""
+        return (*self.retry_topics,) if self.prefix is None else (f"{self.prefix}.*",)
+
+
+def retry_topics(prefix: str, delays_ms: Iterable[int]) -> dict[str, int]:
+    """One topic for each delay, with the delay."""
+    return {retry_topic(prefix, delay_ms): delay_ms for delay_ms in delays_ms}
 
 
 def name_problems(setup: TopicSetup, *, convention: bool) -> Iterator[str]:

@@ -34,6 +34,33 @@ def test_names_are_those_of_source_and_group(tmp_path: Path) -> None:
     assert "--topic failed\n" in given.out
 
 
+def test_one_topic(tmp_path: Path) -> None:
+    """That of RetryTopics.single has the name that it is given, and needs no strategy."""
+    source = ["topics", "plan", "orders", "--group", "billing", "-b", "127.0.0.1:1", "--kafka-acls"]
+    done = CliRunner().invoke(app, [*source, "--single", "later", "--every", "10s"])
+    assert 0 == done.exit_code
+    assert "--topic later\n" in done.stdout
+    assert "prefixed" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "either --strategy FILE, or --single TOPIC --every DURATION"),
+        (["--single", "later"], "either --strategy FILE, or --single TOPIC --every DURATION"),
+        (["--single", "later", "--every", "8d"], "7 days at most"),
+        (["--single", "later", "--every", "0"], "longer than nothing"),
+        (["--strategy", "simple", "--every", "1s"], "either --strategy FILE"),
+    ],
+)
+def test_a_strategy_or_one_topic(arguments: list[str], words: str) -> None:
+    """And neither both nor half of one."""
+    command = ["topics", "plan", "orders", "--group", "billing", "-b", "127.0.0.1:1"]
+    done = CliRunner(env={"COLUMNS": "300"}).invoke(app, [*command, *arguments])
+    assert (2, "") == (done.exit_code, done.stdout)
+    assert words in done.stderr
+
+
 def test_without_journal_and_control(tmp_path: Path) -> None:
     """A consumer that has neither needs no topics for them."""
     assert "linear-retry" in _plan(tmp_path, "orders").out

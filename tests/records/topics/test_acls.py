@@ -1,13 +1,15 @@
 """The permissions that a consumer with retry topics needs."""
 
+from dataclasses import replace
+
 from linear_retry.records.topics.acls import Acl, acl_commands, live_acls, retry_acls
-from linear_retry.records.topics.setup import TopicSetup
+from linear_retry.records.topics.setup import TopicSetup, retry_topics
 
 _SETUP = TopicSetup(
     sources=("orders",),
     group="billing",
+    retry_topics=retry_topics("orders.billing.retry", (300_000,)),
     prefix="orders.billing.retry",
-    delays_ms=(300_000,),
     dead_letters="orders.dlq",
     journal=None,
     control=None,
@@ -48,6 +50,12 @@ def test_back_to_the_source() -> None:
         ("Topic", "orders", "Write"),
         ("TransactionalId", "billing.retry-*", "Write"),
     } == back - plain
+
+
+def test_one_topic() -> None:
+    """Its name is no prefix: topics that begin like it are somebody else's."""
+    setup = replace(_SETUP, retry_topics={"later": 10_000}, prefix=None)
+    assert ("Topic", "later", "Write") in _granted([*live_acls(setup, transactional=False)])
 
 
 def test_transactions() -> None:

@@ -1,19 +1,20 @@
 """The topics that a consumer needs."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from linear_retry.records.topics.check import check_topic
 from linear_retry.records.topics.description import NeededTopic, TopicDescription
 from linear_retry.records.topics.names import colliding, derived_name, follows_convention
-from linear_retry.records.topics.setup import TopicSetup, name_problems, needed_topics
+from linear_retry.records.topics.setup import TopicSetup, name_problems, needed_topics, retry_topics
 
 _SETUP = TopicSetup(
     sources=("orders",),
     group="billing",
+    retry_topics=retry_topics("orders.billing.retry", (300_000, 1_800_000, 3_600_000)),
     prefix="orders.billing.retry",
-    delays_ms=(300_000, 1_800_000, 3_600_000),
     dead_letters="orders.dlq",
     journal="linear-retry.journal",
     control="linear-retry.control",
@@ -109,15 +110,15 @@ def test_unknown_settings_are_left_to_the_brokers() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"prefix": "orders/retry"}, "orders/retry.5m: 15 characters"),
-        ({"prefix": "x" * 248}, "at most 249 letters"),
+        ({"retry_topics": {"orders/retry.5m": 1}}, "orders/retry.5m: 15 characters"),
+        ({"retry_topics": {"x" * 250: 1}}, "at most 249 letters"),
         ({"dead_letters": "orders"}, "two topics of this set-up have this name"),
         ({"control": "linear-retry.journal"}, "two topics of this set-up have this name"),
     ],
 )
-def test_names_that_cannot_be(change: dict[str, str], words: str) -> None:
+def test_names_that_cannot_be(change: dict[str, Any], words: str) -> None:
     """Each name is said with what is wrong with it."""
-    problems = [*name_problems(replace(_SETUP, **change), convention=False)]  # type: ignore[arg-type]  # of each field its type
+    problems = [*name_problems(replace(_SETUP, **change), convention=False)]
     assert problems
     assert any(words in problem for problem in problems)
 
@@ -141,7 +142,8 @@ def test_derived_names_follow_the_convention(source: str) -> None:
     assert follows_convention(source)
     letters = derived_name(source, "dlq", convention=True)
     prefix = derived_name(source, "billing", "retry", convention=True)
-    setup = replace(_SETUP, sources=(source,), prefix=prefix, dead_letters=letters)
+    topics = retry_topics(prefix, (300_000,))
+    setup = replace(_SETUP, sources=(source,), retry_topics=topics, dead_letters=letters)
     alone = replace(setup, journal=None, control=None)
     assert [] == [*name_problems(alone, convention=True)]
     assert prefix.endswith("created-billing-retry")
