@@ -30,7 +30,7 @@ class Failures:
     every_ms: int
     """From the start of one to the start of the next attempt; 0 where none comes."""
     wait_ms: int | None
-    """None: it is one attempt, and the last."""
+    """None: it is one attempt, and the last of its message there."""
 
     @property
     def last_at_ms(self) -> int:

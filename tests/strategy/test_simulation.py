@@ -264,9 +264,9 @@ class Outage(Dependency):
             self._clock.advance(self._takes_s)
             raise OutageError
 
-    def late_s(self, attempts_ms: list[int]) -> list[float]:
-        """By how much each attempt came later than that; there are as many."""
-        began_s = zip(self._began_s, attempts_ms, strict=True)
+    def late_s(self, attempts_ms: list[int], *, more: bool = False) -> list[float]:
+        """By how much each attempt came later than that; there are as many, or `more`."""
+        began_s = zip(self._began_s, attempts_ms, strict=not more)
         return [moment_s - self._began_s[0] - at_ms / 1000 for moment_s, at_ms in began_s]
 
 

@@ -1,8 +1,10 @@
 """Simulates outages: `linear-retry strategy simulate`."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -11,11 +13,12 @@ from linear_retry.cli.options.values import length_ms, read_lengths
 from linear_retry.cli.output.exit_codes import NEGATIVE, exit_on_error
 from linear_retry.cli.output.rows import is_terminal, write_aligned, write_json
 from linear_retry.cli.spark.options import RecordedOutages, require_pyspark
-from linear_retry.cli.strategy import simulation_report
+from linear_retry.cli.strategy import journey_report, simulation_report
 from linear_retry.cli.strategy.commands import FILE_HELP, load, print_heading, summary
 from linear_retry.errors import ConfigurationError, StrategyError
 from linear_retry.retry.decision import OnExhausted, Policy
 from linear_retry.strategy.delays import duration_text
+from linear_retry.strategy.retry_topics import Journey, RetryTopicsSimulator
 from linear_retry.strategy.simulation import Recovered, Simulation, Simulator
 from linear_retry.strategy.strategy import Strategy
 
@@ -55,10 +58,35 @@ class GivenOutages:
     ] = "0s"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryTopics:
+    """What becomes of messages that the strategy has not saved."""
+
+    then: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="The strategy of the retry topics that they leave the line for."
+        ),
+    ] = None
+    limit: Annotated[
+        int,
+        typer.Option(
+            metavar="N", min=1, max=1000, help="With --then: so many leave in a row; one is held."
+        ),
+    ] = 20
+    hold: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help="With --then: how long that one waits; the last delay, or 30s."
+        ),
+    ] = None
+
+
 @with_option_groups
 def simulate(
     file: Annotated[Path, typer.Argument(metavar="FILE", help=FILE_HELP)],
     given: GivenOutages,
+    retry_topics: RetryTopics,
     recorded: RecordedOutages,
     lake: Annotated[
         str | None,
@@ -78,9 +106,12 @@ def simulate(
     one after it succeeds. Without jitter; if the strategy has some, the bounds with it are added.
     Several outages make a table and a summary.
 
+    With --then: the message leaves the line for retry topics when the strategy runs out, and those
+    behind it are attempted. As many leave as --limit allows, the next one is held in the line.
+
     With --lake: what the strategy would have cost in all outages that Spark has found, by group,
     beside the strategy that was used (docs/spark/tuning.md). --group to --master, and --probe-cost,
-    need --lake; --outage to --attempt exclude it.
+    need --lake; --outage to --hold exclude it.
 
     Example: linear-retry strategy simulate short-outage --outage 7m
 
@@ -90,9 +121,9 @@ def simulate(
     if lake is None:
         if recorded != RecordedOutages() or probe_cost != "0s":
             raise typer.BadParameter(f"{_WITH_LAKE} are for recorded outages; give --lake DIR")
-        _in_given(file, given, as_json)
+        _in_given(file, given, retry_topics, as_json)
     else:
-        if given != GivenOutages():
+        if given != GivenOutages() or retry_topics != RetryTopics():
             raise typer.BadParameter(
                 f"{_WITHOUT_LAKE} are not for recorded outages; leave them out"
             )
@@ -100,30 +131,73 @@ def simulate(
 
 
 _WITH_LAKE = "--group, --current, --seed, --master and --probe-cost"
-_WITHOUT_LAKE = "--outage, --outages, --on-exhausted and --attempt"
+_WITHOUT_LAKE = "--outage to --attempt, --then, --limit and --hold"
 
 
-def _in_given(file: Path, given: GivenOutages, as_json: bool) -> None:
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What is to be simulated, checked; `then` is what --then names."""
+
+    file: Path
+    strategy: Strategy
+    on_exhausted: OnExhausted
+    attempt_ms: int
+    outages_ms: list[int]
+    then: Strategy | None
+
+    def heading(self) -> dict[str, Any]:
+        asked = {"on_exhausted": self.on_exhausted, "attempt_s": self.attempt_ms / 1000}
+        return summary(self.file, self.strategy) | asked
+
+
+def _in_given(file: Path, given: GivenOutages, retry_topics: RetryTopics, as_json: bool) -> None:
+    asked = _asked(file, given, retry_topics.then, as_json)
+    if asked.then is not None:
+        _with_retry_topics(asked, asked.then, retry_topics, as_json)
+        return
+    if retry_topics != RetryTopics():
+        raise typer.BadParameter("--limit and --hold are for retry topics; give --then FILE")
+    with _refused("--on-exhausted"):
+        simulator = Simulator(Policy(asked.strategy, asked.on_exhausted), asked.attempt_ms)
+    simulations = [simulator.through(outage_ms) for outage_ms in asked.outages_ms]
+    if as_json:
+        head, waits_out_ms = asked.heading(), simulator.waits_out_ms
+        write_json(head | simulation_report.as_json(each, waits_out_ms) for each in simulations)
+    else:
+        _print(simulations, asked.strategy, asked.attempt_ms)
+        typer.echo(simulation_report.limit(simulator.waits_out_ms))
+
+
+def _asked(file: Path, given: GivenOutages, then: Path | None, as_json: bool) -> _Asked:
     outages_ms = [length_ms(text, "--outage") for text in given.outage or []]
     attempt_ms = length_ms(given.attempt, "--attempt")
-    loaded, problems = load(file), list[str]()
-    if isinstance(loaded, StrategyError):
-        problems += loaded.problems
+    loaded, after = load(file), None if then is None else load(then)
+    problems = [one for each in (loaded, after) for one in getattr(each, "problems", ())]
     outages_ms += [] if given.outages is None else read_lengths(given.outages, problems)
-    if isinstance(loaded, StrategyError) or problems:
+    if isinstance(loaded, StrategyError) or isinstance(after, StrategyError) or problems:
         _refuse(file, problems, as_json)
     if not outages_ms:
         raise typer.BadParameter("no outage is given; write --outage 7m, or --outages FILE")
-    simulator = _simulator(loaded, given.on_exhausted, attempt_ms)
-    simulations = [simulator.through(outage_ms) for outage_ms in outages_ms]
+    return _Asked(file, loaded, given.on_exhausted, attempt_ms, outages_ms, after)
+
+
+def _with_retry_topics(asked: _Asked, then: Strategy, given: RetryTopics, as_json: bool) -> None:
+    hold_s = None if given.hold is None else length_ms(given.hold, "--hold") / 1000
+    policy = Policy(asked.strategy, asked.on_exhausted, hold_s=hold_s)
+    with _refused("--then"):
+        simulator = RetryTopicsSimulator(policy, then, asked.attempt_ms, limit=given.limit)
+    journeys = [simulator.through(outage_ms) for outage_ms in asked.outages_ms]
     if as_json:
-        asked = {"on_exhausted": given.on_exhausted, "attempt_s": attempt_ms / 1000}
-        head = summary(file, loaded) | asked
+        head = asked.heading() | {"then": then.label, "limit": given.limit}
         waits_out_ms = simulator.waits_out_ms
-        write_json(head | simulation_report.as_json(each, waits_out_ms) for each in simulations)
+        write_json(head | journey_report.as_json(each, waits_out_ms) for each in journeys)
     else:
-        _print(simulations, loaded, attempt_ms)
-        typer.echo(simulation_report.limit(simulator.waits_out_ms))
+        _print_heading(asked.strategy, asked.attempt_ms)
+        typer.echo(f"then, in retry topics: {then.label}")
+        if asked.strategy.jitter:
+            typer.echo("all times are without jitter")
+        _print_journeys(journeys)
+        typer.echo(journey_report.limit(simulator.waits_out_ms))
 
 
 def _in_recorded(
@@ -147,17 +221,38 @@ def _refuse(file: Path, problems: list[str], as_json: bool) -> NoReturn:
     raise typer.Exit(NEGATIVE)
 
 
-def _simulator(strategy: Strategy, on_exhausted: OnExhausted, attempt_ms: int) -> Simulator:
+@contextmanager
+def _refused(option: str) -> Iterator[None]:
     try:
-        return Simulator(Policy(strategy, on_exhausted), attempt_ms)
+        yield
     except ConfigurationError as error:
-        raise typer.BadParameter(str(error), param_hint="--on-exhausted") from error
+        raise typer.BadParameter(str(error), param_hint=option) from error
 
 
-def _print(simulations: list[Simulation], strategy: Strategy, attempt_ms: int) -> None:
+def _print_heading(strategy: Strategy, attempt_ms: int) -> None:
     print_heading(strategy)
     if attempt_ms:
         typer.echo(f"an attempt takes {duration_text(attempt_ms)} to fail")
+
+
+def _print_journeys(journeys: list[Journey]) -> None:
+    if len(journeys) > 1:
+        write_aligned(journey_report.outages(journeys), _STYLES)
+        typer.echo("\n".join(journey_report.verdict_of_all(journeys)))
+        return
+    (journey,) = journeys
+    typer.echo(f"outage of {duration_text(journey.message.outage_ms)}")
+    if is_terminal() and journey.message.outage_ms:
+        _draw([("the first message", journey.message), ("the line", journey.line)])
+    write_aligned(journey_report.attempts(journey), _STYLES)
+    first, behind = journey_report.verdict(journey)
+    good = isinstance(journey.message.ending, Recovered)
+    typer.secho(first, fg="green" if good else "red", bold=True)
+    typer.echo(behind)
+
+
+def _print(simulations: list[Simulation], strategy: Strategy, attempt_ms: int) -> None:
+    _print_heading(strategy, attempt_ms)
     if len(simulations) == 1:
         _print_one(simulations[0], strategy.jitter > 0)
     else:
@@ -168,7 +263,7 @@ def _print(simulations: list[Simulation], strategy: Strategy, attempt_ms: int) -
 def _print_one(simulation: Simulation, jitter: bool) -> None:
     typer.echo(f"outage of {duration_text(simulation.outage_ms)}")
     if is_terminal() and simulation.outage_ms:
-        _draw(simulation)
+        _draw([("", simulation)])
     write_aligned(simulation_report.attempts(simulation), _STYLES)
     good = isinstance(simulation.ending, Recovered)
     typer.secho(simulation_report.verdict(simulation), fg="green" if good else "red", bold=True)
@@ -176,11 +271,17 @@ def _print_one(simulation: Simulation, jitter: bool) -> None:
         typer.echo(simulation_report.verdict_with_jitter(simulation))
 
 
-def _draw(simulation: Simulation) -> None:
+def _draw(simulations: list[tuple[str, Simulation]]) -> None:
+    """One below the other, each under its name, and all to one scale."""
     from rich.console import Console
 
     from linear_retry.cli.strategy.timeline import timeline
 
     console = Console(highlight=False)
-    if console.width >= _NARROWEST and not console.options.ascii_only:
-        console.print(timeline(simulation, min(console.width, _WIDEST)))
+    if console.width < _NARROWEST or console.options.ascii_only:
+        return
+    end_ms = max(simulation.ending.at_ms for _, simulation in simulations)
+    for name, simulation in simulations:
+        if name:
+            console.print(name)
+        console.print(timeline(simulation, min(console.width, _WIDEST), end_ms))

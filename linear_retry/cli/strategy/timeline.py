@@ -14,9 +14,12 @@ _STYLES = {_OUTAGE: "red", _IDLE: "yellow", _SUCCEEDS: "bold green", _GIVES_UP: 
 _LEGEND = "▒ down   ░ idle   × fails (2 to 9: so many, +: more)  ✓ succeeds  † gives up"
 
 
-def timeline(simulation: Simulation, width: int) -> Text:
-    """A bar of `width` cells, 76 or more, what is at its two marks, and a legend: four lines."""
-    scale = _Scale(max(simulation.outage_ms, simulation.ending.at_ms), width)
+def timeline(simulation: Simulation, width: int, end_ms: int = 0) -> Text:
+    """A bar of `width` cells, 76 or more, what is at its two marks, and a legend: four lines.
+
+    Blank from its end to `end_ms`, for two below each other to have one scale.
+    """
+    scale = _Scale(max(simulation.outage_ms, simulation.ending.at_ms, end_ms), width)
     cells = "".join(_cells(simulation, scale))
     bar = Text.assemble(
         *(("".join(same), _STYLES.get(cell, "bold white on red")) for cell, same in groupby(cells))
@@ -49,6 +52,8 @@ def _cells(simulation: Simulation, scale: _Scale) -> Iterator[str]:
             yield _SUCCEEDS if isinstance(ending, Recovered) else _GIVES_UP
         elif failed:
             yield _FAILS if failed == 1 else str(failed) if failed < 10 else "+"
+        elif since_ms >= max(simulation.outage_ms, ending.at_ms):
+            yield " "
         else:
             yield _OUTAGE if since_ms < simulation.outage_ms else _IDLE
 

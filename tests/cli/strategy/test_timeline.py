@@ -81,6 +81,14 @@ def test_it_fits(
     assert len(late) == width
 
 
+def test_two_to_one_scale() -> None:
+    """The shorter one is blank behind its end."""
+    simulation = Simulator(Policy(Strategy([30]))).through(20_000)
+    bar, early, late, _ = timeline(simulation, 80, 80_000).plain.split("\n")
+    assert "×" + "▒" * 19 + "░" * 10 + "✓" + " " * 49 == bar
+    assert ("20s dependency back ┘", "30s consumer back ┘") == (early.strip(), late.strip())
+
+
 @pytest.mark.parametrize("style", ["red", "yellow", "bold green", "bold white on red"])
 def test_the_bar_has_colours(style: str) -> None:
     """Outage, idle time, attempts and the end are distinguished by colour too."""

@@ -1,0 +1,95 @@
+"""Formats simulated outages in which messages leave the line for retry topics."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from linear_retry.cli.output.rows import plural
+from linear_retry.cli.strategy import simulation_report
+from linear_retry.strategy.delays import duration_text
+from linear_retry.strategy.retry_topics import Journey
+from linear_retry.strategy.simulation import Recovered
+
+_ATTEMPTS = ("attempt", "made in", "starts at", "result", "then waits")
+_OUTAGES = ("outage", "attempts", "ends", "at", "idle", "leave", "line back at", "line idle")
+
+
+def attempts(journey: Journey) -> list[tuple[str, ...]]:
+    """A header, and one row for each attempt of the first message, or for many that are alike."""
+    _, *rows = simulation_report.attempts(journey.message)
+    return [_ATTEMPTS, *((row[0], _place(row[0], journey), *row[1:]) for row in rows)]
+
+
+def outages(journeys: Sequence[Journey]) -> list[tuple[str, ...]]:
+    """A header, and one row for each."""
+    return [_OUTAGES, *map(_outage, journeys)]
+
+
+def verdict(journey: Journey) -> tuple[str, str]:
+    """How it ends for the first message, and for those behind it."""
+    attempt = journey.message.ending.attempt
+    where = f", in {_place(str(attempt), journey)}" if attempt > journey.in_line else ""
+    line, left = _back(journey), "no message leaves"
+    if journey.left:
+        left = f"{plural(journey.left, 'message')} {'leaves' if journey.left == 1 else 'leave'}"
+    held = ", and the next is held" if journey.is_held else ""
+    return (
+        f"{simulation_report.verdict(journey.message)}{where}",
+        f"{left} the line{held}; the line is back {duration_text(line.idle_ms)} after the outage, "
+        f"at {duration_text(line.at_ms)}",
+    )
+
+
+def verdict_of_all(journeys: Sequence[Journey]) -> tuple[str, str]:
+    """What several outages come to: for the first messages, and for those behind them."""
+    lines = [journey.line for journey in journeys]
+    return (
+        f"first message: {simulation_report.verdict_of_all([one.message for one in journeys])}",
+        f"line: {simulation_report.verdict_of_all(lines)}",
+    )
+
+
+def limit(waits_out_ms: int) -> str:
+    """Which outages lead to no dead letter."""
+    if waits_out_ms == 0:
+        return "any outage leads to dead letters"
+    return f"outages of up to {duration_text(waits_out_ms)} lead to no dead letter"
+
+
+def as_json(journey: Journey, waits_out_ms: int) -> dict[str, Any]:
+    """As of a simulation without jitter; `in_line` attempts are made before the first step."""
+    message = simulation_report.as_json(journey.message, waits_out_ms)
+    line = simulation_report.as_json(journey.line, None)
+    kept = ("attempts", "ended_s", "idle_s")
+    return {
+        **{key: value for key, value in message.items() if key not in _OF_JITTER},
+        "in_line": journey.in_line,
+        "line": {
+            "left": journey.left,
+            "is_held": journey.is_held,
+            **{key: line[key] for key in kept},
+        },
+    }
+
+
+_OF_JITTER = {"idle_min_s", "idle_max_s", "may_give_up"}
+
+
+def _place(numbers: str, journey: Journey) -> str:
+    """Where the attempts of a row are made: none is for attempts on both sides."""
+    steps = [int(number) - journey.in_line for number in numbers.split(" to ")]
+    if steps[0] <= 0:
+        return "the line"
+    return "step " + " to ".join(map(str, steps))
+
+
+def _back(journey: Journey) -> Recovered:
+    ending = journey.line.ending
+    assert isinstance(ending, Recovered), "the line stands still until something succeeds"
+    return ending
+
+
+def _outage(journey: Journey) -> tuple[str, ...]:
+    outage, attempts, ends, at, idle, *_ = simulation_report.outages([journey.message], False)[1]
+    line = _back(journey)
+    held = f"{journey.left}, one held" if journey.is_held else str(journey.left)
+    return outage, attempts, ends, at, idle, held, *map(duration_text, (line.at_ms, line.idle_ms))
