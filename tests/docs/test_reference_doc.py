@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from docs.generators.acls import acls
 from docs.generators.commands import commands, exit_codes
 from docs.generators.docstrings import in_rst, readable
 from docs.generators.events import events
@@ -96,7 +97,9 @@ def test_every_error_is_there() -> None:
     assert sorted(tree) == sorted(reported)
 
 
-@pytest.mark.parametrize(("make", "head"), [(events, "event"), (exit_codes, "exit code")])
+@pytest.mark.parametrize(
+    ("make", "head"), [(events, "event"), (exit_codes, "exit code"), (acls, "for")]
+)
 def test_generated_tables_are_whole(make: Callable[[], str], head: str) -> None:
     """No cell of what is made from the code is empty."""
     rows = table(make(), head)

@@ -196,12 +196,12 @@ def _compaction(_: NeededTopic, found: TopicDescription) -> _Problems:
         )
 
 
-def _no_compaction(_: NeededTopic, found: TopicDescription) -> _Problems:
-    if found.is_compacted is False:
+def _only_compaction(_: NeededTopic, found: TopicDescription) -> _Problems:
+    if found.is_deleted or found.is_compacted is False:
         yield (
             "compaction",
             "error",
-            "cleanup.policy has no compact: what is recorded about a letter may be "
+            "cleanup.policy is not compact alone: what is recorded about a letter may be "
             "removed before the letter, which is then replayed again; set it to compact",
         )
 
@@ -231,7 +231,7 @@ _CHECKS: Mapping[Purpose, tuple[_Check, ...]] = {
         *(_delay_retention, _size_retention, _compaction, _size),
     ),
     "dead letters": (_partitions, *_OF_ALL, _letter_retention, _compaction, _size),
-    "resolutions": (*_OF_ALL, _no_compaction),
+    "resolutions": (*_OF_ALL, _only_compaction),
     "journal": (*_OF_ALL, _compaction),
     "control": (*_OF_ALL, _compaction),
 }

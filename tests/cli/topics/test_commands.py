@@ -2,7 +2,6 @@
 
 import itertools
 import json
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ from typer.testing import CliRunner
 
 from linear_retry.cli import app
 from linear_retry.kafka.topics.description import Topics
-from linear_retry.records.topics.description import NeededTopic
 from tests.cli.result import Result
 from tests.real_kafka import RealKafka
 
@@ -113,15 +111,6 @@ def test_created_twice(scene: _Scene) -> None:
     (found,) = Topics({"bootstrap.servers": scene.kafka.bootstrap}).describe([wrong]).values()
     assert found is not None
     assert (1, False) == (found.partitions, found.stamps_by_broker)
-
-
-def test_two_that_create_at_once(scene: _Scene) -> None:
-    """Whoever comes second finds it there, which is no error."""
-    topic = NeededTopic(f"{scene.source}.raced", "retry", 1, 1, {})
-    config = {"bootstrap.servers": scene.kafka.bootstrap}
-    with ThreadPoolExecutor(4) as pool:
-        made = list(pool.map(lambda _: Topics(config).create(topic), range(4)))
-    assert [False, False, False, True] == sorted(made)
 
 
 def test_each_fault_is_named(scene: _Scene) -> None:

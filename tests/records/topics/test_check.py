@@ -126,10 +126,15 @@ def test_dead_letters_may_bear_any_timestamp() -> None:
     assert "retention.ms=604800000 (7d)" in problem.text
 
 
-def test_resolutions_are_compacted() -> None:
+@pytest.mark.parametrize("is_compacted", [False, True])
+def test_resolutions_are_compacted_and_never_deleted(is_compacted: bool) -> None:
     """Else what is recorded is removed before the letter is."""
-    (problem,) = check_topic(_needed("resolutions"), _GOOD)
+    found = replace(_GOOD, is_compacted=is_compacted)
+    (problem,) = check_topic(_needed("resolutions"), found)
     assert ("compaction", "error") == (problem.rule, problem.severity)
+    assert [] == check_topic(
+        _needed("resolutions"), replace(_GOOD, is_compacted=True, is_deleted=False)
+    )
 
 
 def test_what_is_not_known_is_not_wrong() -> None:

@@ -1,0 +1,62 @@
+"""Topics are created as they are needed, and described as they are."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from linear_retry.errors import BrokerError
+from linear_retry.kafka.topics.description import Topics
+from linear_retry.records.topics.description import NeededTopic
+from tests.real_kafka import RealKafka
+
+pytestmark = pytest.mark.broker
+
+
+def _topics(kafka: RealKafka) -> Topics:
+    return Topics({"bootstrap.servers": kafka.bootstrap})
+
+
+def test_a_topic_is_described_as_it_was_created(kafka: RealKafka) -> None:
+    """Each setting that matters to us is read back."""
+    settings = {
+        "cleanup.policy": "delete",
+        "message.timestamp.type": "LogAppendTime",
+        "retention.ms": "1209600000",
+        "retention.bytes": "1000",
+        "max.message.bytes": "2000",
+        "min.insync.replicas": "1",
+    }
+    name = "described"
+    assert _topics(kafka).create(NeededTopic(name, "retry", 3, 1, settings))
+    (found,) = _topics(kafka).describe([name]).values()
+    assert found is not None
+    assert (3, 1) == (found.partitions, found.replication)
+    assert (False, True) == (found.is_compacted, found.is_deleted)
+    assert (True, 1) == (found.stamps_by_broker, found.min_insync_replicas)
+    assert (1_209_600_000, 1000) == (found.retention_ms, found.retention_bytes)
+    assert 2000 == found.max_message_bytes
+
+
+def test_no_limit_is_none(kafka: RealKafka) -> None:
+    """Kafka's -1, and a limit that a compacted topic ignores."""
+    forever = {"retention.ms": "-1", "retention.bytes": "-1"}
+    ignored = {"cleanup.policy": "compact", "retention.ms": "1000", "retention.bytes": "1000"}
+    for name, settings in (("forever", forever), ("ignored", ignored)):
+        assert _topics(kafka).create(NeededTopic(name, "journal", 1, 1, settings))
+        (found,) = _topics(kafka).describe([name]).values()
+        assert found is not None
+        assert (None, None) == (found.retention_ms, found.retention_bytes)
+
+
+def test_several_that_create_at_once(kafka: RealKafka) -> None:
+    """One creates it, and the others find it there, which is no error."""
+    topic = NeededTopic("raced", "retry", 1, 1)
+    with ThreadPoolExecutor(4) as pool:
+        made = list(pool.map(lambda _: _topics(kafka).create(topic), range(4)))
+    assert [False, False, False, True] == sorted(made)
+
+
+def test_what_brokers_refuse(kafka: RealKafka) -> None:
+    """It is said which topic, and why."""
+    with pytest.raises(BrokerError, match=r"creating topic 'too-safe' is refused: .*replica"):
+        _topics(kafka).create(NeededTopic("too-safe", "retry", 1, 3))
