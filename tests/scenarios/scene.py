@@ -215,13 +215,14 @@ class Scene:
             lambda: wanted <= done_places(self.log()), "all is done", 60.0, detail=self.story
         )
 
-    def violations(self, *, finished: bool = True) -> list[str]:
+    def violations(self, *, finished: bool = True, max_elapsed: bool = False) -> list[str]:
         """Every guarantee that does not hold; to be asked once the members have ended."""
         return violations(
             self.log(),
             self.visible(),
             committed=self.committed(),
             strategy_length=len(self.strategy),
+            max_elapsed=max_elapsed,
             alive_within_s=_ALIVE_WITHIN_S,
             finished=finished,
         )

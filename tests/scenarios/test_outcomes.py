@@ -4,7 +4,7 @@ import pytest
 
 from linear_retry import Strategy, events
 from tests.scenarios.conftest import SceneFactory
-from tests.scenarios.handlers import Scripted
+from tests.scenarios.handlers import Dependency, Scripted
 
 pytestmark = pytest.mark.broker
 
@@ -33,3 +33,27 @@ def test_outages_and_poison_on_four_partitions(scene: SceneFactory) -> None:
         (event.outcome for event in group.emitted(events.CircuitClosed)), reverse=True
     )
     assert [] == group.violations()
+
+
+def test_a_message_ends_by_time(scene: SceneFactory) -> None:
+    """With `max_elapsed` the delays do not run out, and it is a dead letter all the same; an owner
+    before, whose time went with it, does not count."""
+    group = scene(strategy=[0.2] * 50)
+    strategy, down = Strategy(group.strategy, max_elapsed="1.5s"), Dependency()
+    down.down = True
+    group.produce(2)
+    gone = group.join("gone", down, strategy=strategy)
+    group.wait_for_attempts(4, "gone")
+    gone.stop()
+    staying = group.join("staying", down, strategy=strategy)
+    letter = group.wait_for(events.DeadLettered)
+    down.down = False
+    group.wait_until_done()
+    staying.stop()
+    assert ("exhausted", 0) == (letter.reason, letter.offset)
+    (first,) = [letter for letter in group.dead_letters() if letter.original_offset == 0]
+    lasted_ms = first.last_failure_ms - first.first_failure_ms
+    # The next retry would have been too late; and each is some milliseconds late by itself.
+    assert 1500 - 200 - 100 <= lasted_ms <= 1500
+    assert len(group.attempts("staying")) >= first.failures >= 4
+    assert [] == group.violations(max_elapsed=True)

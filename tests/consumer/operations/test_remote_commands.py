@@ -98,6 +98,20 @@ def test_the_last_attempt_needs_a_confirmation() -> None:
     assert [] == group.violations()
 
 
+def test_the_last_attempt_within_max_elapsed_needs_a_confirmation() -> None:
+    """There are delays left, and no time: it is the last attempt, which an early one is not."""
+    group, member = waiting(strategy=Strategy([30, 60, 90], max_elapsed=80))
+    member.wiring.commands.post(_command(group, "retry"))
+    group.turn()
+    assert ["begun", "failed"] == _answers(member)
+    member.wiring.commands.post(_command(group, "retry"))
+    group.turn()
+    assert ["last-attempt"] == _answers(member)
+    turn_until(group, member, events.DeadLettered)
+    (letter,) = emitted(member, events.DeadLettered)
+    assert ("exhausted", 3) == (letter.reason, letter.failures)
+
+
 def test_no_attempt_is_the_last_where_the_limit_holds_letters_back() -> None:
     """A failure more makes no letter: it is held again, which is what is answered."""
     group = FakeGroup(partitions=1, letter_limit=1)

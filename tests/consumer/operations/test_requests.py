@@ -58,7 +58,7 @@ def reasons(group: FakeGroup) -> list[str]:
 
 
 def waiting(
-    strategy: tuple[Any, ...] = (30, 60),
+    strategy: tuple[Any, ...] | Strategy = (30, 60),
     scope: ScopeKind = "consumer",
     partitions: int = 1,
     protocol: Protocol = "eager",
