@@ -26,13 +26,13 @@ class FoundTopics:
 def find_topics(
     config: Mapping[str, Any], setup: TopicSetup, replication: int | None
 ) -> FoundTopics:
-    """Raises `UnknownTopicError` where a source is missing, and `BrokerError`."""
+    """Asks the brokers for all of them. Raises `UnknownTopicError` if a source is missing."""
     described = Topics(config).describe([*setup.sources, *setup.names])
     missing = [name for name in setup.sources if described[name] is None]
     if missing:
         raise UnknownTopicError(
-            f"no such topic: {', '.join(missing)}; the others are made after the sources: create "
-            "these first, or correct the name"
+            f"no such topic: {', '.join(missing)}; the others get as many partitions: create it "
+            "first, or correct the name"
         )
     sources = [found for name in setup.sources if (found := described[name]) is not None]
     needed = needed_topics(setup, sources, replication)

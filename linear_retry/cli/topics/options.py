@@ -110,7 +110,7 @@ class SetupOptions:
     def _derived(self, option: str, *words: str) -> str:
         if len(self.sources) > 1:
             raise typer.BadParameter(
-                f"{len(self.sources)} sources, after which one topic cannot be named; name it",
+                f"{len(self.sources)} sources: there is no default name; give one",
                 param_hint=option,
             )
         return derived_name(self.sources[0], *words, convention=self.convention)
@@ -173,6 +173,6 @@ def _every_ms(text: str) -> int:
     every_ms = length_ms(text, "--every")
     if not 0 < every_ms <= MAX_DELAY_S * 1000:
         raise typer.BadParameter(
-            f"{text}: a wait is longer than nothing, and 7 days at most", param_hint="--every"
+            f"{text}: must be above 0, and 7 days at most", param_hint="--every"
         )
     return every_ms

@@ -73,16 +73,16 @@ def name_problems(setup: TopicSetup, *, convention: bool) -> Iterator[str]:
     names = (*setup.sources, *setup.names)
     for name in dict.fromkeys(names):
         if names.count(name) > 1:
-            yield f"{name}: two topics of this set-up have this name; give them different ones"
+            yield f"{name!r}: two topics have this name; give them different ones"
         if not is_topic_name(name):
             yield (
-                f"{name}: {len(name)} characters, which are no name of a topic: at most 249 "
-                "letters, digits, dots, underscores and hyphens; give a --prefix, or another name"
+                f"{name!r}: {len(name)} characters, and the name of a topic has at most 249 "
+                "letters, digits, dots, underscores and hyphens; give another name or prefix"
             )
         elif convention and not follows_convention(name):
             yield (
-                f"{name}: has not the form {CONVENTION}, which --convention asks for; give another "
-                "name"
+                f"{name!r}: a name by the convention has the form {CONVENTION}; give another name "
+                "or prefix"
             )
 
 
@@ -163,5 +163,5 @@ def _deleted_after(retention_ms: int) -> dict[str, str]:
 
 
 def _kept(retention_ms: int) -> dict[str, str]:
-    """Whatever the brokers' default is: a limit of bytes would remove records that are young."""
+    """Settings that keep records for so long, whatever the brokers' default limit of bytes is."""
     return {**_deleted_after(retention_ms), "retention.bytes": "-1"}

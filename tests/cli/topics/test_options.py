@@ -49,7 +49,7 @@ def test_one_topic(tmp_path: Path) -> None:
         ([], "either --strategy FILE, or --single TOPIC --every DURATION"),
         (["--single", "later"], "either --strategy FILE, or --single TOPIC --every DURATION"),
         (["--single", "later", "--every", "8d"], "7 days at most"),
-        (["--single", "later", "--every", "0"], "longer than nothing"),
+        (["--single", "later", "--every", "0"], "must be above 0"),
         (["--strategy", "simple", "--every", "1s"], "either --strategy FILE"),
     ],
 )
@@ -70,9 +70,9 @@ def test_without_journal_and_control(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["orders", "returns"], "2 sources, after which one topic cannot be named"),
-        (["orders/eu"], "no name of a topic"),
-        (["orders", "--dead-letters", "orders"], "two topics of this set-up have this name"),
+        (["orders", "returns"], "2 sources: there is no default name"),
+        (["orders/eu"], "the name of a topic has at most 249"),
+        (["orders", "--dead-letters", "orders"], "'orders': two topics have this name"),
         (["orders", "--json"], "leave out --json"),
         (["orders", "--convention"], "<namespace>.<product>[.<data-type>].<event-type>"),
     ],

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from linear_retry.records.topics.check import check_topic, kept_ms
+from linear_retry.records.topics.check import check_topic, kept_ms, unused_topic
 from linear_retry.records.topics.description import NeededTopic, Purpose, TopicDescription
 
 _HOUR_MS = 3_600_000
@@ -141,3 +141,18 @@ def test_what_is_not_known_is_not_wrong() -> None:
     """Without permission to read the settings there is one warning, and no guess."""
     found = TopicDescription("an-id", 6, 3, None, None, None, None, None, None)
     assert ["settings"] == [problem.rule for problem in check_topic(_NEEDED, found)]
+
+
+@pytest.mark.parametrize(
+    ("records", "is_exact", "words"),
+    [
+        (0, True, "it is empty; delete it"),
+        (3, True, "but 3 records in it are still to come back"),
+        (3, False, "but up to 3 records in it are still to come back"),
+    ],
+)
+def test_a_topic_that_no_delay_uses(records: int, is_exact: bool, words: str) -> None:
+    """What it holds decides what to do; a number that may be too high is called that."""
+    problem = unused_topic("orders.billing.retry.2h", records, is_exact=is_exact)
+    assert ("unused", "warning", False) == (problem.rule, problem.severity, problem.is_error)
+    assert words in problem.text

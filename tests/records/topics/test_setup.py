@@ -110,10 +110,10 @@ def test_unknown_settings_are_left_to_the_brokers() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"retry_topics": {"orders/retry.5m": 1}}, "orders/retry.5m: 15 characters"),
+        ({"retry_topics": {"orders/retry.5m": 1}}, "'orders/retry.5m': 15 characters"),
         ({"retry_topics": {"x" * 250: 1}}, "at most 249 letters"),
-        ({"dead_letters": "orders"}, "two topics of this set-up have this name"),
-        ({"control": "linear-retry.journal"}, "two topics of this set-up have this name"),
+        ({"dead_letters": "orders"}, "two topics have this name"),
+        ({"control": "linear-retry.journal"}, "two topics have this name"),
     ],
 )
 def test_names_that_cannot_be(change: dict[str, Any], words: str) -> None:
@@ -131,7 +131,7 @@ def test_names_without_problems() -> None:
 def test_the_convention_is_asked_for() -> None:
     """Then names of two parts, or of five, are refused."""
     problems = [*name_problems(_SETUP, convention=True)]
-    assert {"orders", "orders.dlq", "linear-retry.journal", "linear-retry.control"} == {
+    assert {"'orders'", "'orders.dlq'", "'linear-retry.journal'", "'linear-retry.control'"} == {
         problem.partition(":")[0] for problem in problems
     }
 
