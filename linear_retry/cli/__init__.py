@@ -76,7 +76,7 @@ def demo(
         typer.Option(
             *BOOTSTRAP_NAMES,
             metavar="HOST:PORT",
-            help="A real cluster, in place of the embedded broker. The demo makes topics and a "
+            help="A real cluster, in place of the embedded broker. The demo creates topics and a "
             "group named linear-retry-demo-... and removes them at the end.",
         ),
     ] = None,
@@ -114,8 +114,8 @@ def watch(
     Everything shown comes from the journal. On a terminal: a live picture. In a pipe: a line for
     each event, beginning with the last ten. With --json: an object for each event ("kind":
     "event"), beginning with the last hundred, then one for the state of the group ("kind":
-    "group"). A member writes nothing while nothing happens, so "closed" with an old last word is
-    healthy. "silent" means that others have its partitions and it has not said why: it was killed,
+    "group"). A member without events writes nothing, so "closed" with an old last event is healthy.
+    "silent" means that its partitions went to others and it has not reported that: it was killed,
     is stuck, or is cut off.
 
     Example: linear-retry watch --group billing --bootstrap localhost:9092

@@ -27,7 +27,7 @@ class OpenCircuit:
     scope: Scope
     since_ms: int
     retry_at_ms: int
-    last_word_ms: int
+    last_event_ms: int
     held: Place | None = None
     waits_for: WaitReason = "failed"
     error: str = ""
@@ -65,14 +65,14 @@ class Member:
 
     `process` is where it runs, if that is known.
 
-    A member without events writes nothing: `last_word_ms` may be long ago though it is healthy.
+    A member without events writes nothing: `last_event_ms` may be long ago though it is healthy.
     """
 
     member: str
     instance: str
     state: MemberState
     since_ms: int
-    last_word_ms: int
+    last_event_ms: int
     partitions: tuple[Partition, ...]
     taken: Mapping[Partition, str]
     left_group: bool | None

@@ -150,7 +150,7 @@ class InstanceState:
     def _end_wait(self, scope: Scope, entry: Entry) -> None:
         _, known = self._circuits.get(scope, (0, None))
         if known is not None:
-            ended = replace(known, retried_ms=entry.at_ms, last_word_ms=entry.at_ms)
+            ended = replace(known, retried_ms=entry.at_ms, last_event_ms=entry.at_ms)
             self._put(scope, entry.sequence, ended)
 
     def _opened(self, entry: Entry, event: _Held) -> OpenCircuit:
@@ -159,14 +159,14 @@ class InstanceState:
         at_ms = entry.at_ms
         known = before or OpenCircuit(self.member, self.instance, event.scope, at_ms, at_ms, at_ms)
         held = Place(event.topic, event.partition, event.offset)
-        return _after(replace(known, held=held, last_word_ms=at_ms), event)
+        return _after(replace(known, held=held, last_event_ms=at_ms), event)
 
 
 def _after(before: OpenCircuit, event: _Held) -> OpenCircuit:
     """Updates the circuit with the event, and keeps what the event does not mention."""
     match event:
         case e.RetriedNow(failures=failures):
-            now_ms = before.last_word_ms
+            now_ms = before.last_event_ms
             # A garbled entry may have an infinity, which cannot be rounded.
             at_ms = now_ms + round(min(max(event.remaining_s, 0.0), _LONGEST_S) * 1000)
             return replace(before, failures=failures, retried_ms=now_ms, retry_at_ms=at_ms)

@@ -51,7 +51,7 @@ def _refusal(client: Callable[..., Any], config: Mapping[str, Any]) -> str | Non
         text = text_of(error)
         match = _UNKNOWN.fullmatch(text)
         return None if match is not None and match[1] == _LAST else text
-    raise AssertionError(f"librdkafka has taken {_LAST}: a bug; please report it")
+    raise AssertionError(f"librdkafka has accepted {_LAST}: a bug; please report it")
 
 
 def _misspelt(key: str) -> str:

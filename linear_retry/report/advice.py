@@ -19,8 +19,8 @@ _FEWEST_KNOWN, _LARGE_SHARE_OF_WAITING = 20, 0.5
 _EVENTS = {
     "DataLost": "lost messages: retention removed them before they were read. Give the topic a "
     "longer `retention.ms`, or shorten the strategy",
-    "HandlerTooSlow": "had a handler that took longer than `max.poll.interval.ms`. Give it a "
-    "timeout of its own",
+    "HandlerTooSlow": "had a handler that took longer than `max.poll.interval.ms`. Give its "
+    "calls timeouts",
     "Skipped": "skipped messages that had failed, as `on_permanent` says: they have no dead "
     "letters",
     "LimitReached": "reached the limit of dead letters in a row: an outage looked like bad "

@@ -170,8 +170,8 @@ def check_columns(schema: StructType) -> None:
         raise ConfigurationError(
             f"foreach_batch: the stream lacks Kafka's own columns: {', '.join(other)}; dead "
             "letters need each row as it came from Kafka: read it with "
-            '.option("includeHeaders", "true"), keep these columns as they are, and put what you '
-            'make of them beside; or choose otherwise than "dead-letter" in on_exhausted and '
+            '.option("includeHeaders", "true"), keep these columns unchanged, and put parsed '
+            'values into others; or choose other values than "dead-letter" for on_exhausted and '
             "on_permanent"
         )
 

@@ -98,7 +98,7 @@ def read_max_elapsed_ms(value: object, problems: list[str]) -> int | None:
     # Whoever writes 0 may mean no limit, and every message would be exhausted at once.
     if elapsed_ms == 0 and not found:
         found.append(
-            f"max_elapsed: {shown(value)} is no time; leave it out for no limit, or write a "
+            f"max_elapsed: {shown(value)} is not a limit; leave it out for no limit, or write a "
             'duration up to 7d such as "5m"'
         )
     problems += found

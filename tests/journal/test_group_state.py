@@ -43,7 +43,7 @@ def test_an_outage_from_its_beginning_to_its_end() -> None:
     fold.take(life.says(7100, failed(_P0, 7, 2, 12_000)))
     (circuit,) = fold.view(GROUP).circuits
     assert (Place("orders", 0, 7), 2, "again") == (circuit.held, circuit.failures, circuit.error)
-    assert (2000, 12_000, 7100) == (circuit.since_ms, circuit.retry_at_ms, circuit.last_word_ms)
+    assert (2000, 12_000, 7100) == (circuit.since_ms, circuit.retry_at_ms, circuit.last_event_ms)
     assert ["open", "half-open"] == [circuit.state(now_ms) for now_ms in (11_999, 12_000)]
     assert "open" == _member(fold)[0]
     fold.take(life.says(12_100, e.CircuitClosed(Scope(), "recovered", 10.1)))
@@ -122,7 +122,7 @@ def test_a_killed_member_is_silent_once_others_have_what_it_had() -> None:
     assert {_P0: "other"} == half.members[0].taken
     after = _view(*written, other.says(47_000, e.Assigned((_P0, _P1))))
     assert ({"killed": "silent", "other": "closed"}, ()) == (_states(after), after.circuits)
-    assert 2000 == after.members[0].last_word_ms
+    assert 2000 == after.members[0].last_event_ms
     assert (_P0, _P1, _P2) == after.members[1].partitions
 
 
@@ -321,7 +321,7 @@ def test_any_part_of_it_is_a_whole_picture(entries: list[Entry], rng: random.Ran
         assert any(map(circuit.scope.covers, member.partitions))
     for member in view.members:
         assert set() == set(member.partitions) & set(member.taken)
-        assert member.since_ms <= member.last_word_ms
+        assert member.since_ms <= member.last_event_ms
         assert (member.state == "open") == any(view.of(member.member))
     assert len(seen) == view.counts.entries
     unseen = {entry.event_id for entry in entries} - {entry.event_id for entry in seen}

@@ -88,7 +88,7 @@ def test_a_missing_topic(kafka: RealKafka, tmp_path: Path) -> None:
         *("--bootstrap", kafka.bootstrap, "--journal", "missing", "--lake", str(lake))
     )
     assert (3, "") == (code, out)
-    assert f"{kafka.bootstrap}: there is no topic 'missing'; check its name\n" == message
+    assert f"{kafka.bootstrap}: topic 'missing' does not exist; check its name\n" == message
     assert not lake.exists()
 
 

@@ -90,7 +90,7 @@ def test_with_too_few_outages_nothing_is_written(lake: str, tmp_path: Path) -> N
     file = tmp_path / "few.json"
     result = _ran("spark", "tune", "--lake", lake, "--group", "few", *ASKED, "--to", file)
     assert (5, "") == (result.code, result.err)
-    needed = "it takes 59 outages with a known end to learn from, and there are 1"
+    needed = "it takes 59 outages with a known end, and there are 1"
     enough = "that is enough for --cover 0.05"
     assert f"few: nothing is proposed: {needed}; {enough}\n" == result.out
     assert not file.exists()
@@ -124,7 +124,7 @@ def test_the_present_strategy_may_be_given(lake: str, tmp_path: Path) -> None:
     assert ["billing: 120 outages", "few: 2 outages"] == [
         line.partition(",")[0] for line in lines if line.endswith(" with a known end")
     ]
-    assert 2 == sum(line.startswith("saved: 0s (0s to 0s) an outage") for line in lines)
+    assert 2 == sum(line.startswith("saved: 0s (0s to 0s) per outage") for line in lines)
 
 
 def test_no_such_group(lake: str) -> None:

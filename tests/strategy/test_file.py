@@ -202,7 +202,7 @@ def test_a_file_and_code_say_the_same(delays: list[Any]) -> None:
         (b"[" + b"0," * 1000 + b"0]", "x.json: 1001 delays after expansion"),
         (b'{"delays": [1], "jitter": 2}', "x.json jitter: 2 is not a share"),
         (b'{"delays": [1], "max_elapsed": "1x"}', 'x.json max_elapsed: "1x" is not a duration'),
-        (b'{"delays": [1], "max_elapsed": 0}', "x.json max_elapsed: 0 is no time"),
+        (b'{"delays": [1], "max_elapsed": 0}', "x.json max_elapsed: 0 is not a limit"),
         (b'{"delays": [1], "description": "\\ud800"}', 'x.json description: "\\ud800" in it'),
     ],
 )

@@ -88,7 +88,7 @@ def list_(
     """List open circuits, as the journal records them.
 
     Each with its member, scope, message, failures, and since when it is open. A killed member
-    writes nothing, so its circuits are listed until another member has its partitions. `last_word`
+    writes nothing, so its circuits are listed until another member has its partitions. `last_event`
     is when a member last wrote about a circuit. Times are UTC. In a pipe, tabs separate the
     columns.
 
@@ -207,7 +207,7 @@ def lift_limit(
     reason: Annotated[str, typer.Option(metavar="TEXT", help="The reason, for the record.")],
     letters: Annotated[
         int | None,
-        typer.Option("--for", metavar="LETTERS", min=1, help="For so many dead letters at most."),
+        typer.Option("--for", metavar="LETTERS", min=1, help="For at most this many dead letters."),
     ] = None,
     member: MEMBER = None,
 ) -> None:

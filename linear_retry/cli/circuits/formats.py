@@ -14,7 +14,7 @@ from linear_retry.strategy.delays import duration_text
 
 HEAD = (
     *("group", "member", "process", "scope", "message", "state", "failures"),
-    *("since", "retry_at", "last_word", "error"),
+    *("since", "retry_at", "last_event", "error"),
 )
 
 
@@ -29,7 +29,7 @@ def cells(group: str, circuit: OpenCircuit, now_ms: int) -> tuple[str, ...]:
         circuit.held,
         f"{circuit.state(now_ms)}{waits_for}",
         circuit.failures,
-        *map(moment, (circuit.since_ms, circuit.retry_at_ms, circuit.last_word_ms)),
+        *map(moment, (circuit.since_ms, circuit.retry_at_ms, circuit.last_event_ms)),
         one_line(circuit.error) or None,
     )
     return tuple("-" if each is None else in_one_line(str(each)) for each in row)

@@ -30,10 +30,10 @@ def list_circuits(journal: JournalTail, group: str | None, *, as_json: bool) -> 
     rows = [(view.group, circuit) for view in views for circuit in view.circuits]
     _print(rows, as_json=as_json)
     if not groups:
-        typer.echo(f"no group has said anything in {journal.topic} in this time", err=True)
+        typer.echo(f"no group has entries in {journal.topic} in this time", err=True)
     elif not rows:
         where = ", ".join(map(one_line, groups))
-        typer.echo(f"no circuit is open in {where}, as far as {journal.topic} tells", err=True)
+        typer.echo(f"no circuit is open in {where}, according to {journal.topic}", err=True)
 
 
 def _print(rows: Sequence[tuple[str, OpenCircuit]], *, as_json: bool) -> None:

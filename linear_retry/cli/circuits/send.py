@@ -172,7 +172,7 @@ def nobody(command: Command, topic: str, timeout_s: int) -> str:
     return (
         f"{start}no answer from group {command.group!r} within {timeout_s} s: {about} this topic "
         f"(control={topic!r}), or the topic is unreachable; a member that is starting, or busy in "
-        f"its handler, may still do it up to {COMMAND_TTL_MS // 1000} s after the sending"
+        f"its handler, may still do it until {COMMAND_TTL_MS // 1000} s after it was sent"
     )
 
 

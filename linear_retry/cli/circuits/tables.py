@@ -72,5 +72,5 @@ def _facts(circuit: OpenCircuit, now_ms: int) -> Iterable[str]:
     if circuit.waits_for == "limit":
         yield "held by the limit of dead letters"
     if circuit.scope.topic is not None:
-        yield f"stops {in_one_line(str(circuit.scope))} only"
+        yield f"pauses {in_one_line(str(circuit.scope))} only"
     yield f"open for {formats.span(now_ms - circuit.since_ms)}"

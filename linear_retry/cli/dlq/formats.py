@@ -23,7 +23,7 @@ def cells(letter: Letter, state: State) -> tuple[str, ...]:
         printable.exact_moment(letter.timestamp_ms),
         name(letter),
         "-" if place is None else str(place),
-        why or ("no dead letter" if letter.format == NONE else "-"),
+        why or ("not a dead letter" if letter.format == NONE else "-"),
         "-" if letter.failures is None else str(letter.failures),
         _exception(letter),
         state.value,
@@ -87,7 +87,7 @@ def content(what: str, found: bytes | None) -> dict[str, str | None]:
 def no_such_letter(letter_ids: Iterable[str], topic: str) -> str:
     """What to say where no letter in `topic` has one of these ids."""
     ids = ", ".join(map(printable.one_line, letter_ids))
-    return f"no letter {ids} in {topic}; list has their ids"
+    return f"no letter {ids} in {topic}; see `linear-retry dlq list`"
 
 
 def no_letters(topic: str, letter_filter: Filter) -> str:

@@ -117,4 +117,4 @@ def count_letters(
         ]
         write_table((*fields, "letters"), rows, numbers=("letters",))
     if counts.others:
-        typer.echo(f"{counts.others} letters more are of other groups: too many to count", err=True)
+        typer.echo(f"{counts.others} more letters are of other groups, too many to count", err=True)

@@ -214,8 +214,8 @@ class ReplayOptions:
         str | None,
         typer.Option(
             metavar="GROUP",
-            help='Send them for this consumer group not for that of each letter; "" for '
-            "every group. Other groups pass over what is sent to the source topic.",
+            help="Send them for this consumer group instead of each letter's; "
+            '"" for every group. Other groups skip what is sent to the source topic.',
         ),
     ] = None
     rate: Annotated[

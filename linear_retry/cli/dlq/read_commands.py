@@ -107,8 +107,8 @@ def stats(
         bool,
         typer.Option(
             "--prometheus",
-            help="Metrics in Prometheus's text format: the letters by state, and since when the "
-            "oldest open one is there.",
+            help="Metrics in Prometheus's text format: the letters by state, and when the "
+            "oldest open one was written.",
         ),
     ] = False,
 ) -> None:

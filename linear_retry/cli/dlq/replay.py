@@ -50,7 +50,7 @@ def replay_letters(
         absent = _warn_of_absent_groups(topic, plan)
         found = _print_newer(topic, plan, as_json=as_json) if options.check_newer else 0
         if options.yes and found:
-            fail("nothing is sent; without --check-newer it would be", NEGATIVE)
+            fail("nothing is sent; leave out --check-newer to send them anyway", NEGATIVE)
         sent = _send(topic, plan, options) if options.yes and plan.letters else 0
         print_outcome(plan, sent, absent, yes=options.yes, as_json=as_json)
         if found or any(why != NO_LETTER for why in plan.not_replayable):
@@ -102,7 +102,7 @@ def _warn_of_absent_groups(topic: DeadLetterTopic, plan: Plan) -> tuple[str, ...
     for group in absent:
         typer.echo(
             f"warning: consumer group {delays.shown(group)} has no members and no committed "
-            "offsets where letters are sent for it, and other groups pass these over: write "
+            "offsets where letters are sent for it, and other groups skip these: write "
             '--for-group GROUP to send them for another, or --for-group "" for every group',
             err=True,
         )
@@ -136,7 +136,7 @@ def _print_newer(topic: DeadLetterTopic, plan: Plan, *, as_json: bool) -> int:
         write_json(_newer_as_json(each) for each in shown)
         return len(shown)
     if not shown:
-        typer.echo("no key of these has a newer message")
+        typer.echo("none of their keys has newer messages")
         return 0
     write_table(_NEWER_HEAD, _newer_cells(shown), ["letter", "newer messages", "newest"])
     if others:

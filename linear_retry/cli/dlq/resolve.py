@@ -31,14 +31,14 @@ def require_known_ids(topic: DeadLetterTopic, letter_filter: Filter) -> None:
 def resolve_letters(
     topic: DeadLetterTopic, selected: Filter, *, by: str | None, why: str, yes: bool, as_json: bool
 ) -> None:
-    """Record that the selected open letters are dealt with, or say how many that would be."""
+    """Marks the selected open letters as resolved; in a dry run, prints how many."""
     only_open = replace(selected, states=(State.OPEN,))
     resolve = partial(topic.resolve, by=by or whoami(), why=why)
     _record(topic, only_open, resolve, "resolved", yes=yes, as_json=as_json)
 
 
 def reopen_letters(topic: DeadLetterTopic, selected: Filter, *, yes: bool, as_json: bool) -> None:
-    """Take that back for the selected letters, or say how many that would be."""
+    """Reopens the selected letters; in a dry run, prints how many."""
     closed = replace(selected, states=selected.states or (State.REPLAYED, State.RESOLVED))
     _record(topic, closed, topic.reopen, "reopened", yes=yes, as_json=as_json)
 
@@ -67,14 +67,15 @@ def _record(
 
 
 def purge_letters(topic: DeadLetterTopic, *, everything: bool, yes: bool, as_json: bool) -> None:
-    """Delete what is dealt with, or all; or say what that would be."""
+    """Deletes replayed and resolved letters, or all; in a dry run, prints what it would do."""
     with ProgressBar(f"reading {topic.topic}") as bar:
         act = topic.purge if yes else topic.plan_purge
         purge = act(everything=everything, progress=bar)
     if as_json:
         write_json([_purge_json(topic.topic, purge, yes=yes)])
     elif not (purge.before or purge.resolutions_deleted):
-        typer.echo(f"nothing to do in {topic.topic}: {_remaining(purge)}", err=True)
+        left = f"nothing to do: {_remaining(purge)}" if purge.remaining else "already empty"
+        typer.echo(f"{topic.topic}: {left}", err=True)
     else:
         _print_purge(topic.topic, purge, yes=yes)
 
@@ -86,18 +87,15 @@ def _print_purge(topic: str, purge: Purge, *, yes: bool) -> None:
     done = "deleted" if yes else "would be deleted"
     typer.echo(f"{plural(purge.letters)} {done}; {_remaining(purge)}")
     if purge.resolutions_deleted:
-        typer.echo(
-            f"{plural(purge.resolutions_deleted, 'resolution')} of letters that are gone {done}"
-        )
+        typer.echo(f"{plural(purge.resolutions_deleted, 'resolution')} of deleted letters {done}")
     if not yes:
-        typer.echo("--yes does it: what is deleted is gone")
+        typer.echo("--yes does it; this cannot be undone")
 
 
 def _remaining(purge: Purge) -> str:
     if not purge.remaining:
-        return "none stays"
-    stay = "stays" if purge.remaining == 1 else "stay"
-    return f"{plural(purge.remaining)} {stay}, {purge.remaining_open} of them open"
+        return "none left"
+    return f"{plural(purge.remaining)} left, {purge.remaining_open} of them open"
 
 
 def _purge_json(topic: str, purge: Purge, *, yes: bool) -> dict[str, object]:

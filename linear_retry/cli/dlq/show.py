@@ -57,7 +57,7 @@ def _lines(letter: Letter, resolution: Resolution | None) -> Iterator[str]:
         "generation": str(letter.generation),
         "state": "open" if resolution is None else _resolved(resolution),
         "written": printable.moment(letter.timestamp_ms),
-        "lies at": str(Place(letter.topic, letter.partition, letter.offset)),
+        "stored at": str(Place(letter.topic, letter.partition, letter.offset)),
         "written by": "unknown: not a dead letter" if letter.format == "none" else letter.format,
         "problem": letter.problem,
         "origin": origin and f"{origin} of {printable.moment(origin.timestamp_ms)}",

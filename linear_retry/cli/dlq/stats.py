@@ -58,12 +58,12 @@ def _print(stats: Stats) -> None:
 
 def _facts(stats: Stats) -> Iterator[tuple[str, str]]:
     states = stats.states
-    dealt_with = stats.letters - states[State.OPEN]
+    done = stats.letters - states[State.OPEN]
     yield "letters", str(stats.letters)
     yield "open", str(states[State.OPEN])
     yield (
-        "dealt with",
-        f"{dealt_with} ({100 * dealt_with // stats.letters} %): {states[State.REPLAYED]} replayed, "
+        "done",
+        f"{done} ({100 * done // stats.letters} %): {states[State.REPLAYED]} replayed, "
         f"{states[State.RESOLVED]} resolved",
     )
     if stats.oldest_ms is not None and stats.newest_ms is not None:
@@ -83,7 +83,7 @@ def _title(name: str, top: Top) -> str:
 
 
 def _shown(text: str | None) -> str:
-    return "(not said)" if text is None else printable.one_line(text) or "(empty)"
+    return "(unknown)" if text is None else printable.one_line(text) or "(empty)"
 
 
 def write_backlog(topics: Iterable[DeadLetterTopic], letter_filter: Filter) -> None:
@@ -101,7 +101,7 @@ def write_backlog(topics: Iterable[DeadLetterTopic], letter_filter: Filter) -> N
 
 def exposition(found: Mapping[str, Stats]) -> Iterator[str]:
     """The lines. A topic without an open letter has no oldest one."""
-    yield f"# HELP {LETTERS} Dead letters in the topic, by what has become of them"
+    yield f"# HELP {LETTERS} Dead letters in the topic, by state"
     yield f"# TYPE {LETTERS} gauge"
     for topic, stats in found.items():
         for state, count in stats.states.items():

@@ -103,7 +103,7 @@ def purge(
 ) -> None:
     """Delete replayed and resolved dead letters.
 
-    What is recorded of them is deleted too. Kafka deletes from the beginning of a partition, so
+    Their resolutions are deleted too. Kafka deletes from the beginning of a partition, so
     everything before its first open letter goes. Dry run unless --yes. This cannot be undone.
 
     Example: linear-retry dlq purge orders.dlq --bootstrap localhost:9092 --yes

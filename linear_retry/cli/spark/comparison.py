@@ -30,7 +30,7 @@ def rows(found: Comparison, name: str, outages: int) -> list[tuple[str, ...]]:
     both = [found.proposed] if found.current is None else [found.current, found.proposed]
     names = [name] if found.current is None else ["current", name]
     return [
-        ("mean of an outage", *names),
+        ("mean per outage", *names),
         ("idle after it", *(time(each.idle_ms) for each in both)),
         ("attempts", *(count(each.probes) for each in both)),
         ("cost", *(time(each.total_ms) for each in both)),
@@ -46,11 +46,11 @@ def remarks(found: Comparison, name: str) -> Iterator[str]:
         yield "the journal has no delays of the current strategy; give it with --current FILE"
         return
     if saved.low > 0:
-        yield f"saved: {time(saved)} an outage"
+        yield f"saved: {time(saved)} per outage"
     elif saved.high < 0:
-        yield f"lost: {time(Mean(-saved.mean, -saved.high, -saved.low))} an outage"
+        yield f"lost: {time(Mean(-saved.mean, -saved.high, -saved.low))} per outage"
     else:
-        yield f"saved: {time(saved)} an outage, which may be nothing"
+        yield f"saved: {time(saved)} per outage; the interval includes 0"
     more = found.proposed.covered.mean - current.covered.mean
     if abs(more) > _EQUAL:
         which = "current" if more > 0 else name

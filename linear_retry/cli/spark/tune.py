@@ -105,7 +105,7 @@ def _write(
     target.write(
         one.proposal,
         f"Cheapest for {one.seen} outages of {one.group}, of which it covers {conditions.cover:g}, "
-        f"where an attempt is as bad as {price} of waiting",
+        f"where an attempt costs as much as {price} of waiting",
     )
     if not as_json:
         typer.echo(f"{printable_path(target.to)}: written")
@@ -126,7 +126,7 @@ def _print_tuned(one: Tuned, conditions: Conditions) -> None:
     others = f"compared on the {one.outages - one.seen} after them"
     typer.echo(f"{one_line(one.group)}: made from {one.seen} outages, {others}")
     if one.comparison is None:
-        typer.echo("they overlap, as one outage of many members: none is left to compare on")
+        typer.echo("they overlap, so they count as one outage: none is left to compare on")
         return
     comparison.show(one.comparison, "proposed", one.outages - one.seen)
     if one.comparison.proposed.covered.high < conditions.cover:
@@ -140,11 +140,9 @@ def _why_nothing(found: TooFew | Unreachable) -> str:
             return f"no more than {less:g} of the outages are known to end; ask for less than that"
         case TooFew(ended, None, _):
             return (
-                f"no number of outages, be it {ended}, tells how long all last; ask for less than 1"
+                f"no number of outages ({ended} here) shows how long all last; ask for less than 1"
             )
         case TooFew(ended, needed, cover):
             enough = "" if cover is None else f"; that is enough for --cover {cover:g}"
-            known = (
-                f"it takes {needed} outages with a known end to learn from, and there are {ended}"
-            )
+            known = f"a proposal needs {needed} outages with a known end, and there are {ended}"
             return known + enough

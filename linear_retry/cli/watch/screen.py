@@ -118,13 +118,13 @@ def _members(members: Sequence[Member], now_ms: int) -> RenderableType:
     table.add_column("member", overflow="fold", ratio=2)
     table.add_column("state", no_wrap=True)
     table.add_column("partitions", no_wrap=True, overflow="ellipsis", ratio=3)
-    table.add_column("last word", no_wrap=True, justify="right")
+    table.add_column("last event", no_wrap=True, justify="right")
     for one in members:
         table.add_row(
             _named(one),
             Text(one.state, _STYLES[one.state]),
             Text(in_one_line(_partitions(one))),
-            f"{formats.span(now_ms - one.last_word_ms)} ago",
+            f"{formats.span(now_ms - one.last_event_ms)} ago",
         )
     return table
 
@@ -148,14 +148,14 @@ def _counted(counts: Counts) -> str:
 def _present(view: GroupView, now_ms: int) -> list[Member]:
     """Those that left long ago are no part of the group."""
     return [
-        one for one in view.members if not one.left_group or now_ms - one.last_word_ms < _GONE_MS
+        one for one in view.members if not one.left_group or now_ms - one.last_event_ms < _GONE_MS
     ]
 
 
 def _rank(member: Member) -> tuple[int, int, str]:
     """The worst first; of those that are gone, the last to go."""
     is_gone = member.state in ("silent", "stopped")
-    return _ORDER.index(member.state), -member.last_word_ms * is_gone, member.member
+    return _ORDER.index(member.state), -member.last_event_ms * is_gone, member.member
 
 
 def _partitions(member: Member) -> str:

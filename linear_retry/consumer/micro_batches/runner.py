@@ -254,6 +254,6 @@ def _check_topic(publisher: DeadLetterPublisher) -> None:
         ) from error
     if not is_there:
         raise UnknownTopicError(
-            f"there is no topic {publisher.topic!r} for dead letters; create it, or give this user "
-            "DESCRIBE on it"
+            f"topic {publisher.topic!r} for dead letters does not exist; create it, or give "
+            "this user DESCRIBE on it"
         )

@@ -64,8 +64,8 @@ class StopFlag:
 def forked_error() -> UsageError:
     """The error to raise in a forked child."""
     return UsageError(
-        "this LinearConsumer was made before a fork: librdkafka's threads are not in the child; "
-        "make it in the process that runs it, and end a child that is forked in a handler with "
+        "this LinearConsumer was created before a fork: librdkafka's threads are not in the child; "
+        "create it in the process that runs it, and end a child that is forked in a handler with "
         "os._exit"
     )
 

@@ -13,7 +13,7 @@ from linear_retry.dlq.letters.letter import NONE, Letter
 from linear_retry.dlq.replay.order import Entry, InOrder
 from linear_retry.dlq.replay.outgoing import Fetch, NotReplayableError, Outgoing, outgoing, unpacked
 
-NO_LETTER = "no dead letter: it is sent only where a topic for it is named"
+NO_LETTER = "not a dead letter: it is sent only to a topic named for it (--to)"
 
 
 class Source(NamedTuple):

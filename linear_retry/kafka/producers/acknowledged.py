@@ -215,7 +215,7 @@ def _queued(handle: Any, record: OutgoingRecord) -> Delivery:
 def _unacknowledged(where: str, record: OutgoingRecord, error: KafkaError | None) -> BrokerError:
     error = error or KafkaError(KafkaError._TIMED_OUT)
     if error.code() in MISSING:
-        return UnknownTopicError(f"{where}: there is no topic {record.topic!r}; check its name")
+        return UnknownTopicError(f"{where}: topic {record.topic!r} does not exist; check its name")
     return BrokerError(
         f"{where}: {record.destination} has not acknowledged it: {error.str()}; check the address "
         "and the permission to WRITE, and look at what has happened before you send it again"

@@ -88,7 +88,7 @@ class BatchTransactions:
         self._producer.check()
         step = self._until_answered(self._producer.initialise, self._now_s() + within_s)
         if not isinstance(step, Completed):
-            _give_up(step, f"transactional.id {self._name!r} cannot be taken")
+            _give_up(step, f"transactional.id {self._name!r} cannot be initialised")
 
     def commit(self, records: Sequence[OutgoingRecord], within_s: float) -> None:
         """Writes all of `records`, in order, in one transaction.

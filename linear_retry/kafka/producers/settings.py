@@ -55,7 +55,7 @@ def producer_config(settings: ConsumerSettings, overlay: Config) -> dict[str, An
         raise ConfigurationError(
             f"max.poll.interval.ms={interval_ms}: it must be at least "
             f"three times the dead-letter producer's message.timeout.ms={timeout_ms}, or the "
-            "member is thrown out of its group while it waits for a letter; lower the latter or "
+            "member is removed from its group while it waits for a letter; lower the latter or "
             "raise the former"
         )
     check_keys(config, Producer, _WHERE)
@@ -136,17 +136,17 @@ def delivery_timeout_ms(config: Config) -> int:
     return whole_ms(config, key, where=_WHERE)
 
 
-_LOST_OR_DOUBLED = "an acknowledged dead letter must not be lost or doubled"
+_LOST_OR_DUPLICATED = "an acknowledged dead letter must not be lost or duplicated"
 _OURS: tuple[tuple[str, tuple[str, ...], str], ...] = (
-    ("acks", ("all", "-1"), _LOST_OR_DOUBLED),
-    ("request.required.acks", ("all", "-1"), _LOST_OR_DOUBLED),
-    ("enable.idempotence", ("true", "t", "1"), _LOST_OR_DOUBLED),
+    ("acks", ("all", "-1"), _LOST_OR_DUPLICATED),
+    ("request.required.acks", ("all", "-1"), _LOST_OR_DUPLICATED),
+    ("enable.idempotence", ("true", "t", "1"), _LOST_OR_DUPLICATED),
     ("delivery.report.only.error", ("false", "f", "0"), "no success would ever be reported"),
     (
         "transactional.id",
         (),
         "two consumers with the same one would fence each other for ever; for letter and offset "
-        "in one transaction write DeadLetters(..., transactional=True), which makes one for each",
+        "in one transaction write DeadLetters(..., transactional=True), which creates one for each",
     ),
 )
 

@@ -151,7 +151,7 @@ def refusal(
 ) -> BrokerError:
     """Returns the error to raise if a broker refuses `what`, which needs `rights`."""
     if error.code() in MISSING:
-        return UnknownTopicError(f"{where}: there is no {what}; check its name")
+        return UnknownTopicError(f"{where}: {what} does not exist; check its name")
     if error.code() in NO_PERMISSION:
         return BrokerError(
             f"{where}: no permission for {what} ({error.str()}); ask for {rights} on it"

@@ -60,4 +60,4 @@ def _left_behind(kind: str, answers: Mapping[str, Any]) -> Iterator[str]:
     for name, answer in answers.items():
         error = answer.exception()
         if error is not None:
-            yield f"the {kind} {name!r} stays behind: {text_of(error)}"
+            yield f"the {kind} {name!r} is left behind: {text_of(error)}"

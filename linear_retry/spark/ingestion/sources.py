@@ -43,7 +43,7 @@ def find_sources(
 
 def _id(facts: Any, topic: str) -> str:
     if facts is None:
-        raise UnknownTopicError(f"there is no topic {topic!r} any more; check its name")
+        raise UnknownTopicError(f"topic {topic!r} does not exist any more; check its name")
     return str(facts.id)
 
 

@@ -167,7 +167,7 @@ class Lake:
 
     def _make(self, place: str) -> None:
         if not self._call(place, "mkdirs"):
-            raise LakeError(f"{place}: the directory cannot be made; check its permissions")
+            raise LakeError(f"{place}: the directory cannot be created; check its permissions")
 
     def _delete(self, place: str) -> None:
         self._call(place, "delete", True)

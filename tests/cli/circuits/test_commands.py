@@ -138,4 +138,4 @@ def test_a_missing_control_topic_is_reported() -> None:
     with EmbeddedKafka() as kafka:
         kafka.create_topic("orders")
         code, output = _run("retry", _PLACE, "--bootstrap", kafka.bootstrap)
-    assert (3, True) == (code, "there is no topic 'linear-retry.control'" in output)
+    assert (3, True) == (code, "topic 'linear-retry.control' does not exist" in output)

@@ -55,7 +55,7 @@ def test_a_pipe_gets_one_line_for_each_circuit(kafka: EmbeddedKafka, now_ms: int
     assert (0, "") == (output.code, output.err)
     head, first, second = output.rows
     assert ["group", "member", "process", "scope", "message", "state", "failures"] == head[:7]
-    assert ["since", "retry_at", "last_word", "error"] == head[7:]
+    assert ["since", "retry_at", "last_event", "error"] == head[7:]
     assert [GROUP, "pod-1", "-", "consumer", "orders[0]@1042", "open", "2"] == first[:7]
     assert "again" == first[10]
     long_name = "orders.with.a.long.name.eu-west-1[6]"
@@ -81,7 +81,7 @@ def test_json_has_all_of_it(kafka: EmbeddedKafka, now_ms: int) -> None:
         "since_ms": now_ms - 310_000,
         "retry_at_ms": now_ms + 204_000,
         "retried_ms": None,
-        "last_word_ms": now_ms - 300_000,
+        "last_event_ms": now_ms - 300_000,
     } == first
     assert ("half-open", "letter", None, 3) == tuple(
         second[name] for name in ("state", "waits_for", "failures", "sends")
@@ -95,11 +95,11 @@ def test_without_a_group_all_are_listed(kafka: EmbeddedKafka) -> None:
 
 def test_nothing_open_is_one_line(kafka: EmbeddedKafka) -> None:
     """On stderr: a program that reads the rows finds none."""
-    sentence = f"no circuit is open in parcels, as far as {DEFAULT_TOPIC} tells\n"
+    sentence = f"no circuit is open in parcels, according to {DEFAULT_TOPIC}\n"
     assert Result(0, "", sentence) == _run(kafka, "--group", "parcels")
     assert Result(0, "", sentence) == _run(kafka, "--group", "parcels", "--json")
     nobody = _run(kafka, "--journal", "empty")
-    assert (0, "no group has said anything in empty in this time\n") == (nobody.code, nobody.err)
+    assert (0, "no group has entries in empty in this time\n") == (nobody.code, nobody.err)
 
 
 def test_a_group_that_is_not_there(kafka: EmbeddedKafka) -> None:
@@ -130,7 +130,7 @@ def test_what_is_no_entry_is_counted(kafka: EmbeddedKafka) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (("--journal", "nowhere"), 3, "there is no topic 'nowhere'; check its name"),
+        (("--journal", "nowhere"), 3, "topic 'nowhere' does not exist; check its name"),
         (("--journal", ""), 2, "the topic's name is empty"),
         (("--since", "soon"), 2, '"soon" is not a time'),
     ],

@@ -111,7 +111,7 @@ def test_a_pipe_gets_one_line_for_each_letter(topic: _Topic) -> None:
     assert "open" == by_id[f"{_IDS[1]}#2"][-1]
     spring = by_id[f"foreign/{topic.name}/0/3"]
     assert ["parcels[7]@9", "-", "-", "java.lang.IllegalStateException", "open"] == spring
-    assert ["-", "no dead letter", "-"] == by_id[f"foreign/{topic.name}/1/4"][:3]
+    assert ["-", "not a dead letter", "-"] == by_id[f"foreign/{topic.name}/1/4"][:3]
     assert "\x1b" not in output.out
     assert "order" not in output.out.replace("orders", "")
     assert "key-" not in output.out
@@ -234,7 +234,7 @@ def test_show_prints_everything(topic: _Topic) -> None:
     for line in (
         f"id          {_IDS[0]}",
         "state       resolved by ann at 2026-11-21 09:33:20Z: paid by hand",
-        f"lies at     {topic.name}[0]@0",
+        f"stored at   {topic.name}[0]@0",
         "origin      orders[0]@0 of 2026-11-21 09:32:16Z",
         "exception   requests.exceptions.Timeout",
         "message     payments:8080 is late",
@@ -285,7 +285,7 @@ def test_show_in_json(topic: _Topic) -> None:
 def test_no_such_letter(topic: _Topic) -> None:
     """The answer is no: exit code 1, and where ids are to be had."""
     output = _run(topic, "show", "billing/orders/9/9/9")
-    reported = f"no letter billing/orders/9/9/9 in {topic.name}; list has their ids\n"
+    reported = f"no letter billing/orders/9/9/9 in {topic.name}; see `linear-retry dlq list`\n"
     assert (1, "", reported) == (output.code, output.out, output.err)
 
 
@@ -295,13 +295,13 @@ def test_stats_from_afar(topic: _Topic) -> None:
     for line in (
         "letters     9",
         "open        7",
-        "dealt with  2 (22 %): 1 replayed, 1 resolved",
+        "done        2 (22 %): 1 replayed, 1 resolved",
         "written by  linear-retry: 7, none: 1, spring-kafka: 1",
         "top exceptions",
         "  billing.CardRefused              4",
-        "  orders      7",
-        "  key-1       3",
-        "  0xff00      1",
+        "  orders     7",
+        "  key-1      3",
+        "  0xff00     1",
     ):
         assert line in lines
     assert 3 == len([line for line in lines if line.startswith(("oldest ", "newest "))])
@@ -364,7 +364,7 @@ def test_no_such_topic(topic: _Topic) -> None:
     gone = _Topic(topic.bootstrap, "gone.dlq")
     for command in ("list", "stats"):
         output = _run(gone, command)
-        reported = f"{topic.bootstrap}: there is no topic 'gone.dlq'; check its name\n"
+        reported = f"{topic.bootstrap}: topic 'gone.dlq' does not exist; check its name\n"
         assert (3, "", reported) == (output.code, output.out, output.err)
 
 

@@ -86,7 +86,7 @@ def test_what_cannot_be_sent_is_reported(scene: NewScene) -> None:  # noqa: F811
     given.write(("a", b"1"))
     code, out, err = _run(given, "replay", "--yes")
     assert (0, "") == (code, out)
-    assert "1 letter left open: no dead letter: it is sent only where a topic" in err
+    assert "1 letter left open: not a dead letter: it is sent only to a topic" in err
     given.add_letters([given.letter(0, 1)])
     odd = given.letter(0, 2)
     given.write(*odd.headers(), ("retry-oversized", b"reference"), value=b"{}")
@@ -155,12 +155,12 @@ def test_newer_messages_hold_up_a_replay_that_asks(scene: NewScene) -> None:  # 
     assert (1, True) == (code, f"ann\t{given.source}[0]\t0\t1\t2" in out.splitlines())
     code, _, err = _run(given, "replay", "--check-newer", "--yes")
     assert 1 == code
-    assert "nothing is sent; without --check-newer it would be" == err.splitlines()[-1]
+    assert "nothing is sent; leave out --check-newer to send them anyway" == err.splitlines()[-1]
     assert ["open", "open"] == given.states()
     code, out, _ = _run(given, "replay", "--check-newer", "--key", "ann", "--json")
     assert {"key": "ann", "newer_messages": 1}.items() <= _objects(out)[1].items()
     code, out, _ = _run(given, "replay", "--check-newer", "--yes", "--key", "bob")
-    assert (0, True) == (code, "no key of these has a newer message" in out)
+    assert (0, True) == (code, "none of their keys has newer messages" in out)
 
 
 def test_resolve_reopen_and_purge(scene: NewScene) -> None:  # noqa: F811
@@ -189,7 +189,7 @@ def test_resolve_reopen_and_purge(scene: NewScene) -> None:  # noqa: F811
         f"{name}[0]\t3",
         f"{name}[1]\t1",
         "4 letters would be deleted; 2 letters stay, 1 of them open",
-        "4 resolutions of letters that are gone would be deleted",
+        "4 resolutions of deleted letters would be deleted",
         "--yes does it: what is deleted is gone",
     ] == out.splitlines()
     code, out, _ = _run(given, "purge", "--yes", "--json")
@@ -198,7 +198,7 @@ def test_resolve_reopen_and_purge(scene: NewScene) -> None:  # noqa: F811
     stays = f"nothing to do in {name}: 2 letters stay, 1 of them open\n"
     assert (0, "", stays) == _run(given, "purge", "--yes")
     code, out, _ = _run(given, "purge", "--all", name, "--yes")
-    assert (0, "2 letters deleted; none stays") == (code, out.splitlines()[2])
+    assert (0, "2 letters deleted; none left") == (code, out.splitlines()[2])
     assert [] == given.states()
 
 
@@ -209,7 +209,7 @@ def test_an_unknown_id_is_a_no(scene: NewScene, command: str, more: tuple[str, .
     given = scene()
     given.add_letters([given.letter(0, 1)])
     known = f"billing/{given.source}/0/1/{FIRST_MS + 1}"
-    output = f"no letter orders/x, {known}#2 in {given.letters}; list has their ids\n"
+    output = f"no letter orders/x, {known}#2 in {given.letters}; see `linear-retry dlq list`\n"
     unknown = ("--id", "orders/x", "--id", known, "--id", f"{known}#2")
     assert (1, "", output) == _run(given, command, *unknown, *more)
     assert ["open"] == given.states()

@@ -30,7 +30,7 @@ def _compared(saved: Mean | None, *, current_covers: float = 0.998) -> Compariso
 def test_each_strategy_has_a_column() -> None:
     """What is counted in the mean, with its interval; shares are never rounded up to all."""
     assert [
-        ("mean of an outage", "current", "proposed"),
+        ("mean per outage", "current", "proposed"),
         ("idle after it", "40s (40s to 40s)", "12s (12s to 13s)"),
         ("attempts", "8 (7.8 to 8.2)", "4 (3.8 to 4.2)"),
         ("cost", "1m20s (1m19s to 1m21s)", "32s (31s to 33s)"),
@@ -42,10 +42,10 @@ def test_each_strategy_has_a_column() -> None:
 @pytest.mark.parametrize(
     ("saved", "text"),
     [
-        (_mean(48_000, 2000), "saved: 48s (46s to 50s) an outage"),
-        (_mean(1000, 2000), "saved: 1s (-1s to 3s) an outage, which may be nothing"),
-        (_mean(-9000, 2000), "lost: 9s (7s to 11s) an outage"),
-        (_mean(7_200_000, 29_000), "saved: 2h (2h to 2h) an outage"),
+        (_mean(48_000, 2000), "saved: 48s (46s to 50s) per outage"),
+        (_mean(1000, 2000), "saved: 1s (-1s to 3s) per outage; the interval includes 0"),
+        (_mean(-9000, 2000), "lost: 9s (7s to 11s) per outage"),
+        (_mean(7_200_000, 29_000), "saved: 2h (2h to 2h) per outage"),
     ],
 )
 def test_a_difference_is_no_surer_than_it_is(saved: Mean, text: str) -> None:
@@ -64,7 +64,7 @@ def test_who_gives_up_more_is_shown() -> None:
 def test_without_a_current_strategy_nothing_is_compared() -> None:
     """It says how to give one."""
     found = _compared(None)
-    assert [("mean of an outage", "proposed")] == comparison.rows(found, "proposed", 300)[:1]
+    assert [("mean per outage", "proposed")] == comparison.rows(found, "proposed", 300)[:1]
     (text,) = comparison.remarks(found, "proposed")
     assert "the journal has no delays of the current strategy; give it with --current FILE" == text
 

@@ -66,8 +66,8 @@ def test_the_picture_shows_the_state() -> None:
     [
         (opened(_P0, 7, _NOW_MS + 1), "open       in 1s "),
         (opened(_P0, 7, _NOW_MS), "half-open  for 0s "),
-        (opened(_P0, 7, _NOW_MS + 1, Scope(*_P0)), "1 failure, stops orders[0] only"),
-        (opened(_P0, 7, _NOW_MS + 1, Scope("orders")), "1 failure, stops orders only,"),
+        (opened(_P0, 7, _NOW_MS + 1, Scope(*_P0)), "1 failure, pauses orders[0] only"),
+        (opened(_P0, 7, _NOW_MS + 1, Scope("orders")), "1 failure, pauses orders only,"),
         (failed(_P0, 7, 3, _NOW_MS + 86_400_000), "open       in 24h "),
         (
             e.LimitReached(Scope(), *_P0, 7, "bad", 3, 1.0, at(_NOW_MS), 20),

@@ -117,7 +117,7 @@ def test_what_cannot_be_watched(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     with _watching(kafka, tmp_path, "--journal", "nowhere") as watch:
         assert 3 == watch.ends()
         (sentence,) = watch.output
-        assert "there is no topic 'nowhere'; check its name" in sentence
+        assert "topic 'nowhere' does not exist; check its name" in sentence
 
 
 def test_a_terminal_gets_a_picture_that_lives(kafka: EmbeddedKafka) -> None:

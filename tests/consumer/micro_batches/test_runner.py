@@ -101,7 +101,7 @@ def test_a_missing_topic_of_letters() -> None:
     """At the start it ends the query; later it is waited for, since somebody may make it again."""
     world = World([])
     del world.kafka.topics[LETTERS]
-    with pytest.raises(UnknownTopicError, match="there is no topic"):
+    with pytest.raises(UnknownTopicError, match="does not exist"):
         world.runner.handle(world.stream(_failing()))
     world = World([])
     world.runner.handle(world.stream(_failing()))

@@ -41,7 +41,7 @@ def test_a_missing_control_topic_stops_nobody(caplog: pytest.LogCaptureFixture) 
             emitted = "cannot read commands from no-such-topic"
             wait_until(lambda: emitted in caplog.text, "the missing topic in the log")
             wait_until(lambda: len(handled) == 5, "all is handled")
-    assert "there is no topic 'no-such-topic'" in caplog.text
+    assert "topic 'no-such-topic' does not exist" in caplog.text
 
 
 def test_its_event_comes_on_the_thread_that_consumes() -> None:

@@ -73,7 +73,7 @@ class Topic:
         if self.missing:
             self.missing -= 1
             self.joined.clock.advance(5.0)
-            raise UnknownTopicError(f"there is no topic {_TOPIC!r}; check its name")
+            raise UnknownTopicError(f"topic {_TOPIC!r} does not exist; check its name")
         for one in self.past:
             yield _records([one])
             self.commands.tick()  # would answer what was handed over too early
@@ -157,7 +157,7 @@ def test_a_missing_topic_is_reported_once_a_minute(caplog: pytest.LogCaptureFixt
         assert 1 == len(Topic(missing=14, past=[_command()], batches=[[], []]).follow_all())
     missing = [text for text in caplog.messages if "cannot read commands" in text]
     assert 2 == len(missing)
-    assert "there is no topic 'linear-retry.control'" in missing[0]
+    assert "topic 'linear-retry.control' does not exist" in missing[0]
 
 
 def test_trouble_that_lasts_begins_a_new_reading(caplog: pytest.LogCaptureFixture) -> None:

@@ -306,7 +306,7 @@ def test_it_is_there(fake: FakeKafka) -> None:
 def test_a_missing_topic_is_named_and_not_made(fake: FakeKafka) -> None:
     """A topic with a retention that nobody chose would be no help."""
     other = _RECORD._replace(topic="other")
-    with pytest.raises(UnknownTopicError, match="there is no topic 'other'; check its name"):
+    with pytest.raises(UnknownTopicError, match="topic 'other' does not exist; check its name"):
         write_all(control_config(_CONFIG, 60.0), [other], 61.0, fake.producer)
     assert "other" not in fake.topics
 

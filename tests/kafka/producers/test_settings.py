@@ -57,11 +57,11 @@ def test_letters_go_to_the_brokers_that_they_name(ours: str, theirs: str) -> Non
 @pytest.mark.parametrize(
     ("key", "value", "why"),
     [
-        ("acks", 1, "lost or doubled"),
-        ("acks", "0", "lost or doubled"),
-        ("request.required.acks", 1, "lost or doubled"),
-        ("enable.idempotence", False, "lost or doubled"),
-        ("enable.idempotence", "false", "lost or doubled"),
+        ("acks", 1, "lost or duplicated"),
+        ("acks", "0", "lost or duplicated"),
+        ("request.required.acks", 1, "lost or duplicated"),
+        ("enable.idempotence", False, "lost or duplicated"),
+        ("enable.idempotence", "false", "lost or duplicated"),
         ("delivery.report.only.error", True, "no success would ever be reported"),
         ("transactional.id", "mine", "fence each other"),
     ],

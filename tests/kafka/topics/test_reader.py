@@ -237,7 +237,7 @@ def test_nobody_notices(kafka: RealKafka, topic: TopicFactory) -> None:
 @pytest.mark.broker
 def test_there_is_no_such_topic(kafka: RealKafka) -> None:
     """It is reported, and none comes into being, though the brokers make topics by themselves."""
-    with pytest.raises(UnknownTopicError, match="there is no topic 'gone'; check its name"):
+    with pytest.raises(UnknownTopicError, match="topic 'gone' does not exist; check its name"):
         list(_reader(kafka).read("gone"))
     with pytest.raises(UnknownTopicError):
         _reader(kafka).bounds("gone")
