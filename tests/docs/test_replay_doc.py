@@ -70,7 +70,7 @@ def test_the_commands_work(own_broker: RealKafka) -> None:
         "2 letters would be sent; --yes does it",
         "3 letters resolved in orders.dlq",
         "3 letters reopened in orders.dlq",
-        "--yes does it: what is deleted is gone",
+        "--yes does it; this cannot be undone",
     ] == output[:-1]
     assert [] == own_broker.read("orders.dlq")
 

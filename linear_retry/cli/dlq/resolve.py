@@ -74,8 +74,9 @@ def purge_letters(topic: DeadLetterTopic, *, everything: bool, yes: bool, as_jso
     if as_json:
         write_json([_purge_json(topic.topic, purge, yes=yes)])
     elif not (purge.before or purge.resolutions_deleted):
-        left = f"nothing to do: {_remaining(purge)}" if purge.remaining else "already empty"
-        typer.echo(f"{topic.topic}: {left}", err=True)
+        name, left = topic.topic, purge.remaining
+        nothing = f"nothing to do in {name}: {_remaining(purge)}" if left else f"{name} is empty"
+        typer.echo(nothing, err=True)
     else:
         _print_purge(topic.topic, purge, yes=yes)
 

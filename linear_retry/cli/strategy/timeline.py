@@ -11,7 +11,7 @@ from linear_retry.strategy.simulation import Recovered, Simulation
 
 _OUTAGE, _IDLE, _FAILS, _SUCCEEDS, _GIVES_UP = "▒", "░", "×", "✓", "†"
 _STYLES = {_OUTAGE: "red", _IDLE: "yellow", _SUCCEEDS: "bold green", _GIVES_UP: "bold red"}
-_LEGEND = "▒ down   ░ idle   × fails (2 to 9: that many, +: more)  ✓ succeeds  † gives up"
+_LEGEND = "▒ down   ░ idle   × fails (2 to 9: count, +: more)  ✓ succeeds  † gives up"
 
 
 def timeline(simulation: Simulation, width: int, end_ms: int = 0) -> Text:

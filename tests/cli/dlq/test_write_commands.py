@@ -188,14 +188,14 @@ def test_resolve_reopen_and_purge(scene: NewScene) -> None:  # noqa: F811
         "partition\tdeleted before",
         f"{name}[0]\t3",
         f"{name}[1]\t1",
-        "4 letters would be deleted; 2 letters stay, 1 of them open",
+        "4 letters would be deleted; 2 letters left, 1 of them open",
         "4 resolutions of deleted letters would be deleted",
-        "--yes does it: what is deleted is gone",
+        "--yes does it; this cannot be undone",
     ] == out.splitlines()
     code, out, _ = _run(given, "purge", "--yes", "--json")
     assert {"deleted": 4, "remaining": 2, "remaining_open": 1}.items() <= _objects(out)[0].items()
     assert ["open", "resolved"] == given.states()
-    stays = f"nothing to do in {name}: 2 letters stay, 1 of them open\n"
+    stays = f"nothing to do in {name}: 2 letters left, 1 of them open\n"
     assert (0, "", stays) == _run(given, "purge", "--yes")
     code, out, _ = _run(given, "purge", "--all", name, "--yes")
     assert (0, "2 letters deleted; none left") == (code, out.splitlines()[2])

@@ -57,7 +57,7 @@ def test_the_picture_shows_the_state() -> None:
     assert re.search(r"-0d8f3a7e2c11 +silent +went to pod-1: orders\[3-4\] +1h5m ago", text)
     assert "open       in 3m24s   orders[0]@1042, pod-1, 2 failures, open for 5m10s" in text
     assert re.search(r"^half-open  for 5s +orders\.with.*, billing-consumer", text, re.MULTILINE)
-    assert "letter not sent (3 times), stops" in " ".join(text.split())
+    assert "letter not sent (3 times), pauses" in " ".join(text.split())
     assert lines[-1].endswith("pod-1 assigned: orders[3], orders[4]")
 
 
