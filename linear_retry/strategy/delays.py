@@ -5,6 +5,8 @@ import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from math import expm1, log1p
 from typing import Any, TypeAlias, TypeGuard
 
 from linear_retry.files import NOT_TEXT
@@ -46,6 +48,21 @@ class _Run:
             yield round(wait_ms)
             # Step by step and capped each time: factor ** 999 would raise OverflowError.
             wait_ms = min(wait_ms * self.factor, self.max_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class _Filling:
+    """`times` waits that grow by one factor, as `initial_ms` says, and are `within_ms` together."""
+
+    initial_ms: float
+    within_ms: float
+    times: int
+
+    def waits_ms(self) -> Iterator[int]:
+        rate = log1p(self.within_ms / self.initial_ms) / self.times
+        # Rounded as moments and not as waits: else the waits would not add up to `within_ms`.
+        moments_ms = (round(self.initial_ms * expm1(rate * n)) for n in range(self.times + 1))
+        return (later_ms - earlier_ms for earlier_ms, later_ms in pairwise(moments_ms))
 
 
 def expand(delays: object, problems: list[str]) -> tuple[int, ...]:
@@ -93,16 +110,8 @@ def read_max_elapsed_ms(value: object, problems: list[str]) -> int | None:
     """The milliseconds of `max_elapsed`, 1 at least; what is wrong is added to `problems`."""
     if value is None:
         return None
-    found: list[str] = []
-    elapsed_ms = _delay_ms(value, "max_elapsed", found)
     # Whoever writes 0 may mean no limit, and every message would be exhausted at once.
-    if elapsed_ms == 0 and not found:
-        found.append(
-            f"max_elapsed: {shown(value)} is not a limit; leave it out for no limit, or write a "
-            'duration up to 7d such as "5m"'
-        )
-    problems += found
-    return max(round(elapsed_ms), 1)
+    return round(_positive_ms(value, "max_elapsed", problems))
 
 
 def read_delay_s(value: object, path: str, problems: list[str]) -> float:
@@ -150,7 +159,7 @@ def is_number(value: object, low: float, high: float) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
 
 
-def _run(element: object, path: str, problems: list[str]) -> _Run:
+def _run(element: object, path: str, problems: list[str]) -> _Run | _Filling:
     if not isinstance(element, Mapping):
         return _Run(_delay_ms(element, path, problems))
     if "exponential" in element:
@@ -166,10 +175,13 @@ def _run(element: object, path: str, problems: list[str]) -> _Run:
     return _Run(values["every"], int(values["times"]))
 
 
-def _exponential(value: object, path: str, problems: list[str]) -> _Run:
+def _exponential(value: object, path: str, problems: list[str]) -> _Run | _Filling:
     if not isinstance(value, Mapping):
         problems.append(f"{path}: {shown(value)} is not an object; write {_form(_EXPONENTIAL)}")
         return _Run(0.0, 0)
+    if "within" in value:
+        values = _values(_WITHIN, value, path, problems)
+        return _Filling(values["initial"], values["within"], int(values["times"]))
     values = _values(_EXPONENTIAL, value, path, problems)
     return _Run(values["initial"], int(values["times"]), values["factor"], values["max"])
 
@@ -208,6 +220,16 @@ def _delay_ms(value: object, path: str, problems: list[str]) -> float:
     return 0.0
 
 
+def _positive_ms(value: object, path: str, problems: list[str]) -> float:
+    """A wait of 1 ms at least, where 0 would have no meaning."""
+    found: list[str] = []
+    wait_ms = _delay_ms(value, path, found)
+    if wait_ms == 0 and not found:
+        found.append(f'{path}: {shown(value)} is not above 0; write a duration such as "5m"')
+    problems += found
+    return max(wait_ms, 1.0)
+
+
 def _duration_ms(text: str, path: str, problems: list[str]) -> float:
     found_ms = duration_ms(text)
     if found_ms is None:
@@ -239,6 +261,7 @@ def _factor(value: object, path: str, problems: list[str]) -> float:
 
 
 _EVERY: Mapping[str, _Check] = {"every": _delay_ms, "times": _times}
+_WITHIN: Mapping[str, _Check] = {"initial": _positive_ms, "within": _delay_ms, "times": _times}
 _EXPONENTIAL: Mapping[str, _Check] = {
     "initial": _delay_ms,
     "factor": _factor,

@@ -67,14 +67,15 @@ every = objects({"every": good_waits, "times": good_counts})
 growth = objects(
     {"initial": good_waits, "factor": good_factors, "max": good_waits, "times": good_counts}
 )
-good_elements = good_waits | every | objects({"exponential": growth})
-arrays = st.lists(good_elements, max_size=3) | st.lists(good_elements | junk, max_size=3)
 good_limits = (
     st.none()
     | st.floats(0, 604_800, exclude_min=True)
     | good_durations.filter(re.compile("[1-9]").search)
-    | st.sampled_from(["1ms", "0.1ms", "7d", "0s", "0.0h", 0])
+    | st.sampled_from(["1ms", "0.1ms", "7d", "0s", "0.0h", 0, 5e-324])
 )
+filling = objects({"initial": good_limits, "within": good_waits, "times": good_counts})
+good_elements = good_waits | every | objects({"exponential": growth | filling})
+arrays = st.lists(good_elements, max_size=3) | st.lists(good_elements | junk, max_size=3)
 long_forms = objects(
     {
         "delays": arrays,

@@ -54,6 +54,11 @@ def growing(**changes: object) -> list[Any]:
     return [{"exponential": {key: value for key, value in exponential.items() if value != "gone"}}]
 
 
+def filling(**changes: object) -> list[Any]:
+    exponential = {"initial": 1, "within": "1h", "times": 3, **changes}
+    return [{"exponential": {key: value for key, value in exponential.items() if value != "gone"}}]
+
+
 @pytest.mark.parametrize(
     ("document", "is_legal"),
     [
@@ -81,6 +86,16 @@ def growing(**changes: object) -> list[Any]:
         (growing(max="gone"), False),
         (growing(times="gone"), False),
         (growing(every=1), False),
+        (filling(), True),
+        (filling(initial=5e-324, within=604_800), True),
+        (filling(within=0), True),
+        (filling(initial=0), False),
+        (filling(initial="0s"), False),
+        (filling(initial=None), False),
+        (filling(factor=2), False),
+        (filling(within="8h", times=0), False),
+        (filling(initial="gone"), False),
+        (filling(times="gone"), False),
         ([{**growing()[0], "times": 1}], False),
         ([{**growing()[0], "every": 1, "times": 1}], False),
         ({"delays": [], "jitter": 1, "description": "é ☃"}, True),
@@ -198,11 +213,19 @@ def test_a_file_and_code_say_the_same(delays: list[Any]) -> None:
         (b'[1, "5 m"]', 'x.json [1]: "5 m" is not a duration'),
         (b'["169h"]', 'x.json [0]: "169h" is longer than 7 days'),
         (b'[1, 2, 3, {"every": "x", "times": 1}]', 'x.json [3].every: "x" is not a duration'),
+        (
+            b'[{"exponential": {"initial": "0s", "within": 5, "times": 1}}]',
+            'x.json [0].exponential.initial: "0s" is not above 0',
+        ),
+        (
+            b'[{"exponential": {"initial": 1, "within": 5, "factor": 2, "times": 1}}]',
+            'x.json [0].exponential: the key "factor" is unknown',
+        ),
         (b'[{"every": 1, "times": 1e9}]', "x.json [0].times: 1000000000.0 is not a count"),
         (b"[" + b"0," * 1000 + b"0]", "x.json: 1001 delays after expansion"),
         (b'{"delays": [1], "jitter": 2}', "x.json jitter: 2 is not a share"),
         (b'{"delays": [1], "max_elapsed": "1x"}', 'x.json max_elapsed: "1x" is not a duration'),
-        (b'{"delays": [1], "max_elapsed": 0}', "x.json max_elapsed: 0 is not a limit"),
+        (b'{"delays": [1], "max_elapsed": 0}', "x.json max_elapsed: 0 is not above 0"),
         (b'{"delays": [1], "description": "\\ud800"}', 'x.json description: "\\ud800" in it'),
     ],
 )
@@ -343,8 +366,8 @@ def test_the_json_in_the_readme_is_legal() -> None:
     blocks = re.findall(r"```json\n(.*?)```", readme, re.DOTALL)
     cells = re.findall(r"^\| `(\{.*?\})` \|", readme, re.MULTILINE)
 
-    assert (2, 2) == (len(blocks), len(cells))
-    assert [()] * 4 == [problems_of(text) for text in (*blocks, *(f"[{cell}]" for cell in cells))]
+    assert (2, 3) == (len(blocks), len(cells))
+    assert [()] * 5 == [problems_of(text) for text in (*blocks, *(f"[{cell}]" for cell in cells))]
 
 
 def test_the_fingerprint_in_the_readme_is_the_real_one() -> None:

@@ -1,16 +1,17 @@
 """The wait after failure k is what the array of delays says."""
 
 import hashlib
+import math
 import pickle
 import subprocess
 import sys
 from datetime import timedelta
 from fractions import Fraction
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from linear_retry.errors import ConfigurationError, StrategyError, UsageError
@@ -183,6 +184,20 @@ def test_an_exponential_is_its_formula(
     }
     expected = tuple(min(initial_ms * factor**k, max_ms) for k in range(times))
     assert expected == Strategy([{"exponential": exponential}]).delays_ms
+
+
+@given(st.integers(1, 100_000), st.integers(0, 604_800_000), st.integers(1, 60))
+@example(1000, 3_600_000, 10)
+def test_the_delays_within_a_time_add_up_to_it(initial_ms: int, within_ms: int, times: int) -> None:
+    """Retry k begins initial * (factor ** k - 1) after the first failure, and the last one at the
+    end of the time: the factor is exp(ln(within / initial + 1) / times)."""
+    exponential = {"initial": f"{initial_ms}ms", "within": f"{within_ms}ms", "times": times}
+    delays_ms = Strategy([{"exponential": exponential}]).delays_ms
+    assert (times, within_ms) == (len(delays_ms), sum(delays_ms))
+    factor = math.exp(math.log(within_ms / initial_ms + 1) / times)
+    for number, since_ms in enumerate(accumulate(delays_ms), 1):
+        expected_ms = initial_ms * (factor**number - 1)
+        assert expected_ms == pytest.approx(since_ms, rel=1e-6, abs=0.6)
 
 
 @given(st.floats(0, 604_800))

@@ -13,9 +13,10 @@ TOKENS = (
     *rb"""NaN Infinity -Infinity 1e999 -1e999 -0.0 1e-999 5e-324 604800 604800.0001 0 1 1000 1001
     99999999999999999999 1.7976931348623157e308 true false null [] {} [[]] 2.0 0.5 "" "1h1h" "1s1m"
     "168h" "168h1ms" "5s\n" " 5s" "-5s" "1e3s" "\ud800" "\udfff" "\u0000" "\ud83d\ude00" "every"
-    "times" "exponential" "initial" "factor" "max" "delays" "jitter" "description" , : [ ] { } "
-    "7d" {"every":1,"times":2} {"every":1,"every":1} \ // # \u \ud83d
-    {"exponential":{"initial":1,"factor":2,"max":5,"times":3}}""".split(),
+    "times" "exponential" "initial" "factor" "max" "within" "delays" "jitter" "max_elapsed"
+    "description" , : [ ] { } " "7d" {"every":1,"times":2} {"every":1,"every":1} \ // # \u \ud83d
+    {"exponential":{"initial":1,"factor":2,"max":5,"times":3}}
+    {"exponential":{"initial":1,"within":"1h","times":3}} "max_elapsed":"5m",""".split(),
     *(
         b"\x00",
         b"\xff",

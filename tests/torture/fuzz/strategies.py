@@ -95,10 +95,12 @@ def _is_sound(strategy: Strategy) -> None:
     assert all(0 <= wait_s <= MAX_DELAY_S for wait_s in waits_s), waits_s
     assert 0 <= strategy.jitter <= 1
     assert math.copysign(1, strategy.jitter) == 1
+    assert strategy.max_elapsed_s is None or 0 < strategy.max_elapsed_s <= MAX_DELAY_S
     assert strategy.description == strategy.description.encode().decode()
     document = {
         "delays": waits_s,
         "jitter": strategy.jitter,
+        "max_elapsed": strategy.max_elapsed_s,
         "description": strategy.description,
     }
     assert strategy == Strategy(**parse(json.dumps(document), _WHERE)), (
