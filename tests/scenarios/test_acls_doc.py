@@ -79,7 +79,7 @@ def test_the_page_is_enough(guarded: GuardedKafka, tmp_path: Path) -> None:
 
 
 def test_the_page_is_enough_for_topics(guarded: GuardedKafka, tmp_path: Path) -> None:
-    """They are planned, created and then found to be right; the retry line's need no more."""
+    """With these rights and no others they are planned, created, and found to be right."""
     file, strategy = tmp_path / "client.properties", tmp_path / "retries.json"
     keys = guarded.keys("reader")
     file.write_text("".join(f"{key}={value}\n" for key, value in keys.items()))
