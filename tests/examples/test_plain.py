@@ -46,3 +46,19 @@ def _is_each_once_in_order(here: Scene, payments: Program) -> None:
 def _of_partition(payments: Program, place: str) -> list[str]:
     words = [line.split() for line in payments.output.splitlines()]
     return [each[1] for each in words if each[1].startswith(place)]
+
+
+def test_what_is_not_an_order_is_no_outage(scene: SceneFactory) -> None:
+    """The bug: the payment service hung up on `book`, an order of the first tutorial, and a reader
+    who went on to the examples saw an outage that never ended."""
+    here = scene(free_port())
+    _served(here.copy)
+    here.produce(b"book", b'{"order": 1, "cents": 5}', b"[]")
+    with (
+        here.copy.running("python examples/payments.py") as payments,
+        here.copy.running("python examples/plain/consumer.py") as consumer,
+    ):
+        here.wait_until_committed("billing")
+        consumer.end()
+    assert [b"book", b"[]"] == [letter.value for letter in here.dead_letters()]
+    assert 2 == len(payments.lines("refused"))
