@@ -21,6 +21,8 @@ _TEXTS: dict[type, str] = {
     "{0.failures}, id {0.retry_id}, generation {0.generation}{escaped}: {0.error}",
     e.DeadLetterFailed: "dead letter not sent ({0.scope}): {0.place} to {0.dead_letter_topic}, "
     "attempts: {0.attempts}, next attempt in {due}",
+    e.SentToRetry: "sent to retry: {0.place} to {0.retry_topic}, step {0.step}, failures: "
+    "{0.failures}, id {0.retry_id}, next attempt {due}",
     e.LimitReached: "dead letter held back ({0.scope}): {0.limit} in a row without a success, so "
     f"this may be an outage or a bad deployment; {_FAILURE}",
     e.Skipped: "skipped: {0.place}, id {0.retry_id}: {0.error}",
@@ -74,6 +76,8 @@ def _parts(event: e.Event) -> dict[str, object]:
             return {
                 "left": "left the group" if left_group else "still a static member of its group"
             }
+        case e.SentToRetry(retry_at=retry_at, error=error):
+            return {"due": f"at {retry_at.isoformat(timespec='milliseconds')}: {error}"}
         case (
             e.CircuitOpened()
             | e.ProbeFailed()

@@ -7,7 +7,9 @@ from typing import Literal, TypeAlias
 
 from linear_retry.scope import Partition, Place, Scope
 
-CloseOutcome: TypeAlias = Literal["recovered", "dead-lettered", "skipped", "dropped"]
+CloseOutcome: TypeAlias = Literal[
+    "recovered", "dead-lettered", "sent-to-retry", "skipped", "dropped"
+]
 
 WaitReason: TypeAlias = Literal["failed", "letter", "limit"]
 
@@ -155,8 +157,28 @@ class DeadLettered(_OfMessage):
 
 
 @dataclass(frozen=True, slots=True)
+class SentToRetry(_OfMessage):
+    """The retry topic acknowledged this message: it is attempted again about `retry_at`.
+
+    `step` is that of the retry topics' strategy, 1-based. The order ends here: what is behind the
+    message goes on without it.
+    """
+
+    retry_topic: str
+    retry_id: str
+    generation: int
+    step: int
+    retry_at: datetime
+    error: str
+    failures: int
+
+
+@dataclass(frozen=True, slots=True)
 class Skipped(_OfMessage):
-    """`on_permanent="skip"`: this message failed permanently, and is skipped for good."""
+    """`on_permanent="skip"`: this message failed permanently, and is skipped for good.
+
+    Or its retries are over, and `on_expired="discard"`.
+    """
 
     retry_id: str
     error: str
@@ -278,6 +300,7 @@ Event: TypeAlias = (
     | CircuitClosed
     | DeadLettered
     | DeadLetterFailed
+    | SentToRetry
     | LimitReached
     | Skipped
     | PassedOver

@@ -10,6 +10,7 @@ from typing import Any, Never, Self, overload
 
 from linear_retry.consumer.config.checks import Transient, check_listeners, plan
 from linear_retry.consumer.config.consumer_config import Dependencies
+from linear_retry.consumer.config.line import Topics, WhenExhausted
 from linear_retry.consumer.dead_letters.settings import DeadLetters
 from linear_retry.consumer.monitoring.health import Health
 from linear_retry.consumer.monitoring.monitor import Counts, Monitor, bind_listeners
@@ -26,7 +27,7 @@ from linear_retry.events import Listener
 from linear_retry.journal.journal import Journal
 from linear_retry.kafka import Message
 from linear_retry.retry.circuits import Breaker, Circuits, CircuitView
-from linear_retry.retry.decision import OnExhausted, OnPermanent
+from linear_retry.retry.decision import OnPermanent
 from linear_retry.scope import Partition, Scope, ScopeKind
 from linear_retry.strategy.delays import Element
 from linear_retry.strategy.strategy import Strategy
@@ -50,13 +51,13 @@ class LinearConsumer(OperatorMethods):
     def __init__(
         self,
         config: Mapping[str, Any],
-        topics: list[str] | tuple[str, ...],
+        topics: Topics,
         *,
         strategy: Strategy | Sequence[Element],
         transient: Transient,
         dead_letters: str | DeadLetters | None = None,
         scope: ScopeKind = "consumer",
-        on_exhausted: OnExhausted = "dead-letter",
+        on_exhausted: WhenExhausted = "dead-letter",
         on_permanent: OnPermanent = "dead-letter",
         listeners: Sequence[Listener] = (),
         control: str | None = None,
@@ -95,7 +96,11 @@ class LinearConsumer(OperatorMethods):
             control=control,
         )
         context = wanted.dependencies.journal_context(
-            wanted.settings, wanted.instance, wanted.process, close_timeout_s
+            wanted.settings,
+            wanted.instance,
+            wanted.process,
+            close_timeout_s,
+            wanted.line.group_id,
         )
         bind_listeners(listeners, context)
         self._circuits: Circuits[Message] = Circuits(wanted.settings.group_id)

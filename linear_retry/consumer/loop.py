@@ -9,13 +9,13 @@ from linear_retry import events
 from linear_retry.consumer.monitoring.monitor import Monitor
 from linear_retry.consumer.operations.operator_actions import OperatorActions
 from linear_retry.consumer.partitions.polling import Poller
-from linear_retry.consumer.partitions.read_ahead import partition_of
+from linear_retry.consumer.partitions.read_ahead import offset_of, partition_of
 from linear_retry.consumer.partitions.target import ConsumerTarget
 from linear_retry.consumer.runners.run_handler import Batch
 from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.consumer.watchdogs.slow_handler import SlowHandlerCount
 from linear_retry.kafka import Message
-from linear_retry.kafka.consumer.messages import foreign_group, have_no_headers
+from linear_retry.kafka.consumer.messages import foreign_group, have_no_headers, not_a_retry
 from linear_retry.retry.held import Held
 from linear_retry.scope import Partition, Scope
 
@@ -23,7 +23,8 @@ from linear_retry.scope import Partition, Scope
 class Due(Protocol):
     """When a chore is due: infinity for never."""
 
-    due_at_s: float
+    @property
+    def due_at_s(self) -> float: ...
 
 
 Chore: TypeAlias = tuple[Due, Callable[[], None]]
@@ -41,6 +42,8 @@ class Loop:
         monitor: Monitor,
         stop: StopFlag,
         chores: Sequence[Chore],
+        *,
+        reads_retries: bool = False,
     ) -> None:
         """`chores` that are due run once a turn, after the poll, in their order."""
         partitions = target.partitions
@@ -59,6 +62,7 @@ class Loop:
         self._monitor = monitor
         self._stop = stop
         self._chores = chores
+        self._reads_retries = reads_retries
         self._slow_handlers = SlowHandlerCount()
 
     def turn(self) -> Generator[Batch]:
@@ -148,10 +152,7 @@ class Loop:
             self._engine.succeeded()
         if batch.error is None:
             return None
-        message = ahead.pop(0)
-        partition = partition_of(message)
-        epoch = self._assignment.epochs.get(partition) or 0
-        return Held(message, partition, message.offset() or 0, epoch)
+        return self._held(ahead.pop(0))
 
     def _probe(self, scope: Scope) -> Generator[Batch]:
         """Attempts the held message, and only that, from memory.
@@ -218,18 +219,34 @@ class Loop:
 
         The only place that decides this. Most messages have no headers, so are not replays.
         """
-        if have_no_headers(ahead):
+        if not self._reads_retries and have_no_headers(ahead):
             return ahead
-        group_id = self._target.group_id
-        while ahead and (foreign := foreign_group(ahead[0], group_id)) is not None:
-            place = (*partition_of(ahead[0]), ahead[0].offset() or 0)
-            self._target.emit(events.PassedOver(*place, retry_group_id=foreign))
-            self._done(ahead[:1])
+        while ahead and self._is_dismissed(ahead[0]):
             del ahead[0]
+            if self._target.delivery is not None:
+                return []
+        line = self._target.line
         for index, message in enumerate(ahead):
-            if foreign_group(message, group_id) is not None:
+            if foreign_group(message, line) is not None or not_a_retry(message, line) is not None:
                 return ahead[:index]
         return ahead
+
+    def _is_dismissed(self, message: Message) -> bool:
+        """Whether it is never attempted: another group's, or no retry, which is dead-lettered."""
+        line = self._target.line
+        foreign, problem = foreign_group(message, line), not_a_retry(message, line)
+        if foreign is not None:
+            place = (*partition_of(message), offset_of(message))
+            self._target.emit(events.PassedOver(*place, retry_group_id=foreign))
+            self._done([message])
+        elif problem is not None:
+            self._engine.refused(self._held(message), problem)
+        return foreign is not None or problem is not None
+
+    def _held(self, message: Message) -> Held[Message]:
+        partition = partition_of(message)
+        epoch = self._assignment.epochs.get(partition) or 0
+        return Held(message, partition, offset_of(message), epoch)
 
     # -- what is done ----------------------------------------------------------------------
 

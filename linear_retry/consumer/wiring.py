@@ -1,5 +1,6 @@
 """Builds and connects the parts of a running consumer."""
 
+from functools import partial
 from uuid import uuid4
 
 from linear_retry.consumer.config.consumer_config import ConsumerConfig
@@ -19,6 +20,7 @@ from linear_retry.consumer.operations.remote_commands import RemoteCommands
 from linear_retry.consumer.operations.requests import Requests
 from linear_retry.consumer.partitions.assignment import Assignment
 from linear_retry.consumer.partitions.client_errors import ClientErrors
+from linear_retry.consumer.partitions.delayed_read_ahead import DelayedFlow, DelayedReadAhead
 from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.consumer.partitions.lag import Lag
 from linear_retry.consumer.partitions.offset_reset import OffsetReset
@@ -44,6 +46,7 @@ from linear_retry.kafka.topics.admin import Admin
 from linear_retry.kafka.topics.batch_end import BatchEnd
 from linear_retry.kafka.topics.tail import TopicTail
 from linear_retry.retry.circuits import Circuits
+from linear_retry.retry.clock import Clock
 
 _LAST_ANSWERS_S = 1.0
 _CONTROL_PATIENCE_S = 5.0
@@ -75,7 +78,7 @@ class Wiring:
         self.lag = _lag(config, self.assignment, self.offsets)
         self.letters = self._letters(config.dead_letters, partitions.flow_control)
         operator_actions = OperatorActions(
-            *(circuits, self.clock, self.requests, config.retry.policy, settings.group_id), emit
+            *(circuits, self.clock, self.requests, config.retry.policy, config.line), emit
         )
         gives_up = self.letters is not None
         self.commands = RemoteCommands(
@@ -88,7 +91,7 @@ class Wiring:
             self.client, self.assignment, self.offsets, emit, leaves_group=leaves_group
         )
         target = ConsumerTarget(
-            settings.group_id, partitions, self.letters, operator_actions, config.retry, emit
+            config.line, partitions, self.letters, operator_actions, config.retry, emit
         )
         self.loop = self._loop(partitions, target, operator_actions)
 
@@ -131,16 +134,21 @@ class Wiring:
     def _partitions(self) -> Partitions:
         client, clock, emit = self.client, self.clock, self.monitor.emit
         assignment, offsets = Assignment(clock.now_s), Offsets()
-        read_ahead = ReadAhead(
-            client,
-            clock,
-            lambda: assignment.epoch,
-            max_poll_interval_s=self.config.settings.max_poll_interval_s,
-            session_timeout_s=self.config.settings.session_timeout_s,
-        )
+        read_ahead = self._read_ahead(client, clock, assignment)
         flow_control = FlowControl(client, assignment, offsets, self.circuits, read_ahead, emit)
         commits = OffsetCommits(client, clock.now_s, offsets, emit)
         return Partitions(assignment, offsets, read_ahead, flow_control, commits)
+
+    def _read_ahead(self, client: Client, clock: Clock, assignment: Assignment) -> ReadAhead:
+        settings, delay_ms = self.config.settings, self.config.line.delay_ms
+        make = partial(DelayedReadAhead, delay_ms) if self.config.reads_retries else ReadAhead
+        return make(
+            client,
+            clock,
+            lambda: assignment.epoch,
+            max_poll_interval_s=settings.max_poll_interval_s,
+            session_timeout_s=settings.session_timeout_s,
+        )
 
     def _loop(
         self, partitions: Partitions, target: ConsumerTarget, operator_actions: OperatorActions
@@ -158,6 +166,7 @@ class Wiring:
         self.client.set_listener(rebalance)
         replacement = self._replacement(errors, flow_control)
         chores: list[Chore] = [
+            *self._waits(partitions),
             (check, check.tick),
             (commits, target.tick),
             *self._watchdogs(partitions, batches, errors, replacement),
@@ -166,7 +175,24 @@ class Wiring:
         ]
         accept = self._delivery_filter(partitions, check, batches, errors)
         poller = Poller(assignment, partitions.read_ahead, flow_control, accept, batches)
-        return Loop(poller, target, operator_actions, self.monitor, self._stop, chores)
+        return Loop(
+            poller,
+            target,
+            operator_actions,
+            self.monitor,
+            self._stop,
+            chores,
+            reads_retries=self.config.reads_retries,
+        )
+
+    @staticmethod
+    def _waits(partitions: Partitions) -> list[Chore]:
+        """The waits of retry topics, where these are read."""
+        read_ahead = partitions.read_ahead
+        if not isinstance(read_ahead, DelayedReadAhead):
+            return []
+        flow = DelayedFlow(read_ahead, partitions.flow_control)
+        return [(flow, flow.tick)]
 
     def _delivery_filter(
         self,
@@ -233,7 +259,8 @@ class Wiring:
         else:
             make, keys = config.dependencies.producer, config.producer_config
             delivery = PlainDelivery(AcknowledgedProducer(letters.topic, keys, make), wait)
-        return DeadLetterPublisher(delivery, wait, letters.oversized, self.monitor.emit)
+        topics = () if config.retries is None else config.retries.topics
+        return DeadLetterPublisher(delivery, wait, letters.oversized, self.monitor.emit, topics)
 
     def _transactional(
         self, topic: str, wait: AckWait, flow_control: FlowControl
@@ -265,7 +292,7 @@ def _follower(config: ConsumerConfig, commands: RemoteCommands) -> ControlTopicF
     keys = {"log_level": 0, **config.settings.connection}
     return ControlTopicFollower(
         topic,
-        config.settings.group_id,
+        config.line.group_id,
         commands,
         clock,
         lambda since_ms: TopicTail(keys, topic, since_ms, _CONTROL_PATIENCE_S),

@@ -35,6 +35,7 @@ AnswerName: TypeAlias = Literal[
     "held-back",
     "not-sent",
     "dead-lettered",
+    "sent-to-retry",
     "skipped",
     "dropped",
     "no-message",

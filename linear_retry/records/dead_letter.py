@@ -7,12 +7,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from linear_retry.errors import DeadLetterError
 from linear_retry.records import retry_headers as names
+from linear_retry.records.lineage import Hop, Line, Lineage, lineage_of
 from linear_retry.records.record import Record
 from linear_retry.records.retry_headers import (
     RetryHeaders,
-    read_headers,
     read_retry_headers,
     write_retry_headers,
 )
@@ -21,7 +20,10 @@ from linear_retry.records.text import ErrorText, Header, valid_unicode
 
 @dataclass(frozen=True, slots=True)
 class FailureInfo:
-    """Why a consumer group gave up a message. `strategy` is `name@fingerprint`."""
+    """Why a consumer group gave up a message. `strategy` is `name@fingerprint`.
+
+    `hop` is the wait that it leaves for; None: it is given up for good.
+    """
 
     group_id: str
     reason: str
@@ -30,6 +32,7 @@ class FailureInfo:
     last_failure_ms: int
     strategy: str
     error: ErrorText | None = None
+    hop: Hop | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +41,8 @@ class DeadLetter:
 
     `retry_id`, `destination` and `original_*` never change after the message was first
     dead-lettered; the rest describes the last time. `replay_id` and `replay_count` are set only on
-    a replayed message, `retry_at_ms` only if `send_to` is `retry`, and `oversized` only if the
-    value is not the message's own.
+    a replayed message, `retry_at_ms` only if `send_to` is `retry`, `step` only if it has been in a
+    retry topic, and `oversized` only if the value is not the message's own.
     """
 
     key: bytes | None
@@ -57,6 +60,7 @@ class DeadLetter:
     first_failure_ms: int
     last_failure_ms: int
     strategy: str
+    step: int | None = None
     error: ErrorText | None = None
     escaped_headers: tuple[str, ...] = ()
     send_to: str = names.DEAD_LETTER
@@ -80,31 +84,63 @@ def resolutions_topic(dead_letter_topic: str) -> str:
     return f"{dead_letter_topic}.resolved"
 
 
-def to_dead_letter(record: Record, failure: FailureInfo) -> DeadLetter:
+def to_dead_letter(
+    record: Record, failure: FailureInfo, lineage: Lineage | None = None
+) -> DeadLetter:
     """Builds the dead letter for `record`, which failed as `failure` says.
 
-    A replayed message (`retry-replay-id`) keeps its identity. Any other gets a new one, even if it
-    has headers of ours: they may have been copied from another message. So does a replayed one
-    whose identity is unreadable. Headers of ours are replaced in each case. Never raises,
-    whatever the headers say.
+    `lineage` says who the message is; None: as a line without retry topics reads it. Headers of
+    ours are replaced in each case. Never raises, whatever the headers say.
     """
-    lineage = _continued_lineage(record, failure.group_id) or _new_lineage(record, failure.group_id)
-    escaped = (*lineage.pop("escaped_headers"), *record.escaped_headers)
+    lineage = lineage or lineage_of(record, Line(failure.group_id))
+    escaped = (*lineage.escaped_headers, *record.escaped_headers)
     return DeadLetter(
         key=record.key,
         value=record.value,
-        original_headers=tuple(h for h in record.headers if h[0] not in names.HEADER_NAMES),
+        original_headers=_original_headers(record, lineage, failure.hop),
+        **_identity(lineage, failure.hop),
         group_id=valid_unicode(failure.group_id),
         reason=valid_unicode(failure.reason),
-        failures=failure.failures,
-        first_failure_ms=failure.first_failure_ms,
+        failures=lineage.failures + failure.failures,
+        first_failure_ms=lineage.first_failure_ms if lineage.failures else failure.first_failure_ms,
         last_failure_ms=failure.last_failure_ms,
         # A strategy is named after its file, and a file name need not be valid Unicode.
         strategy=valid_unicode(failure.strategy),
         error=failure.error,
         escaped_headers=tuple(dict.fromkeys(escaped)),
-        **lineage,
     )
+
+
+def _original_headers(record: Record, lineage: Lineage, hop: Hop | None) -> tuple[Header, ...]:
+    headers = tuple(h for h in record.headers if h[0] not in names.HEADER_NAMES)
+    if hop is None or not hop.is_marked or names.RECEIVED_TOPIC in dict(headers):
+        return headers
+    received = str(lineage.original_timestamp_ms).encode(), lineage.destination.encode()
+    names_received = names.RECEIVED_TIMESTAMP, names.RECEIVED_TOPIC
+    return (*headers, *zip(names_received, received, strict=True))
+
+
+def _identity(lineage: Lineage, hop: Hop | None) -> dict[str, Any]:
+    """Who it is, and how far it has come. A dead letter after a replay is of the next generation.
+
+    A hop keeps generation and replay: with its step they tell one hop of a message from another.
+    """
+    found: dict[str, Any] = {
+        "retry_id": lineage.retry_id,
+        "generation": lineage.generation,
+        "destination": lineage.destination,
+        "original_partition": lineage.original_partition,
+        "original_offset": lineage.original_offset,
+        "original_timestamp_ms": lineage.original_timestamp_ms,
+    }
+    if hop is not None:
+        found |= {"send_to": names.RETRY, "retry_at_ms": hop.retry_at_ms, "step": hop.step}
+        return found | {"replay_id": lineage.replay_id, "replay_count": lineage.replay_count}
+    if lineage.hop is not None:
+        found["step"] = lineage.hop.step or None
+    if lineage.replay_id is not None:
+        found["generation"] += 1
+    return found
 
 
 def parse(headers: Iterable[Header], key: bytes | None, value: bytes | None) -> DeadLetter:
@@ -124,68 +160,6 @@ def parse(headers: Iterable[Header], key: bytes | None, value: bytes | None) -> 
         error=None if kind is message is stack is None else ErrorText(kind or "", message, stack),
         **fields,
     )
-
-
-def foreign_group(record: Record, group_id: str) -> str | None:
-    """Returns the group that `record` was replayed for, if `group_id` must skip it; else None.
-
-    It must if the topic is the message's `retry-destination`: this group has read the original
-    there. In any other topic a replayed message is for every reader of that topic.
-    """
-    contents = dict(record.headers)
-    if names.REPLAY_ID not in contents:
-        return None
-    try:
-        found = read_headers(contents, _REPLAYED_FOR)
-    except DeadLetterError:
-        return None
-    is_another = found["group_id"] != group_id and found["destination"] == record.topic
-    return found["group_id"] if is_another else None
-
-
-# What a letter keeps of the first time that a message was dead-lettered; all are required.
-_ORIGIN = ("destination", "original_partition", "original_offset", "original_timestamp_ms")
-_REQUIRED = {each.field: each._replace(default=None) for each in names.RETRY_HEADERS}
-_REPLAY_ID = _REQUIRED["replay_id"]._replace(may_be_missing=False)
-_REPLAYED_FOR = (_REQUIRED["group_id"], _REQUIRED["destination"], _REPLAY_ID)
-_LINEAGE = tuple(_REQUIRED[field] for field in ("generation", *_ORIGIN, "escaped_headers"))
-
-
-def _new_lineage(record: Record, group_id: str) -> dict[str, Any]:
-    place = f"{record.topic}/{record.partition}/{record.offset}/{record.timestamp_ms}"
-    return {
-        "retry_id": valid_unicode(f"{group_id}/{place}"),
-        "generation": 1,
-        "destination": record.topic,
-        "original_partition": record.partition,
-        "original_offset": record.offset,
-        "original_timestamp_ms": record.timestamp_ms,
-        "escaped_headers": (),
-    }
-
-
-def _continued_lineage(record: Record, group_id: str) -> dict[str, Any] | None:
-    contents = dict(record.headers)
-    if contents.get(names.REPLAY_ID) is None:
-        return None
-    is_for_all = contents.keys().isdisjoint((names.ID, names.GROUP_ID))
-    headers = (_REQUIRED["replay_id"], *_LINEAGE)
-    try:
-        found = read_headers(contents, headers if is_for_all else (_REQUIRED["retry_id"], *headers))
-    except DeadLetterError:
-        # All or nothing: an identity mixed from two messages would be that of neither.
-        return None
-    if found["generation"] == names.GENERATION_MAX:
-        return None
-    del found["replay_id"]
-    found["generation"] += 1
-    listed = names.listed_names(found["escaped_headers"])
-    found["escaped_headers"] = tuple(name for name in listed if name in contents)
-    if is_for_all:
-        # The message goes to every group: with one id, two groups' letters would count as one.
-        place = "/".join(str(found[field]) for field in _ORIGIN)
-        found["retry_id"] = valid_unicode(f"{group_id}/{place}")
-    return found
 
 
 REFERENCE = "reference"

@@ -8,12 +8,17 @@ from linear_retry.records.text import Header, whole_number
 
 INT64_MAX = 2**63 - 1
 FORMAT_VERSION = 1
-GENERATION_MAX = 2**31 - 1
+GENERATION_MAX = STEP_MAX = 2**31 - 1
 DEAD_LETTER = "dead-letter"
+RETRY = "retry"
 
 VERSION = "retry-version"
 ID = "retry-id"
 GROUP_ID = "retry-group-id"
+RECEIVED_TIMESTAMP = "original-received-timestamp"
+RECEIVED_TOPIC = "original-received-topic"
+DESTINATION = "retry-destination"
+SEND_TO = "retry-send-to"
 REPLAY_ID = "retry-replay-id"
 
 
@@ -37,6 +42,7 @@ class RetryHeaders(NamedTuple):
     first_failure_ms: int
     last_failure_ms: int
     strategy: str
+    step: int | None = None
     exception_type: str | None = None
     exception_message: str | None = None
     exception_stack: str | None = None
@@ -86,18 +92,19 @@ _WHOLE, _TIME_MS = (0, INT64_MAX), (-1, INT64_MAX)
 RETRY_HEADERS = (
     RetryHeader("retry_id", ID),
     RetryHeader("generation", "retry-generation", (1, GENERATION_MAX), default=1),
-    RetryHeader("destination", "retry-destination"),
+    RetryHeader("destination", DESTINATION),
     RetryHeader("original_partition", "retry-original-partition", _WHOLE),
     RetryHeader("original_offset", "retry-original-offset", _WHOLE),
     RetryHeader("original_timestamp_ms", "retry-original-timestamp-ms", _TIME_MS, default=-1),
     RetryHeader("group_id", GROUP_ID),
-    RetryHeader("send_to", "retry-send-to", default=DEAD_LETTER),
+    RetryHeader("send_to", SEND_TO, default=DEAD_LETTER),
     RetryHeader("reason", "retry-reason"),
     RetryHeader("failures", "retry-counter", _WHOLE, default=0),
     RetryHeader("retry_at_ms", "retry-at-ms", _WHOLE, may_be_missing=True),
     RetryHeader("first_failure_ms", "retry-first-failure-ms", _TIME_MS, default=-1),
     RetryHeader("last_failure_ms", "retry-last-failure-ms", _TIME_MS, default=-1),
     RetryHeader("strategy", "retry-strategy", default=""),
+    RetryHeader("step", "retry-step", (1, STEP_MAX), may_be_missing=True),
     RetryHeader("exception_type", "retry-exception-type", may_be_missing=True),
     RetryHeader("exception_message", "retry-exception-message", may_be_missing=True),
     RetryHeader("exception_stack", "retry-exception-stack", may_be_missing=True),

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, assert_never
 
 from linear_retry.errors import UsageError
+from linear_retry.records.lineage import Hop, Lineage
 from linear_retry.records.text import brief, leaves
 from linear_retry.retry.retry_after import RetryAfter, asked_s
 from linear_retry.scope import ScopeKind
 
 OnExhausted: TypeAlias = Literal["dead-letter", "repeat", "stop"]
 OnPermanent: TypeAlias = Literal["dead-letter", "skip", "stop"]
-Reason: TypeAlias = Literal["exhausted", "permanent"]
+Reason: TypeAlias = Literal["exhausted", "permanent", "transient"]
 IsTransient: TypeAlias = Callable[[BaseException], bool]
 
 MIN_DEFER_S = 30.0
@@ -39,6 +40,40 @@ class Delays(Protocol):
         """Seconds to wait after failure number `failures` (1-based); None: exhausted."""
 
 
+class Carrier(Protocol):
+    """What holds messages that left the line until their next attempt, as `RetryTopics` does."""
+
+    @property
+    def limit(self) -> int | None:
+        """How many messages in a row may leave without a success; None: any number."""
+
+    @property
+    def hold_s(self) -> float | None:
+        """How long a message waits that would exceed the limit; None: as in `Policy`."""
+
+    @property
+    def discards(self) -> bool:
+        """Whether a message is skipped, and not dead-lettered, once its waits are over."""
+
+    def next_hop(self, left: Left, at_least_s: float) -> Hop | None:
+        """The next wait of a message that fails now; None: its waits are over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """How far a message that fails at `now_ms` has come off the line. `hop` is its last wait."""
+
+    now_ms: int
+    first_failure_ms: int
+    hop: Hop | None = None
+
+    @classmethod
+    def of(cls, lineage: Lineage, first_failure_ms: int, now_ms: int) -> Left:
+        """`first_failure_ms` counts where the message has not failed before it was read here."""
+        earlier_ms = lineage.first_failure_ms
+        return cls(now_ms, earlier_ms if lineage.failures else first_failure_ms, lineage.hop)
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """The user's choices, fixed for the life of a consumer.
@@ -46,7 +81,8 @@ class Policy:
     `dead_letters` is the dead-letter topic; "" if no choice needs one. `letter_limit` is the
     number of dead letters in a row after which no more are sent until a message succeeds: that
     many point to an outage or a bug. None: no limit. `hold_s` is how long a message then waits
-    for its next attempt; None: the strategy's last delay, and at least 30 s.
+    for its next attempt; None: the strategy's last delay, and at least 30 s. `carrier` takes
+    messages that the strategy has not saved; None: they go to the dead-letter topic at once.
     """
 
     strategy: Delays
@@ -55,6 +91,7 @@ class Policy:
     letter_limit: int | None = None
     hold_s: float | None = None
     dead_letters: str = ""
+    carrier: Carrier | None = None
 
     @property
     def needs_dead_letters(self) -> bool:
@@ -64,9 +101,23 @@ class Policy:
         """The strategy for this failure: the same one for all."""
         return self.strategy
 
-    def defers(self, consecutive: int) -> bool:
-        """Whether the next dead letter must not be sent."""
-        return self.letter_limit is not None and consecutive >= self.letter_limit
+    @property
+    def has_limit(self) -> bool:
+        """Whether only so many messages in a row may leave the line, to wherever."""
+        limits = (self.letter_limit, None if self.carrier is None else self.carrier.limit)
+        return limits != (None, None)
+
+    def limit_of(self, publish: Publish) -> int | None:
+        """How many messages in a row may be sent there without a success."""
+        if self.carrier is None or publish.hop is None:
+            return self.letter_limit
+        return self.carrier.limit
+
+    def hold_s_of(self, publish: Publish) -> float | None:
+        """How long the message waits that would exceed that; None: by the strategy."""
+        if self.carrier is None or publish.hop is None:
+            return self.hold_s
+        return self.carrier.hold_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,17 +157,22 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """Send it to `topic`, and continue with the next message once that is acknowledged."""
+    """Send it to `topic`, and continue with the next message once that is acknowledged.
+
+    `hop` is the wait that it leaves the line for; None: it is dead-lettered.
+    """
 
     topic: str
     reason: Reason
+    hop: Hop | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Defer:
-    """The limit of dead letters is reached: hold the message, attempt it again after `delay_s`."""
+    """The `limit` in a row is reached: hold the message, attempt it again after `delay_s`."""
 
     delay_s: float
+    limit: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,21 +226,30 @@ def decide(
     *,
     elapsed_s: float = 0.0,
     consecutive: int = 0,
+    left: Left | None = None,
 ) -> Decision:
     """Decides what to do after failure number `failures` (1-based) of a message.
 
-    `elapsed_s` is the time since its first failure, `consecutive` the number of dead letters since
-    the last success.
+    `elapsed_s` is the time since its first failure, `consecutive` the number of messages that left
+    the line since the last success. `left` says how far this one has come off the line; None: it is
+    not asked where it would go next.
     """
-    decision = _by_itself(failure, failures, policy, rng, elapsed_s)
-    if isinstance(decision, Publish) and policy.defers(consecutive):
-        return Defer(defer_s(failure, policy, rng))
+    decision = _by_itself(failure, failures, policy, rng, elapsed_s, left)
+    if isinstance(decision, Publish):
+        limit = policy.limit_of(decision)
+        if limit is not None and consecutive >= limit:
+            return Defer(defer_s(failure, policy, rng, decision), limit)
     return decision
 
 
-def defer_s(failure: Failure, policy: Policy, rng: Callable[[], float] | None = None) -> float:
-    """How long a message waits that would exceed the limit of dead letters."""
-    hold_s = policy.hold_s
+def defer_s(
+    failure: Failure,
+    policy: Policy,
+    rng: Callable[[], float] | None,
+    publish: Publish,
+) -> float:
+    """How long a message waits that would exceed the limit of where it is to be sent."""
+    hold_s = policy.hold_s_of(publish)
     if hold_s is None:
         hold_s = max(_last_delay_s(policy.strategy_for(failure), rng) or 0.0, MIN_DEFER_S)
     return max(hold_s, failure.at_least_s) if isinstance(failure, Transient) else hold_s
@@ -196,6 +261,7 @@ def _by_itself(
     policy: Policy,
     rng: Callable[[], float] | None,
     elapsed_s: float,
+    left: Left | None,
 ) -> Decision:
     match failure:
         case Permanent():
@@ -211,7 +277,7 @@ def _by_itself(
                     return Wait(wait_s)
             if policy.on_exhausted == "stop":
                 return Stop("exhausted")
-            return Publish(policy.dead_letters, "exhausted")
+            return _leave(policy, left, at_least_s)
         case _:
             assert_never(failure)
 
@@ -224,6 +290,17 @@ def _is_in_time(strategy: Delays, since_first_s: float) -> bool:
     """
     limit_s = strategy.max_elapsed_s
     return limit_s is None or since_first_s <= limit_s + _ROUNDING_S
+
+
+def _leave(policy: Policy, left: Left | None, at_least_s: float) -> Publish | Skip:
+    """Off the line: to the next wait that the carrier has, else to where its waits end."""
+    if policy.carrier is not None and left is not None:
+        hop = policy.carrier.next_hop(left, at_least_s)
+        if hop is not None:
+            return Publish(hop.topic, "transient", hop)
+        if policy.carrier.discards:
+            return Skip()
+    return Publish(policy.dead_letters, "exhausted")
 
 
 def _last_delay_s(strategy: Delays, rng: Callable[[], float] | None) -> float | None:

@@ -6,11 +6,15 @@ from typing import Generic, Protocol, TypeAlias, assert_never
 from linear_retry import events
 from linear_retry.errors import ExhaustedError, PermanentError
 from linear_retry.records.dead_letter import DeadLetter
+from linear_retry.records.lineage import Lineage
 from linear_retry.retry.circuits import Circuits
 from linear_retry.retry.clock import Clock
 from linear_retry.retry.decision import (
     GIVEN_UP,
     Defer,
+    Failure,
+    Left,
+    Permanent,
     Publish,
     Reason,
     RetrySettings,
@@ -24,7 +28,7 @@ from linear_retry.retry.held import (
     CircuitOpening,
     Held,
     T,
-    dead_lettered,
+    left_line,
     letter_failed,
     skipped,
     waiting,
@@ -103,6 +107,9 @@ class Target(Protocol[T]):
     def done(self, held: Held[T]) -> None:
         """Stores the offset: the message is handled, dead-lettered or skipped."""
 
+    def lineage(self, held: Held[T]) -> Lineage:
+        """Who the message is, and how far it has come off the line."""
+
     def letter(self, held: Held[T], reason: str) -> DeadLetter:
         """Builds the dead letter for what is held, as of now."""
 
@@ -138,32 +145,11 @@ class Engine(Generic[T]):
         Returns the circuit that now waits; None if the message is finished, or its dead letter is
         being sent. Raises `ExhaustedError` or `PermanentError` if the user chose to stop.
         """
-        policy, rng = self._settings.policy, self._settings.rng
-        consecutive = self._consecutive.counted(self._circuits.letters_in_doubt())
-        failure = classify(error, self._settings.is_transient)
-        now_s, now_ms = self._clock.now_s(), self._clock.utc_ms()
-        held = before.failed(error, now_s, now_ms, policy.strategy_for(failure).label)
-        elapsed_s = now_s - held.first_failure_s
-        decision = decide(
-            failure, held.failures, policy, rng, elapsed_s=elapsed_s, consecutive=consecutive
-        )
-        match decision:
-            case Wait(delay_s):
-                return self._open(held, delay_s, now_ms, is_failed_probe=True)
-            case Defer(delay_s):
-                opening = self._open(replace(held, at_limit=True), delay_s, now_ms)
-                self._emit(waiting(events.LimitReached, opening, limit=policy.letter_limit or 0))
-                return opening
-            case Publish(topic, reason):
-                self._target.publish(replace(held, destination=topic), reason)
-            case Skip():
-                letter = self._target.letter(held, "permanent")
-                self.finish(held, "skipped", skipped(held, letter.retry_id))
-            case Stop(reason):
-                raise self._ended(held, reason) from error
-            case _:
-                assert_never(decision)
-        return None
+        return self._apply(before, classify(error, self._settings.is_transient))
+
+    def refused(self, before: Held[T], error: Exception) -> None:
+        """Handles a message that must not be attempted at all: it has failed permanently."""
+        self._apply(before, Permanent(error))
 
     def succeeded(self) -> None:
         """Notes that a handler has returned: a later failure belongs to a new outage."""
@@ -195,9 +181,9 @@ class Engine(Generic[T]):
     def acknowledged(self, held: Held[T], letter: DeadLetter, *, finishes: bool) -> None:
         """Handles an acknowledged letter: counted and emitted; stored only if it `finishes`."""
         self._consecutive.note(letter.reason)
-        event = dead_lettered(held, letter)
+        event = left_line(held, letter)
         if finishes:
-            self.finish(held, "dead-lettered", event)
+            self.finish(held, "sent-to-retry" if held.hop else "dead-lettered", event)
         else:
             self._emit(event)
 
@@ -210,6 +196,41 @@ class Engine(Generic[T]):
         return opening
 
     # -- inside ----------------------------------------------------------------------------
+
+    def _apply(self, before: Held[T], failure: Failure) -> CircuitOpening[T] | None:
+        policy, rng = self._settings.policy, self._settings.rng
+        consecutive = self._consecutive.counted(self._circuits.letters_in_doubt())
+        now_s, now_ms = self._clock.now_s(), self._clock.utc_ms()
+        held = before.failed(failure.error, now_s, now_ms, policy.strategy_for(failure).label)
+        left = None
+        if policy.carrier is not None:
+            left = Left.of(self._target.lineage(held), held.first_failure_ms, now_ms)
+        decision = decide(
+            failure,
+            held.failures,
+            policy,
+            rng,
+            elapsed_s=now_s - held.first_failure_s,
+            consecutive=consecutive,
+            left=left,
+        )
+        match decision:
+            case Wait(delay_s):
+                return self._open(held, delay_s, now_ms, is_failed_probe=True)
+            case Defer(delay_s, limit):
+                opening = self._open(replace(held, at_limit=True), delay_s, now_ms)
+                self._emit(waiting(events.LimitReached, opening, limit=limit))
+                return opening
+            case Publish(topic, reason, hop):
+                self._target.publish(replace(held, destination=topic, hop=hop), reason)
+            case Skip():
+                letter = self._target.letter(held, "permanent")
+                self.finish(held, "skipped", skipped(held, letter.retry_id))
+            case Stop(reason):
+                raise self._ended(held, reason) from failure.error
+            case _:
+                assert_never(decision)
+        return None
 
     def _open(
         self, held: Held[T], delay_s: float, now_ms: int, *, is_failed_probe: bool = False

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar
 
 from linear_retry import events
 from linear_retry.records.dead_letter import DeadLetter, FailureInfo, to_dead_letter
+from linear_retry.records.lineage import Hop, Line, lineage_of
 from linear_retry.records.record import Record
 from linear_retry.records.text import brief, describe
 from linear_retry.scope import Partition, Scope
@@ -24,7 +25,8 @@ class Held(Generic[T]):
     revoked. `first_failure_s`, from which `max_elapsed` counts, is on the clock of waits.
     `error_text` is the last error in one line, `strategy` the label of the strategy for its last
     failure. `letter`, for the topic `destination`, is set after the last attempt: only the sending
-    is tried again. `at_limit`: it is held only because of the limit of dead letters.
+    is tried again; `hop` is the wait that it leaves the line for, None for good. `at_limit`: it is
+    held only because of the limit of where it would be sent.
     """
 
     message: T
@@ -40,6 +42,7 @@ class Held(Generic[T]):
     strategy: str = ""
     letter: DeadLetter | None = None
     destination: str = ""
+    hop: Hop | None = None
     sends: int = 0
     at_limit: bool = False
 
@@ -58,18 +61,22 @@ class Held(Generic[T]):
         )
 
 
-def dead_letter(record: Record, held: Held[Any], reason: str, group_id: str) -> DeadLetter:
-    """Builds the letter for `record`, which has failed finally, by itself or in its batch."""
+def dead_letter(record: Record, held: Held[Any], reason: str, line: Line) -> DeadLetter:
+    """Builds the letter for `record`, which leaves the line, by itself or in its batch."""
+    lineage = lineage_of(record, line)
+    hop = held.hop or lineage.hop
     failure = FailureInfo(
-        group_id=group_id,
+        group_id=line.group_id,
         reason=reason,
         failures=held.failures,
         first_failure_ms=held.first_failure_ms,
         last_failure_ms=held.last_failure_ms,
-        strategy=held.strategy,
+        # Off the line a message goes by the strategy of its hops, to the last of them.
+        strategy=held.strategy if hop is None else hop.strategy,
         error=None if held.error is None else describe(held.error),
+        hop=held.hop,
     )
-    return to_dead_letter(record, failure)
+    return to_dead_letter(record, failure, lineage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +118,7 @@ def letter_failed(opening: CircuitOpening[Any], error: str) -> events.DeadLetter
     )
 
 
-def dead_lettered(held: Held[Any], letter: DeadLetter) -> events.DeadLettered:
+def _dead_lettered(held: Held[Any], letter: DeadLetter) -> events.DeadLettered:
     return events.DeadLettered(
         *held.partition,
         held.offset,
@@ -120,8 +127,26 @@ def dead_lettered(held: Held[Any], letter: DeadLetter) -> events.DeadLettered:
         generation=letter.generation,
         reason=letter.reason,
         error=held.error_text,
-        failures=held.failures,
+        failures=letter.failures,
         escaped_headers=letter.escaped_headers,
+    )
+
+
+def left_line(held: Held[Any], letter: DeadLetter) -> events.DeadLettered | events.SentToRetry:
+    """The event of the letter's acknowledgement."""
+    hop = held.hop
+    if hop is None:
+        return _dead_lettered(held, letter)
+    return events.SentToRetry(
+        *held.partition,
+        held.offset,
+        retry_topic=hop.topic,
+        retry_id=letter.retry_id,
+        generation=letter.generation,
+        step=hop.step,
+        retry_at=datetime.fromtimestamp(hop.retry_at_ms / 1000, UTC),
+        error=held.error_text,
+        failures=letter.failures,
     )
 
 

@@ -8,7 +8,10 @@ from dataclasses import replace
 from typing import Any, TypeAlias, cast, get_args
 
 from linear_retry.consumer.config.consumer_config import ConsumerConfig, Dependencies, this_process
-from linear_retry.consumer.config.topics import check_topics, refuse_own_topics
+from linear_retry.consumer.config.line import LineConfig, Topics, WhenExhausted, line_config
+from linear_retry.consumer.config.topics import refuse_own_topics
+from linear_retry.consumer.config.values import as_strategy
+from linear_retry.consumer.dead_letters.retry_topics import RetryTopics
 from linear_retry.consumer.dead_letters.settings import DeadLetters
 from linear_retry.consumer.monitoring.client_log import with_log
 from linear_retry.consumer.runners.handler_checks import why_not
@@ -22,6 +25,7 @@ from linear_retry.kafka.producers.settings import (
     transactional_config,
 )
 from linear_retry.records.dead_letter import resolutions_topic
+from linear_retry.records.lineage import Line
 from linear_retry.records.topics.names import check_topic_name
 from linear_retry.retry.circuits import BreakerError
 from linear_retry.retry.decision import (
@@ -45,13 +49,13 @@ _ANSWER_MARGIN_S = 10.0
 
 def plan(
     config: Mapping[str, Any],
-    topics: list[str] | tuple[str, ...],
+    topics: Topics,
     *,
     strategy: Strategy | Sequence[Element],
     transient: Transient,
     dead_letters: str | DeadLetters | None,
     scope: ScopeKind,
-    on_exhausted: OnExhausted,
+    on_exhausted: WhenExhausted,
     on_permanent: OnPermanent,
     start_timeout_s: float,
     close_timeout_s: float,
@@ -61,19 +65,24 @@ def plan(
 ) -> ConsumerConfig:
     """Checks all arguments and returns them as one value. Raises `ConfigurationError`."""
     delays = as_strategy(strategy)
-    policy, letters = policy_of(delays, on_exhausted, on_permanent, dead_letters)
+    line = line_config(config, topics, on_exhausted)
+    policy, letters = policy_of(delays, line.on_exhausted, on_permanent, dead_letters, line.retries)
     _check_choice("scope", scope, get_args(ScopeKind))
-    check_topics(topics)
     _check_timeout("start_timeout_s", start_timeout_s)
     _check_timeout("close_timeout_s", close_timeout_s)
-    settings = consumer_settings(with_log(config))
+    settings = consumer_settings(with_log(line.config))
     for_letters = _producer_config(settings, letters)
     return ConsumerConfig(
         settings=settings,
         producer_config=for_letters,
         answer_within_s=answer_within_s(for_letters),
-        topics=tuple(topics),
-        own_topics=check_own_topics(letters, journals, control, topics),
+        topics=line.topics,
+        own_topics=check_own_topics(
+            letters, journals, control, line.topics, None if line.reads_retries else line.retries
+        ),
+        line=_line(line, settings),
+        retries=line.retries,
+        reads_retries=line.reads_retries,
         retry=RetrySettings(policy, is_transient(transient), scope, dependencies.rng),
         dead_letters=letters,
         journals=tuple(journals),
@@ -84,6 +93,11 @@ def plan(
         dependencies=dependencies,
         process=this_process(settings.config),
     )
+
+
+def _line(line: LineConfig, settings: ConsumerSettings) -> Line:
+    group_id = line.live_group(settings.group_id)
+    return Line(group_id) if line.retries is None else Line(group_id, line.retries.delay_ms)
 
 
 def _producer_config(settings: ConsumerSettings, letters: DeadLetters | None) -> dict[str, Any]:
@@ -118,23 +132,12 @@ def is_transient(transient: Transient) -> IsTransient:
     return lambda error: isinstance(error, BreakerError) or bool(predicate(error))
 
 
-def as_strategy(strategy: object) -> Strategy:
-    """A list is `Strategy(list)`. Raises `ConfigurationError` for anything else."""
-    if isinstance(strategy, list | tuple):
-        return Strategy(strategy)
-    if not isinstance(strategy, Strategy):
-        raise ConfigurationError(
-            f"strategy={strategy!r}: must be a Strategy; write Strategy([1, 5, 30]) or "
-            "Strategy.load(path)"
-        )
-    return strategy
-
-
 def policy_of(
     strategy: Strategy,
     on_exhausted: OnExhausted,
     on_permanent: OnPermanent,
     dead_letters: str | DeadLetters | None,
+    retries: RetryTopics | None = None,
 ) -> tuple[Policy, DeadLetters | None]:
     """Combines these choices into a policy. Raises `ConfigurationError`."""
     _check_choice("on_exhausted", on_exhausted, get_args(OnExhausted))
@@ -150,7 +153,7 @@ def policy_of(
             "and on_exhausted='repeat' never ends; remove one of them"
         )
     letters = DeadLetters(dead_letters) if isinstance(dead_letters, str) else dead_letters
-    policy = Policy(strategy, on_exhausted, on_permanent)
+    policy = Policy(strategy, on_exhausted, on_permanent, carrier=retries)
     if letters is None:
         if policy.needs_dead_letters:
             raise ConfigurationError(
@@ -180,6 +183,7 @@ def check_own_topics(
     journals: Sequence[Journal],
     control: str | None = None,
     sources: Sequence[str] = (),
+    retries: RetryTopics | None = None,
 ) -> frozenset[str]:
     """The topics that we write to. Raises `ConfigurationError` if one has two purposes."""
     written = {journal.topic: "the journal" for journal in journals}
@@ -187,6 +191,8 @@ def check_own_topics(
     if letters is not None:
         ours += [(letters.topic, "dead letters")]
         ours += [(resolutions_topic(letters.topic), "their resolutions")]
+    if retries is not None:
+        ours += [(topic, "retries") for topic in retries.topics]
     if control is not None:
         check_topic_name(control, "control")
         ours += [(control, "commands")]

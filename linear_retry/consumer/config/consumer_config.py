@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
+from linear_retry.consumer.dead_letters.retry_topics import RetryTopics
 from linear_retry.consumer.dead_letters.settings import DeadLetters
 from linear_retry.journal.journal import Journal, JournalContext
 from linear_retry.kafka import AdminClient, Consumer, Producer
 from linear_retry.kafka.consumer.settings import ConsumerSettings
+from linear_retry.records.lineage import Line
 from linear_retry.records.process import Process
 from linear_retry.retry.clock import Clock, SystemClock
 from linear_retry.retry.decision import RetrySettings
@@ -28,11 +30,16 @@ class Dependencies:
     rng: Callable[[], float] = random.random
 
     def journal_context(
-        self, settings: ConsumerSettings, instance: str, process: Process, close_timeout_s: float
+        self,
+        settings: ConsumerSettings,
+        instance: str,
+        process: Process,
+        close_timeout_s: float,
+        group_id: str | None = None,
     ) -> JournalContext:
         """Identifies the consumer whose events a journal records."""
         return JournalContext(
-            group=settings.group_id,
+            group=group_id or settings.group_id,
             instance=instance,
             member=settings.static_member or instance,
             process=process,
@@ -50,6 +57,9 @@ class ConsumerConfig:
     producer_config: Mapping[str, Any]
     topics: Sequence[str]
     own_topics: frozenset[str]
+    line: Line
+    retries: RetryTopics | None
+    reads_retries: bool
     retry: RetrySettings
     dead_letters: DeadLetters | None
     journals: Sequence[Journal]

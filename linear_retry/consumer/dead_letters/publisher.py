@@ -1,6 +1,6 @@
 """Sends a consumer's dead letters, and waits until each is acknowledged."""
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -13,7 +13,7 @@ from linear_retry.records.dead_letter import DeadLetter, smaller_forms
 from linear_retry.records.record import OutgoingRecord, Record
 from linear_retry.retry.clock import Clock
 from linear_retry.retry.engine import Abandoned, Acknowledged, Answer, NotSent
-from linear_retry.retry.held import Held, T, dead_lettered
+from linear_retry.retry.held import Held, T, left_line
 from linear_retry.scope import Partition
 
 Steps: TypeAlias = Generator[bool, None, T]
@@ -131,7 +131,7 @@ class DeadLetterDelivery(Protocol):
     def prepare(self) -> None:
         """Prepares it before the group is joined. Raises `ConfigurationError` and `BrokerError`."""
 
-    def partitions(self, timeout_s: float) -> int | None:
+    def partitions(self, topic: str, timeout_s: float) -> int | None:
         """The number of the topic's partitions; None if it is missing. Raises `KafkaException`."""
 
     def send(self, held: Held[Any], record: OutgoingRecord) -> Steps[Answer | TooLarge]:
@@ -156,24 +156,27 @@ class DeadLetterPublisher:
         wait: AckWait,
         oversized: Oversized,
         emit: Listener,
+        retry_topics: Sequence[str] = (),
     ) -> None:
+        """Letters go to the delivery's topic, and what is retried to these."""
         self._delivery = delivery
         self._wait = wait
         self._oversized = oversized
         self._emit = emit
-        self._partitions: int | None = None
+        self._partitions: dict[str, int | None] = {}
         self._unanswered: tuple[Held[Any], DeadLetter] | None = None
         self.topic = delivery.topic
+        self.topics = (delivery.topic, *retry_topics)
         self.prepare = delivery.prepare
         self.poll = delivery.poll
 
-    def partitions(self, timeout_s: float) -> int | None:
-        """Asks the dead letters' cluster, as their sender, for the number of partitions.
+    def partitions(self, topic: str, timeout_s: float) -> int | None:
+        """Asks the dead letters' cluster, as their sender, for the topic's partitions.
 
         None: the topic is missing. Raises `KafkaException` if there is no answer.
         """
-        self._partitions = self._delivery.partitions(timeout_s)
-        return self._partitions
+        found = self._partitions[topic] = self._delivery.partitions(topic, timeout_s)
+        return found
 
     def send(
         self, held: Held[Any], letter: DeadLetter, read: Callable[[], Record]
@@ -184,9 +187,10 @@ class DeadLetterPublisher:
         """
         if not self._wait.is_ours(held):
             return Abandoned()  # marked lost since it failed: another member may own the message
-        if not self._topic_is_there():
+        topic = held.destination
+        if not self._is_there(topic):
             return NotSent(
-                f"the topic {self.topic} does not exist, or this user may not DESCRIBE it; create "
+                f"the topic {topic} does not exist, or this user may not DESCRIBE it; create "
                 "it, or give the right"
             )
         self._unanswered = held, letter
@@ -194,7 +198,7 @@ class DeadLetterPublisher:
         if not isinstance(answer, Abandoned):
             self._unanswered = None
         if isinstance(answer, NotSent):
-            self._partitions = None  # ask again next time: it may be recreated
+            self._partitions.clear()  # ask again next time: it may be recreated
             self._delivery.failed()
         return answer
 
@@ -204,7 +208,7 @@ class DeadLetterPublisher:
         If the last one was acknowledged after the wait for it ended, its event is emitted now.
         """
         if self._delivery.close() and self._unanswered is not None:
-            self._emit(dead_lettered(*self._unanswered))
+            self._emit(left_line(*self._unanswered))
 
     # -- inside ----------------------------------------------------------------------------
 
@@ -214,7 +218,9 @@ class DeadLetterPublisher:
         """Sends the first form that is not too large, and returns its answer."""
         sent = yield from self._send_form(held, letter)
         if isinstance(sent, TooLarge):
-            record = read() if self._oversized == "reference" else None
+            # A handler would take a reference in a retry topic for the message itself.
+            refers = self._oversized == "reference" and held.hop is None
+            record = read() if refers else None
             for form in smaller_forms(letter, record):
                 sent = yield from self._send_form(held, form)
                 if not isinstance(sent, TooLarge):
@@ -223,15 +229,16 @@ class DeadLetterPublisher:
 
     def _send_form(self, held: Held[Any], form: DeadLetter) -> Steps[Answer | TooLarge]:
         """Sends to the source's partition number if the topic has it, else by key."""
-        number, partitions = form.original_partition, self._partitions or 0
+        number, partitions = form.original_partition, self._partitions.get(held.destination) or 0
         partition = number if number < partitions else None
         record = OutgoingRecord(held.destination, form.key, form.value, form.headers(), partition)
         return self._delivery.send(held, record)
 
-    def _topic_is_there(self) -> bool:
+    def _is_there(self, topic: str) -> bool:
         """Checks after a failure that the topic still exists; never creates it."""
         try:
-            return self._partitions is not None or self.partitions(1.0) is not None
+            known = self._partitions.get(topic) is not None
+            return known or self.partitions(topic, 1.0) is not None
         except KafkaException:
             return True  # unknown; the delivery itself will report what is wrong
 

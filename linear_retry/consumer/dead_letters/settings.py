@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from linear_retry.consumer.config.values import check_limit, read_hold_s
 from linear_retry.errors import ConfigurationError
 from linear_retry.records.topics.names import check_topic_name
-from linear_retry.strategy.delays import read_delay_s
 
 Oversized: TypeAlias = Literal["hold", "reference"]
 
@@ -46,21 +46,10 @@ class DeadLetters:
             raise ConfigurationError(f'oversized={self.oversized!r}: must be "hold" or "reference"')
         if not isinstance(self.transactional, bool):
             raise ConfigurationError(f"transactional={self.transactional!r}: must be True or False")
-        if self.limit is not None and (type(self.limit) is not int or self.limit < 1):
-            raise ConfigurationError(
-                f"limit={self.limit!r}: must be a whole number from 1, or None for no limit"
-            )
-        self._check_hold()
+        check_limit(self.limit)
+        read_hold_s(self.hold)
 
     @property
     def hold_s(self) -> float | None:
         """`hold` in seconds."""
-        return None if self.hold is None else read_delay_s(self.hold, "hold", [])
-
-    def _check_hold(self) -> None:
-        problems: list[str] = []
-        if self.hold is not None and not read_delay_s(self.hold, "hold", problems):
-            why = problems or [
-                f"hold={self.hold!r}: above 0, or it would be attempted all the time"
-            ]
-            raise ConfigurationError(why[0])
+        return read_hold_s(self.hold)

@@ -16,6 +16,7 @@ from linear_retry.events import Listener
 from linear_retry.journal.journal import Journal
 from linear_retry.kafka import KafkaException
 from linear_retry.records.dead_letter import DeadLetter
+from linear_retry.records.lineage import Line, Lineage, lineage_of
 from linear_retry.records.record import Record
 from linear_retry.retry.circuits import Circuits, CircuitView
 from linear_retry.retry.clock import Clock
@@ -90,7 +91,7 @@ class MicroBatchRunner:
         self.needs_dead_letters = settings.policy.needs_dead_letters
         self._circuits = circuits
         self._emit = emit
-        self._group_id = group_id
+        self._line = Line(group_id)
         self._publisher = None if publisher is None else publisher(self)
         self._journals = journals
         self._engine: Engine[MicroBatch] = Engine(
@@ -157,10 +158,12 @@ class MicroBatchRunner:
     def done(self, held: Held[MicroBatch]) -> None:
         """Does nothing: the stream stores it once `handle` returns."""
 
+    def lineage(self, held: Held[MicroBatch]) -> Lineage:
+        return lineage_of(self._record(held), self._line)
+
     def letter(self, held: Held[MicroBatch], reason: str) -> DeadLetter:
         """Builds one letter for the whole batch, without reading its rows."""
-        record = Record(*held.partition, held.offset, -1, None, None)
-        return dead_letter(record, held, reason, self._group_id)
+        return dead_letter(self._record(held), held, reason, self._line)
 
     def publish(self, held: Held[MicroBatch], reason: str) -> None:
         """Sends a letter for each row, in order; done once the last is acknowledged."""
@@ -175,6 +178,10 @@ class MicroBatchRunner:
         return f"{held.partition[0]}, micro-batch {held.offset}"
 
     # -- inside ------------------------------------------------------------------------------
+
+    @staticmethod
+    def _record(held: Held[MicroBatch]) -> Record:
+        return Record(*held.partition, held.offset, -1, None, None)
 
     def _begin(self, batch: MicroBatch) -> None:
         self._in_hand = batch
@@ -212,7 +219,7 @@ class MicroBatchRunner:
                 f"dead_letters={publisher.topic!r}: the stream reads this topic, and would "
                 "read its own letters; choose another topic"
             )
-        letter = dead_letter(record, held, reason, self._group_id)
+        letter = dead_letter(record, held, reason, self._line)
         of_row = replace(held, partition=(record.topic, record.partition), offset=record.offset)
         while True:
             match _answer(publisher.send(of_row, letter, lambda: record)):
@@ -246,7 +253,7 @@ def _check_topic(publisher: DeadLetterPublisher) -> None:
     """Raises `ConfigurationError`, `UnknownTopicError` and `BrokerError`."""
     publisher.prepare()
     try:
-        is_there = publisher.partitions(_START_WITHIN_S) is not None
+        is_there = publisher.partitions(publisher.topic, _START_WITHIN_S) is not None
     except KafkaException as error:
         raise BrokerError(
             f"topic {publisher.topic!r}: no broker said within {_START_WITHIN_S:g} s whether it "

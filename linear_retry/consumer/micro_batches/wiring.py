@@ -7,13 +7,13 @@ from uuid import uuid4
 from linear_retry.consumer.config.checks import (
     Transient,
     answer_within_s,
-    as_strategy,
     check_listeners,
     check_own_topics,
     is_transient,
     policy_of,
 )
 from linear_retry.consumer.config.consumer_config import Dependencies, this_process
+from linear_retry.consumer.config.values import as_strategy
 from linear_retry.consumer.dead_letters.publisher import (
     AckWait,
     DeadLetterPublisher,

@@ -17,6 +17,7 @@ from linear_retry.consumer.operations.requests import (
 from linear_retry.events import Event
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.messages import read
+from linear_retry.records.lineage import Line
 from linear_retry.retry.circuits import Circuit, Circuits
 from linear_retry.retry.clock import Clock
 from linear_retry.retry.decision import GIVEN_UP, Policy, Publish, Stop, Transient, decide
@@ -34,16 +35,16 @@ class OperatorActions:
         clock: Clock,
         requests: Requests,
         policy: Policy,
-        group_id: str,
+        line: Line,
         emit: Callable[[Event], None],
     ) -> None:
         self.circuits = circuits
         self.clock = clock
         self.requests = requests
         self._policy = policy
-        self._group_id = group_id
+        self._line = line
         self._emit = emit
-        self.has_limit = policy.letter_limit is not None
+        self.has_limit = policy.has_limit
         self.consecutive = ConsecutiveDeadLetters()
 
     def due(self) -> list[Scope]:
@@ -163,7 +164,8 @@ class OperatorActions:
         if not self.requests.claim(request):
             return False
         if held.letter is None or held.letter.reason != GIVEN_UP:
-            letter = dead_letter(read(held.message), held, GIVEN_UP, self._group_id)
+            held = replace(held, hop=None)
+            letter = dead_letter(read(held.message), held, GIVEN_UP, self._line)
             topic = self._policy.dead_letters
             self.circuits.hold(scope, replace(held, letter=letter, destination=topic))
         return True

@@ -79,6 +79,22 @@ class FlowControl:
         self._each(self._client.resume, partitions)
         self.seek(partitions)
 
+    def hold_back(self, partition: Partition) -> None:
+        """Pauses a partition of which enough is in memory; that stays."""
+        self._each(self._client.pause, self._owned(partition.__eq__))
+
+    def let_go(self, partition: Partition) -> None:
+        """Resumes a partition that was held back, behind what is in memory.
+
+        Nothing where a circuit is open: that resumes it when it closes. Resume, *then* seek, as in
+        `resume`; librdkafka's own position may be behind a message that it dropped at the pause.
+        """
+        if self.is_paused(partition) or partition not in self._assignment:
+            return
+        self._each(self._client.resume, [partition])
+        last = self._read_ahead.last_queued(partition)
+        self.seek([partition], None if last is None else last + 1)
+
     def apply_pause_state(self, partitions: Iterable[Partition]) -> None:
         """Pauses or resumes newly assigned partitions, each explicitly, as `is_paused` says.
 
@@ -116,8 +132,8 @@ class FlowControl:
         for partition in unknown[:1] if self._client.restarts_all else unknown:
             self.reassign(partition)
 
-    def seek(self, partitions: Iterable[Partition]) -> None:
-        """Seeks each one to its first unhandled offset; not those without a delivery yet.
+    def seek(self, partitions: Iterable[Partition], to: int | None = None) -> None:
+        """Seeks each one to its first unhandled offset, or `to` that; not those without a delivery yet.
 
         A failed seek must not be ignored, or the next resume would skip the failed message: the
         partition is restarted there, or given up.
@@ -128,7 +144,7 @@ class FlowControl:
             if partition not in self._assignment.epochs:
                 continue  # just given up, as librdkafka refused to pause or resume it
             self._assignment.expect(partition)
-            offset = self.offsets.next_offset(partition)
+            offset = self.offsets.next_offset(partition) if to is None else to
             if offset is None:
                 continue
             try:

@@ -71,7 +71,9 @@ class Offsets:
             and not position.in_transaction
         }
 
-    def classify_offset(self, partition: Partition, offset: int) -> OffsetClass:
+    def classify_offset(
+        self, partition: Partition, offset: int, last_queued: int | None = None
+    ) -> OffsetClass:
         """Classifies the first offset after an assign, a resume, a seek or an exception.
 
         A lower one was handled before. A higher one may have skipped messages that were dropped on
@@ -83,9 +85,10 @@ class Offsets:
         if position.reset_to is not None:
             position.reset_to = None
             return "reset"
-        if position.next_offset is None or offset == position.next_offset:
+        expected = position.next_offset if last_queued is None else last_queued + 1
+        if expected is None or offset == expected:
             return "next"
-        if offset < position.next_offset:
+        if offset < expected:
             return "duplicate"
         if position.suspected == offset:
             return "gap"

@@ -79,12 +79,11 @@ class OffsetCheck:
         """
         ends, self._ends = self._ends, {}
         self.due_at_s = math.inf
-        ahead = self._read_ahead.messages
-        following = {partition_of(message): offset_of(message) + 1 for message in ahead}
         for partition, end in ends.items():
             is_silent = not self._assignment.have_delivered([partition])
             if not is_silent and not self._flow_control.is_paused(partition):
-                start = following.get(partition) or self._offsets.next_offset(partition)
+                last = self._read_ahead.last_of(partition)
+                start = self._offsets.next_offset(partition) if last is None else last + 1
                 if start is not None and start <= end:
                     self._offsets.note_tail(partition, start, end)
 
@@ -96,7 +95,9 @@ class OffsetCheck:
     def _is_next(self, partition: Partition, offset: int) -> bool:
         if not self._assignment.is_silent(partition):
             return True
-        match self._offsets.classify_offset(partition, offset):
+        match self._offsets.classify_offset(
+            partition, offset, self._read_ahead.last_queued(partition)
+        ):
             case "duplicate":
                 return False
             case "suspect":
@@ -247,5 +248,6 @@ class Poller:
         self._delivery_filter.accept(arrivals)
 
     def _timeout_s(self) -> float:
-        timeout_s = self._flow_control.circuits.next_retry_at_s - self._assignment.now_s()
+        next_at_s = min(self._flow_control.circuits.next_retry_at_s, self._read_ahead.next_due_at_s)
+        timeout_s = next_at_s - self._assignment.now_s()
         return timeout_s if self._batches.search is None else min(timeout_s, _SEARCHING_S)

@@ -1,5 +1,6 @@
 """The read-ahead: messages that have arrived but are not handled yet."""
 
+import math
 from collections.abc import Callable
 
 from linear_retry.kafka import KafkaError, Message
@@ -66,6 +67,15 @@ class ReadAhead:
         ahead = [(partition_of(message), offset_of(message)) for message in self.messages]
         known = ahead if self.in_hand is None else [self.in_hand, *ahead]
         return max((offset for key, offset in known if key == partition), default=None)
+
+    @property
+    def next_due_at_s(self) -> float:
+        """When a message comes due that may not be handed over before; infinity: none waits."""
+        return math.inf
+
+    def last_queued(self, partition: Partition) -> int | None:  # noqa: ARG002  (none waits here)
+        """The last of the messages in memory that wait for their time; None where none does."""
+        return None
 
     def read(self, timeout_s: float) -> list[Message]:
         """Polls for messages and errors; the caller must `keep` what is to be handled.

@@ -16,6 +16,7 @@ from linear_retry.events import Event
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.messages import read
 from linear_retry.records.dead_letter import DeadLetter
+from linear_retry.records.lineage import Line, Lineage, lineage_of
 from linear_retry.retry.decision import GIVEN_UP, RetrySettings
 from linear_retry.retry.engine import Abandoned, Acknowledged, Answer, Engine, NotSent
 from linear_retry.retry.held import Held, dead_letter
@@ -42,7 +43,7 @@ class ConsumerTarget:
 
     def __init__(
         self,
-        group_id: str,
+        line: Line,
         partitions: Partitions,
         publisher: DeadLetterPublisher | None,
         operator_actions: OperatorActions,
@@ -50,7 +51,7 @@ class ConsumerTarget:
         emit: Callable[[Event], None],
     ) -> None:
         """`publisher` may be None only if no choice needs dead letters."""
-        self.group_id = group_id
+        self.line = line
         self.partitions = partitions
         self.emit = emit
         self._assignment = partitions.assignment
@@ -81,8 +82,11 @@ class ConsumerTarget:
     def done(self, held: Held[Message]) -> None:
         self._offsets.done({held.partition: held.offset + 1})
 
+    def lineage(self, held: Held[Message]) -> Lineage:
+        return lineage_of(read(held.message), self.line)
+
     def letter(self, held: Held[Message], reason: str) -> DeadLetter:
-        return dead_letter(read(held.message), held, reason, self.group_id)
+        return dead_letter(read(held.message), held, reason, self.line)
 
     def publish(self, held: Held[Message], reason: str) -> None:
         self.deliver(replace(held, letter=self.letter(held, reason)))

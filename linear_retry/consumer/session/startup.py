@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 from linear_retry.consumer.config.consumer_config import ConsumerConfig
@@ -84,6 +85,10 @@ class Brokers:
             raise_if_fatal(error, group=self.settings.group_id)
 
 
+def _count(letters: DeadLetterPublisher, topic: str, timeout_s: float) -> int:
+    return letters.partitions(topic, timeout_s) or 0
+
+
 def missing_rights(found: Mapping[str, Rights], right: str) -> list[str]:
     """Returns a sentence for each topic on which this user lacks the permission."""
     return [
@@ -132,7 +137,11 @@ class Startup:
         if letters is None or brokers.stopping():
             return {}
         letters.prepare()
-        return {letters.topic: brokers.ask(self.config.producer_config, letters.partitions) or 0}
+        keys = self.config.producer_config
+        return {
+            topic: brokers.ask(keys, partial(_count, letters, topic)) or 0
+            for topic in letters.topics
+        }
 
     def _check_rights(self, ours: Sequence[str]) -> None:
         """Checks the permissions once; they may still be revoked at any time."""

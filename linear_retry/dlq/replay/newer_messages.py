@@ -8,8 +8,8 @@ from linear_retry.dlq.replay.outgoing import unpacked
 from linear_retry.dlq.replay.plan import PartitionPlan, Plan
 from linear_retry.dlq.spill import Spilled
 from linear_retry.kafka.topics.reader import Progress
+from linear_retry.records.lineage import is_returned
 from linear_retry.records.record import Record
-from linear_retry.records.retry_headers import REPLAY_ID
 from linear_retry.records.text import whole_number
 
 
@@ -105,7 +105,7 @@ class _Keys(Spilled):
 
 def _first_offset(record: Record) -> int:
     headers = dict(record.headers)
-    if headers.get(REPLAY_ID) is None or headers.get("retry-destination") != record.topic.encode():
+    if not is_returned(headers, record.topic):
         return record.offset
     first = whole_number(headers.get("retry-original-offset") or b"")
     return record.offset if first is None else first

@@ -9,9 +9,10 @@ from typing import Any
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
 
 from linear_retry.errors import DeadLetterError
-from linear_retry.records import dead_letter
+from linear_retry.records import lineage
+from linear_retry.records.lineage import Line
 from linear_retry.records.record import Record
-from linear_retry.records.retry_headers import REPLAY_ID
+from linear_retry.records.retry_headers import REPLAY_ID, SEND_TO
 from linear_retry.records.text import Header, sendable
 from linear_retry.scope import Place
 
@@ -22,6 +23,7 @@ from linear_retry.scope import Place
 headers_of = methodcaller("headers")
 
 _UNREADABLE = (SystemError, UnicodeDecodeError)
+_RETURNING = frozenset((REPLAY_ID, SEND_TO))
 _LOST: list[Any] = [(None, None)]
 
 
@@ -46,6 +48,12 @@ def read(message: Message) -> Record:
         headers=tuple(headers),
         escaped_headers=headers.escaped,
     )
+
+
+def timestamp_ms_of(message: Message) -> int | None:
+    """When it was created, or written by the broker, as its topic says; None: it has no time."""
+    timestamp_type, timestamp_ms = message.timestamp()
+    return None if timestamp_type == TIMESTAMP_NOT_AVAILABLE else timestamp_ms
 
 
 def place_of(message: Message) -> Place:
@@ -76,8 +84,8 @@ def read_fresh(message: Message) -> Record:
     )
 
 
-def foreign_group(message: Message, group_id: str) -> str | None:
-    """Returns the group that `message` was replayed for, if this group must skip it; else None.
+def foreign_group(message: Message, line: Line) -> str | None:
+    """Returns the group that `message` was replayed for, if this line must skip it; else None.
 
     Must be called before the handler gets the message: the handler's own `headers()` is then safe
     too. Costs next to nothing for a message without headers.
@@ -88,7 +96,18 @@ def foreign_group(message: Message, group_id: str) -> str | None:
             return None
     except _UNREADABLE as error:
         make_safe(message, error)
-    return dead_letter.foreign_group(read(message), group_id)
+    return lineage.foreign_group(read(message), line)
+
+
+def not_a_retry(message: Message, line: Line) -> DeadLetterError | None:
+    """Why `message`, of a retry topic, cannot be retried; None where it can, or is of another."""
+    if line.delay_ms(message.topic() or "") is None:
+        return None
+    try:
+        lineage.check_retried(read(message), line)
+    except DeadLetterError as error:
+        return error
+    return None
 
 
 def have_no_headers(messages: list[Message]) -> bool:
@@ -117,7 +136,7 @@ def _is_sound_and_not_replayed(found: Any) -> bool:
     if not _is_sound(found):
         return False
     names = [part for part in gc.get_referents(*found) if type(part) is str]
-    return REPLAY_ID not in names
+    return _RETURNING.isdisjoint(names)
 
 
 def make_safe(message: Message, error: BaseException | None = None) -> _SafeHeaders:

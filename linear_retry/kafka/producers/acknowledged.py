@@ -85,12 +85,12 @@ class AcknowledgedProducer(ProducerHandle):
         self._fatal: KafkaError | None = None
         self._delivery: Delivery | None = None
 
-    def partitions(self, timeout_s: float) -> int | None:
+    def partitions(self, topic: str, timeout_s: float) -> int | None:
         """Returns the topic's number of partitions, in the producer's cluster; None if not visible.
 
         Raises `KafkaException` where no broker answers.
         """
-        described = self._handle().list_topics(self.topic, timeout=timeout_s).topics[self.topic]
+        described = self._handle().list_topics(topic, timeout=timeout_s).topics[topic]
         if described.error is None:
             return len(described.partitions)
         if described.error.code() in _UNSEEN:

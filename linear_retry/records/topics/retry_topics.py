@@ -3,6 +3,8 @@
 import re
 
 _UNITS_MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
+DELAY_PATTERN = r"\.[0-9]+(ms|s|m|h|d)"
+"""What follows the prefix, as a POSIX regular expression."""
 _TEXT = re.compile(r"([0-9]{1,12})(d|h|m|s|ms)")
 
 

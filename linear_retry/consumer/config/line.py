@@ -1,0 +1,58 @@
+"""What a consumer reads, as which group, and where the messages go that leave its line."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from linear_retry.consumer.config.topics import check_topics
+from linear_retry.consumer.dead_letters.retry_topics import RetryTopics
+from linear_retry.errors import ConfigurationError
+from linear_retry.retry.decision import OnExhausted
+
+Topics: TypeAlias = list[str] | tuple[str, ...] | RetryTopics
+WhenExhausted: TypeAlias = OnExhausted | RetryTopics
+
+RETRY_SUFFIX = ".retry"
+_GROUP, _INSTANCE = "group.id", "group.instance.id"
+
+
+@dataclass(frozen=True, slots=True)
+class LineConfig:
+    """`config` and `topics` are those of the consumer that reads; `retries` is where it sends.
+
+    `on_exhausted` says what comes after the retry topics, or in their place.
+    """
+
+    config: Mapping[str, Any]
+    topics: tuple[str, ...]
+    on_exhausted: OnExhausted
+    retries: RetryTopics | None
+    reads_retries: bool
+
+    def live_group(self, group_id: str) -> str:
+        """The name that the journal and letters have for the group, on both of its lines."""
+        return group_id.removesuffix(RETRY_SUFFIX) if self.reads_retries else group_id
+
+
+def line_config(config: Mapping[str, Any], topics: Topics, when: WhenExhausted) -> LineConfig:
+    """The live line of a group, or its retry line. Raises `ConfigurationError`."""
+    retries = when if isinstance(when, RetryTopics) else None
+    on_exhausted: OnExhausted = "dead-letter" if isinstance(when, RetryTopics) else when
+    if not isinstance(topics, RetryTopics):
+        check_topics(topics)
+        return LineConfig(config, tuple(topics), on_exhausted, retries, reads_retries=False)
+    if on_exhausted != "dead-letter" or retries not in (None, topics):
+        raise ConfigurationError(
+            f"on_exhausted={when!r}: a consumer of retry topics sends what fails to the next of "
+            "these; leave it out"
+        )
+    return LineConfig(_of_retries(config), topics.subscription, "dead-letter", topics, True)
+
+
+def _of_retries(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A group of its own: in one group, each rebalance of one line would stop the other.
+
+    From the start of each topic: `latest` would skip what was sent before the first start.
+    """
+    names = {key: f"{config[key]}{RETRY_SUFFIX}" for key in (_GROUP, _INSTANCE) if config.get(key)}
+    return {**config, **names, "auto.offset.reset": "earliest"}

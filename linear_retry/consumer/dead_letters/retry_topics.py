@@ -1,0 +1,173 @@
+"""The user's settings for retry topics, and where a message goes next in them."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from linear_retry.consumer.config.values import as_strategy, check_limit, read_hold_s
+from linear_retry.errors import ConfigurationError
+from linear_retry.records.lineage import Hop
+from linear_retry.records.topics.names import check_topic_name
+from linear_retry.records.topics.retry_topics import DELAY_PATTERN, delay_of, retry_topic
+from linear_retry.retry.decision import Left
+from linear_retry.strategy.delays import Element
+from linear_retry.strategy.strategy import Strategy
+
+OnExpired: TypeAlias = Literal["dead-letter", "discard"]
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class RetryTopics:
+    """Retry topics: where messages wait for their next attempt, off the line and out of order.
+
+    `on_exhausted=RetryTopics("orders.billing.retry", strategy=["5m", "5m", "30m"])` sends a message
+    that the blocking strategy has not saved to `orders.billing.retry.5m`: one topic for each
+    distinct delay, so that each is sorted by due time. `LinearConsumer(config, retries, ...)` reads
+    them, in the group `<group.id>.retry`, each message when its delay is over. When `strategy` is
+    exhausted too, the message is dead-lettered. A message that leaves the line loses its place:
+    what follows it in its partition is handled without it.
+
+    `limit` and `hold` are as in `DeadLetters`: after `limit` messages in a row have left without a
+    success, the next one is held instead, and attempted again after each `hold`.
+    """
+
+    prefix: str
+    strategy: Strategy
+    limit: int | None
+    hold: float | str | None
+    on_expired: OnExpired
+    is_single: bool
+    """Whether there is one topic, named `prefix`, for all steps."""
+
+    def __init__(
+        self,
+        prefix: str,
+        *,
+        strategy: Strategy | Sequence[Element],
+        limit: int | None = 20,
+        hold: float | str | None = None,
+    ) -> None:
+        """Raises `ConfigurationError`."""
+        delays = as_strategy(strategy)
+        if len(delays) == 0 or delays.jitter:
+            raise ConfigurationError(
+                f"RetryTopics strategy {delays.name}: it has {len(delays)} delays and a jitter of "
+                f"{delays.jitter:g}; give it at least one delay and no jitter: each topic has one "
+                "delay, by which it is sorted"
+            )
+        self._set(prefix, delays, limit, hold, "dead-letter", is_single=False)
+        for topic in self.topics:
+            check_topic_name(topic, "RetryTopics")
+
+    @classmethod
+    def single(
+        cls,
+        topic: str,
+        *,
+        every: float | str,
+        max_duration: float | str,
+        on_expired: OnExpired = "dead-letter",
+        limit: int | None = 20,
+        hold: float | str | None = None,
+    ) -> "RetryTopics":
+        """One topic, named `topic`: each message is attempted again `every` so long.
+
+        Until `max_duration` after its first failure: then it is dead-lettered, or discarded. Both
+        are seconds, or durations such as `"5m"`. Its records also bear
+        `original-received-timestamp` and `original-received-topic`. Raises `ConfigurationError`.
+        """
+        if on_expired not in ("dead-letter", "discard"):
+            raise ConfigurationError(
+                f'on_expired={on_expired!r}: must be "dead-letter" or "discard"'
+            )
+        check_topic_name(topic, "RetryTopics.single")
+        made = cls.__new__(cls)
+        delays = Strategy([every], max_elapsed=max_duration)
+        made._set(topic, delays, limit, hold, on_expired, is_single=True)
+        return made
+
+    def _set(
+        self,
+        prefix: str,
+        strategy: Strategy,
+        limit: int | None,
+        hold: float | str | None,
+        on_expired: OnExpired,
+        *,
+        is_single: bool,
+    ) -> None:
+        check_limit(limit)
+        read_hold_s(hold)
+        for name, value in (
+            ("prefix", prefix),
+            ("strategy", strategy),
+            ("limit", limit),
+            ("hold", hold),
+            ("on_expired", on_expired),
+            ("is_single", is_single),
+        ):
+            object.__setattr__(self, name, value)
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics that are needed, the shortest delay first."""
+        if self.is_single:
+            return (self.prefix,)
+        return tuple(retry_topic(self.prefix, each) for each in self.strategy.distinct_delays_ms)
+
+    @property
+    def subscription(self) -> tuple[str, ...]:
+        """What a consumer of them subscribes to: delays that the strategy has no longer, too."""
+        if self.is_single:
+            return self.topics
+        return (*self.topics, f"^{re.escape(self.prefix)}{DELAY_PATTERN}$")
+
+    @property
+    def hold_s(self) -> float | None:
+        """`hold` in seconds."""
+        return read_hold_s(self.hold)
+
+    @property
+    def discards(self) -> bool:
+        return self.on_expired == "discard"
+
+    def delay_ms(self, topic: str) -> int | None:
+        """The milliseconds that records of `topic` wait; None: it is none of these retry topics.
+
+        Topics of delays that the strategy has no longer are among them: records may wait there.
+        """
+        if self.is_single:
+            return self.strategy.delays_ms[0] if topic == self.prefix else None
+        return delay_of(topic, self.prefix)
+
+    def next_hop(self, left: Left, at_least_s: float) -> Hop | None:
+        """The next wait of a message that fails now; None: its waits are over.
+
+        Where the handler asked for more than the step's delay (`RetryAfter`), it goes to the
+        shortest topic that covers that, else to the longest one; no step is skipped.
+        """
+        step = self._step_after(left.hop)
+        if step is None:
+            return None
+        delays_ms = self.strategy.delays_ms
+        wanted_ms = max(delays_ms[min(step, len(delays_ms)) - 1], round(at_least_s * 1000))
+        covering = [each for each in self.strategy.distinct_delays_ms if each >= wanted_ms]
+        delay_ms = min(covering, default=max(delays_ms))
+        retry_at_ms = left.now_ms + delay_ms
+        limit_s = self.strategy.max_elapsed_s
+        if limit_s is not None and retry_at_ms - left.first_failure_ms > limit_s * 1000:
+            return None
+        topic = self.prefix if self.is_single else retry_topic(self.prefix, delay_ms)
+        return Hop(topic, step, self.strategy.label, retry_at_ms, is_marked=self.is_single)
+
+    def _step_after(self, hop: Hop | None) -> int | None:
+        """None: that was the last. After a change of strategy: the first that is not shorter."""
+        if hop is None:
+            return 1
+        steps = range(1, len(self.strategy) + 1)
+        if hop.strategy == self.strategy.label and (self.is_single or hop.step in steps):
+            return hop.step + 1 if self.is_single or hop.step + 1 in steps else None
+        waited_ms = self.delay_ms(hop.topic) or 0
+        delays_ms = self.strategy.delays_ms
+        return next((step for step in steps if delays_ms[step - 1] >= waited_ms), None)

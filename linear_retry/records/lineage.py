@@ -1,0 +1,200 @@
+"""Says which earlier life a record continues: that of a replayed, or of a retried message."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+from linear_retry.errors import DeadLetterError
+from linear_retry.records import retry_headers as names
+from linear_retry.records.record import Record
+from linear_retry.records.retry_headers import read_headers
+from linear_retry.records.text import valid_unicode
+
+Life: TypeAlias = Literal["first", "replayed", "retried"]
+"""What a record is to its reader: a message that nobody has given up yet, one that was replayed, or
+one on its way through the retry topics."""
+
+
+def _no_delay_ms(_: str) -> int | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Who reads: the group that letters, journal and `retry-group-id` name, and its retry topics.
+
+    `delay_ms` gives the wait of one of its retry topics, and None for any other topic. A live line
+    and its retry line are one `Line`, though they are two groups of Kafka's.
+    """
+
+    group_id: str
+    delay_ms: Callable[[str], int | None] = _no_delay_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """One wait in a retry topic: a step (1-based; 0: unknown) of the strategy with this label.
+
+    `retry_at_ms` is for people: what is waited for is the topic's delay, by the broker's clock.
+    """
+
+    topic: str
+    step: int
+    strategy: str
+    retry_at_ms: int
+    is_marked: bool = False
+    """Whether its record bears the `original-received-*` headers too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """Who a message is, and what became of it before. `hop` is the one that it came by."""
+
+    retry_id: str
+    generation: int
+    destination: str
+    original_partition: int
+    original_offset: int
+    original_timestamp_ms: int
+    escaped_headers: tuple[str, ...] = ()
+    failures: int = 0
+    first_failure_ms: int = -1
+    hop: Hop | None = None
+    replay_id: str | None = None
+    replay_count: int | None = None
+
+
+def life_of(contents: Mapping[str, bytes | None], topic: str, *, in_retry_topic: bool) -> Life:
+    """What a record with these headers is that was read from `topic`.
+
+    Whatever headers of ours it bears otherwise, it is a message like others: they may have been
+    copied from another one. `in_retry_topic`: it was read from one of the reader's own.
+    """
+    if contents.get(names.SEND_TO) == names.RETRY.encode() and (
+        in_retry_topic or contents.get(names.DESTINATION) == topic.encode()
+    ):
+        return "retried"
+    return "first" if contents.get(names.REPLAY_ID) is None else "replayed"
+
+
+def is_returned(contents: Mapping[str, bytes | None], topic: str) -> bool:
+    """Whether `topic` had this message before: it was replayed or retried to where it came from."""
+    is_home = contents.get(names.DESTINATION) == topic.encode()
+    return is_home and life_of(contents, topic, in_retry_topic=False) != "first"
+
+
+def foreign_group(record: Record, line: Line) -> str | None:
+    """The group that `record` was replayed or retried for, if this line must skip it; else None.
+
+    It must in the line's own retry topics, and in the message's `retry-destination`: this group has
+    read the original there. In any other topic a replayed message is for every reader.
+    """
+    contents = dict(record.headers)
+    in_retry_topic = line.delay_ms(record.topic) is not None
+    if not in_retry_topic and not is_returned(contents, record.topic):
+        return None
+    try:
+        found: str = read_headers(contents, (_REQUIRED["group_id"],))["group_id"]
+    except DeadLetterError:
+        return None
+    return None if found == line.group_id else found
+
+
+def check_retried(record: Record, line: Line) -> None:
+    """Raises `DeadLetterError` for a record of a retry topic that no consumer can have sent there.
+
+    To retry it would be to start a message's life in the retry topic, with that as its origin.
+    """
+    contents = dict(record.headers)
+    try:
+        if life_of(contents, record.topic, in_retry_topic=True) != "retried":
+            found = contents.get(names.SEND_TO)
+            raise DeadLetterError(f"{names.SEND_TO} is {found!r}, must be {names.RETRY!r}")
+        _known(contents, record.topic, line)
+    except DeadLetterError as error:
+        why = str(error).removeprefix("not a dead letter: ")
+        raise DeadLetterError(
+            f"{record.place} in a retry topic is not a retry: {why}; only RetryTopics and dlq "
+            "replay may write there"
+        ) from None
+
+
+def lineage_of(record: Record, line: Line) -> Lineage:
+    """Who the message is. One whose identity is unreadable begins a new life. Never raises."""
+    contents = dict(record.headers)
+    in_retry_topic = line.delay_ms(record.topic) is not None
+    if life_of(contents, record.topic, in_retry_topic=in_retry_topic) == "first":
+        return _new(record, line.group_id)
+    try:
+        return _known(contents, record.topic, line)
+    except DeadLetterError:
+        # All or nothing: an identity mixed from two messages would be that of neither.
+        return _new(record, line.group_id)
+
+
+# What a letter keeps of the first time that a message was dead-lettered; all are required.
+_ORIGIN = ("destination", "original_partition", "original_offset", "original_timestamp_ms")
+_HEADERS = {each.field: each for each in names.RETRY_HEADERS}
+_REQUIRED = {
+    field: each._replace(default=None, may_be_missing=False) for field, each in _HEADERS.items()
+}
+_IDENTITY = tuple(_REQUIRED[field] for field in ("generation", *_ORIGIN))
+
+
+def _new(record: Record, group_id: str) -> Lineage:
+    place = f"{record.topic}/{record.partition}/{record.offset}/{record.timestamp_ms}"
+    return Lineage(
+        retry_id=valid_unicode(f"{group_id}/{place}"),
+        generation=1,
+        destination=record.topic,
+        original_partition=record.partition,
+        original_offset=record.offset,
+        original_timestamp_ms=record.timestamp_ms,
+    )
+
+
+def _known(contents: Mapping[str, bytes | None], topic: str, line: Line) -> Lineage:
+    """What the headers say. Raises `DeadLetterError` where they do not say who the message is."""
+    is_for_all = contents.keys().isdisjoint((names.ID, names.GROUP_ID))
+    identity = read_headers(
+        contents, _IDENTITY if is_for_all else (_REQUIRED["retry_id"], *_IDENTITY)
+    )
+    if is_for_all:
+        # The message goes to every group: with one id, two groups' letters would count as one.
+        place = "/".join(str(identity[field]) for field in _ORIGIN)
+        identity["retry_id"] = valid_unicode(f"{line.group_id}/{place}")
+    listed = names.listed_names(_optional(contents, "escaped_headers"))
+    lineage = Lineage(
+        **identity,
+        escaped_headers=tuple(name for name in listed if name in contents),
+        replay_id=_optional(contents, "replay_id"),
+        replay_count=_optional(contents, "replay_count"),
+    )
+    in_retry_topic = line.delay_ms(topic) is not None
+    if life_of(contents, topic, in_retry_topic=in_retry_topic) == "replayed":
+        read_headers(contents, (_REQUIRED["replay_id"],))
+        if lineage.generation == names.GENERATION_MAX:
+            raise DeadLetterError(f"generation {lineage.generation} is the last that there is")
+        return lineage
+    hop = Hop(
+        topic,
+        _optional(contents, "step") or 0,
+        _optional(contents, "strategy") or "",
+        _optional(contents, "retry_at_ms") or 0,
+    )
+    failures, first_ms = _optional(contents, "failures"), _optional(contents, "first_failure_ms")
+    return replace(
+        lineage,
+        hop=hop,
+        failures=failures or 0,
+        first_failure_ms=-1 if first_ms is None else first_ms,
+    )
+
+
+def _optional(contents: Mapping[str, bytes | None], field: str) -> Any:
+    """What a header says that nobody needs; its default where it is unreadable."""
+    header = _HEADERS[field]
+    try:
+        return header.read(contents.get(header.name))
+    except ValueError:
+        return header.default
