@@ -11,10 +11,10 @@ from linear_retry.errors import DeadLetterError
 from linear_retry.records.dead_letter import (
     DeadLetter,
     FailureInfo,
-    foreign_group,
     parse,
     to_dead_letter,
 )
+from linear_retry.records.lineage import Line, foreign_group
 from linear_retry.records.record import Record
 from linear_retry.records.retry_headers import HEADER_NAMES
 from linear_retry.records.text import ErrorText, Header
@@ -264,23 +264,23 @@ def test_a_letter_of_another_system_needs_few_headers() -> None:
 def test_another_groups_replay_is_passed_over() -> None:
     """A message replayed into its own topic for another group is not for this one."""
     replayed = _replayed(to_dead_letter(_record(), _FAILURE))
-    assert "team/billing" == foreign_group(replayed, "shipping")
-    assert foreign_group(replayed, "team/billing") is None
+    assert "team/billing" == foreign_group(replayed, Line("shipping"))
+    assert foreign_group(replayed, Line("team/billing")) is None
 
 
 def test_a_replay_into_another_topic_is_for_whoever_reads_it() -> None:
     """Where the topic is not its `retry-destination`, a replayed message is passed over by none."""
     replayed = _replayed(to_dead_letter(_record(), _FAILURE), topic="orders.fixed")
-    assert foreign_group(replayed, "shipping") is None
+    assert foreign_group(replayed, Line("shipping")) is None
 
 
 def test_a_letter_that_was_not_replayed_is_passed_over_by_none() -> None:
     """Without `retry-replay-id`, a message is handled whatever its `retry-group-id` says."""
     copied = _record(*to_dead_letter(_record(), _FAILURE).headers())
-    assert foreign_group(copied, "shipping") is None
+    assert foreign_group(copied, Line("shipping")) is None
 
 
 @given(_any_headers)
 def test_garbled_headers_are_never_a_reason_to_raise(headers: tuple[Header, ...]) -> None:
     """Whatever the headers, asking for the foreign group answers."""
-    assert foreign_group(_record(*headers), "shipping") in (None, "1")
+    assert foreign_group(_record(*headers), "shipping") in (None, Line("1"))

@@ -133,7 +133,7 @@ class FlowControl:
             self.reassign(partition)
 
     def seek(self, partitions: Iterable[Partition], to: int | None = None) -> None:
-        """Seeks each one to its first unhandled offset, or `to` that; not those without a delivery yet.
+        """Seeks each to its first unhandled offset, or `to` one; not those without a delivery yet.
 
         A failed seek must not be ignored, or the next resume would skip the failed message: the
         partition is restarted there, or given up.

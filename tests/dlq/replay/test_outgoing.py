@@ -17,11 +17,11 @@ from linear_retry.dlq.replay.outgoing import (
 )
 from linear_retry.records.dead_letter import (
     FailureInfo,
-    foreign_group,
     parse,
     reference,
     to_dead_letter,
 )
+from linear_retry.records.lineage import Line, foreign_group
 from linear_retry.records.record import Record
 from linear_retry.records.retry_headers import HEADER_NAMES
 from linear_retry.records.text import Header
@@ -105,9 +105,9 @@ def test_what_dies_again_is_the_next_generation() -> None:
 def test_another_group_passes_it_over_where_it_first_was() -> None:
     """And nowhere else; the group that it is for gets it everywhere."""
     letter = our_letter(7)
-    assert "billing" == foreign_group(_again(letter, 99), "audit")
-    assert foreign_group(_again(letter, 99), "billing") is None
-    assert foreign_group(_again(letter, 99, topic="orders.retry"), "audit") is None
+    assert "billing" == foreign_group(_again(letter, 99), Line("audit"))
+    assert foreign_group(_again(letter, 99), Line("billing")) is None
+    assert foreign_group(_again(letter, 99, topic="orders.retry"), Line("audit")) is None
 
 
 @given(RECORDS)
@@ -163,7 +163,7 @@ def test_nobody_passes_over_what_was_replayed_for_a_group_that_is_not_known() ->
     """A letter that does not name its group goes to all of them."""
     headers = tuple(h for h in _SPRING if "group" not in h[0])
     letter = read_letter(Record("orders.DLT", 1, 5, 9, b"k", b"v", headers))
-    assert foreign_group(_again(letter, 99), "audit") is None
+    assert foreign_group(_again(letter, 99), Line("audit")) is None
 
 
 def test_names_that_were_escaped_are_passed_on() -> None:

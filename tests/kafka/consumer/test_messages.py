@@ -12,6 +12,7 @@ from linear_retry.errors import DeadLetterError
 from linear_retry.kafka.consumer.messages import foreign_group, have_no_headers, make_safe, read
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from linear_retry.records.dead_letter import FailureInfo, to_dead_letter
+from linear_retry.records.lineage import Line
 from linear_retry.records.record import Record
 from linear_retry.records.text import Header, sendable
 from tests.kafka.pipe import Pipe, RawProducer
@@ -82,7 +83,7 @@ def test_a_message_without_a_time_has_minus_one() -> None:
 def test_no_headers_are_none(pipe: Pipe) -> None:
     """A message without headers has none, and belongs to no foreign group."""
     message = _message(headers=None)
-    assert (None, ()) == (foreign_group(message, "g"), read(message).headers)
+    assert (None, ()) == (foreign_group(message, Line("g")), read(message).headers)
 
 
 def test_one_name_that_is_not_utf8_costs_nothing(raw: RawProducer, pipe: Pipe) -> None:
@@ -102,7 +103,7 @@ def test_of_several_such_names_the_values_stay(raw: RawProducer, pipe: Pipe) -> 
 def test_reading_again_gives_the_same(raw: RawProducer, pipe: Pipe) -> None:
     """What was escaped is known on every reading, and not escaped twice."""
     message = _poisoned(raw, pipe, (b"b\xff%", b"2"))
-    assert foreign_group(message, "g") is None
+    assert foreign_group(message, Line("g")) is None
     first = read(message)
     assert (("b%FF%25",), first) == (first.escaped_headers, read(message))
 
@@ -194,8 +195,8 @@ def test_a_foreign_replay_is_known_by_its_headers() -> None:
     ]
     message = _message(headers=headers)
     assert ("billing", None) == (
-        foreign_group(message, "shipping"),
-        foreign_group(message, "billing"),
+        foreign_group(message, Line("shipping")),
+        foreign_group(message, Line("billing")),
     )
 
 

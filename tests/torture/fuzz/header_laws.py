@@ -21,6 +21,7 @@ from linear_retry.records.dead_letter import (
     smaller_forms,
     to_dead_letter,
 )
+from linear_retry.records.lineage import Line
 from linear_retry.records.record import Record
 from linear_retry.records.retry_headers import HEADER_NAMES, REPLAY_ID
 from linear_retry.records.text import UNREADABLE_NAME, Header, describe, escape_name, sendable
@@ -126,8 +127,11 @@ def _is_read(message: Message, *looks: Callable[[Message], object]) -> Record:
 
 _LOOKS: tuple[tuple[Callable[[Message], object], ...], ...] = (
     (),
-    (lambda message: have_no_headers([message]), lambda message: foreign_group(message, "a")),
-    (lambda message: foreign_group(message, "billing"), lambda message: have_no_headers([message])),
+    (lambda message: have_no_headers([message]), lambda message: foreign_group(message, Line("a"))),
+    (
+        lambda message: foreign_group(message, Line("billing")),
+        lambda message: have_no_headers([message]),
+    ),
 )
 
 
