@@ -238,11 +238,11 @@ def decide(
     if isinstance(decision, Publish):
         limit = policy.limit_of(decision)
         if limit is not None and consecutive >= limit:
-            return Defer(defer_s(failure, policy, rng, decision), limit)
+            return Defer(_defer_s(failure, policy, rng, decision), limit)
     return decision
 
 
-def defer_s(
+def _defer_s(
     failure: Failure,
     policy: Policy,
     rng: Callable[[], float] | None,

@@ -22,6 +22,7 @@ from linear_retry.events import Event
 from linear_retry.kafka.consumer.client import Client
 from linear_retry.kafka.consumer.settings import consumer_settings
 from linear_retry.kafka.topics.batch_end import BatchEnd
+from linear_retry.records.lineage import Line
 from linear_retry.retry.circuits import Circuits
 from linear_retry.retry.decision import Policy
 from linear_retry.scope import Partition
@@ -115,7 +116,7 @@ class Joined:
     def operator_actions(self, policy: Policy, requests: Requests | None = None) -> OperatorActions:
         return OperatorActions(
             *(self.circuits, self.clock, requests or Requests(), policy),
-            self.settings.group_id,
+            Line(self.settings.group_id),
             self.emit,
         )
 

@@ -24,7 +24,6 @@ from linear_retry.retry.decision import (
     Wait,
     classify,
     decide,
-    defer_s,
 )
 
 _ERROR = OSError("down")
@@ -236,7 +235,7 @@ def test_a_letter_after_max_elapsed_is_held_back_like_any() -> None:
     """The limit of dead letters in a row comes after the time limit: its wait is not cut."""
     policy = Policy(Strategy([1], max_elapsed=1), letter_limit=1)
     decision = decide(Transient(_ERROR), 1, policy, elapsed_s=60.0, consecutive=1)
-    assert Defer(MIN_DEFER_S) == decision
+    assert Defer(MIN_DEFER_S, 1) == decision
 
 
 _failures = st.one_of(
@@ -291,7 +290,7 @@ def test_what_is_held_back_waits_for_the_last_delay_or_half_a_minute(
 ) -> None:
     """The longest of the strategy's last delay, half a minute, and what the handler asked for."""
     policy = Policy(Strategy(delays_s), letter_limit=1)
-    assert Defer(delay_s) == decide(failure, 3, policy, consecutive=1)
+    assert Defer(delay_s, 1) == decide(failure, 3, policy, consecutive=1)
 
 
 @given(_delays_s, st.floats(0, 1), st.floats(0, 1, exclude_max=True))
@@ -299,8 +298,10 @@ def test_what_is_held_back_never_waits_for_less_than_half_a_minute(
     delays_s: list[float], jitter: float, drawn: float
 ) -> None:
     """Neither for less than half a minute, nor for less than the last delay, jitter or not."""
-    delay_s = defer_s(Permanent(_ERROR), Policy(Strategy(delays_s, jitter=jitter)), lambda: drawn)
-    assert delay_s >= max([MIN_DEFER_S, *delays_s[-1:]])
+    policy = Policy(Strategy(delays_s, jitter=jitter), letter_limit=1)
+    decision = decide(Permanent(_ERROR), 1, policy, lambda: drawn, consecutive=1)
+    assert isinstance(decision, Defer)
+    assert decision.delay_s >= max([MIN_DEFER_S, *delays_s[-1:]])
 
 
 @pytest.mark.parametrize(
@@ -311,7 +312,7 @@ def test_what_is_held_back_never_waits_for_less_than_half_a_minute(
 def test_a_hold_of_ones_own_counts(failure: Failure, delay_s: float) -> None:
     """It takes the place of the last delay, shorter or longer; the handler may ask for more."""
     policy = Policy(Strategy([1, 300]), letter_limit=1, hold_s=2.0)
-    assert Defer(delay_s) == decide(failure, 3, policy, consecutive=1)
+    assert Defer(delay_s, 1) == decide(failure, 3, policy, consecutive=1)
 
 
 _down, _bug = OSError("down"), KeyError("bug")

@@ -130,10 +130,11 @@ class RetryTopics:
 
     @property
     def discards(self) -> bool:
+        """Whether a message whose waits are over is skipped for good, and not dead-lettered."""
         return self.on_expired == "discard"
 
     def delay_ms(self, topic: str) -> int | None:
-        """The milliseconds that records of `topic` wait; None: it is none of these retry topics.
+        """The milliseconds that records of `topic` wait; None: not one of these retry topics.
 
         Topics of delays that the strategy has no longer are among them: records may wait there.
         """

@@ -11,6 +11,7 @@ from linear_retry import Strategy, events
 from linear_retry.consumer.operations.operator_actions import OperatorActions
 from linear_retry.consumer.operations.remote_commands import RemoteCommands
 from linear_retry.records.control import COMMAND_TTL_MS, AnswerName, Command, CommandName
+from linear_retry.records.lineage import Line
 from linear_retry.retry.decision import Policy
 from tests.consumer.group import GROUP, TOPIC, FakeGroup, Member
 from tests.consumer.misbehaviours.misbehaving import emitted, turn_until
@@ -288,7 +289,7 @@ def test_what_is_given_up_nowhere_is_refused() -> None:
     wiring, emit = member.wiring, member.events.append
     policy = Policy(Strategy([1]))
     operator_actions = OperatorActions(
-        wiring.circuits, wiring.clock, wiring.requests, policy, "billing", emit
+        wiring.circuits, wiring.clock, wiring.requests, policy, Line("billing"), emit
     )
     commands = RemoteCommands(
         "pod-1", wiring.assignment, operator_actions, wiring.monitor, gives_up=False

@@ -9,6 +9,7 @@ from linear_retry.consumer.dead_letters.publisher import DeadLetterPublisher
 from linear_retry.consumer.partitions.offsets import COMMIT_EVERY_S
 from linear_retry.consumer.partitions.target import ConsumerTarget, Partitions
 from linear_retry.records.dead_letter import DeadLetter
+from linear_retry.records.lineage import Line
 from linear_retry.records.record import Record
 from linear_retry.retry.decision import Policy, RetrySettings
 from linear_retry.retry.engine import Abandoned, Acknowledged, Answer, NotSent
@@ -63,7 +64,7 @@ class Scene:
         publisher = _Publisher(meanwhile, answer or Acknowledged())
         joined = self.joined
         return ConsumerTarget(
-            "billing",
+            Line("billing"),
             Partitions(
                 joined.assignment,
                 joined.offsets,

@@ -268,7 +268,7 @@ def test_the_topic_is_asked_of_who_sends(error: int | None, seen: int | None) ->
     refusal = None if error is None else KafkaError(error)
     found = SimpleNamespace(partitions=[0, 1, 2], error=refusal)
     scene.made[0].topics = {"dlq": found}
-    assert seen == scene.producer.partitions(1.0)
+    assert seen == scene.producer.partitions("dlq", 1.0)
 
 
 def test_brokers_that_do_not_answer_are_no_missing_topic() -> None:
@@ -279,7 +279,7 @@ def test_brokers_that_do_not_answer_are_no_missing_topic() -> None:
         "dlq": SimpleNamespace(partitions=[], error=KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
     }
     with pytest.raises(KafkaException):
-        scene.producer.partitions(1.0)
+        scene.producer.partitions("dlq", 1.0)
 
 
 _TOPIC = "linear-retry.control"
