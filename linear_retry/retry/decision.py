@@ -238,18 +238,21 @@ def decide(
     if isinstance(decision, Publish):
         limit = policy.limit_of(decision)
         if limit is not None and consecutive >= limit:
-            return Defer(_defer_s(failure, policy, rng, decision), limit)
+            return Defer(defer_s(failure, policy, rng, decision), limit)
     return decision
 
 
-def _defer_s(
+def defer_s(
     failure: Failure,
     policy: Policy,
-    rng: Callable[[], float] | None,
-    publish: Publish,
+    rng: Callable[[], float] | None = None,
+    publish: Publish | None = None,
 ) -> float:
-    """How long a message waits that would exceed the limit of where it is to be sent."""
-    hold_s = policy.hold_s_of(publish)
+    """How long a message waits that would exceed the limit of where it is to be sent.
+
+    Without `publish` that is the dead-letter topic.
+    """
+    hold_s = policy.hold_s if publish is None else policy.hold_s_of(publish)
     if hold_s is None:
         hold_s = max(_last_delay_s(policy.strategy_for(failure), rng) or 0.0, MIN_DEFER_S)
     return max(hold_s, failure.at_least_s) if isinstance(failure, Transient) else hold_s
