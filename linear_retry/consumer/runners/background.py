@@ -19,7 +19,7 @@ class Background:
     def __init__(self, consume: Consume, stop: Callable[[], None]) -> None:
         self._consume = consume
         self._stop = stop
-        self._interrupted = False
+        self._interrupted = self._left = False
 
     async def __aenter__(self) -> None:
         """Returns once it has started; raises what it raises until then."""
@@ -36,7 +36,7 @@ class Background:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> bool:
-        self._consuming.remove_done_callback(self._interrupt)
+        self._left = True
         is_ours = self._is_ours(error)
         if isinstance(error, GeneratorExit):  # thrown away: nothing can be awaited any more
             self._stop()
@@ -61,13 +61,14 @@ class Background:
             await started.wait()
         except asyncio.CancelledError:
             consuming.cancel()
-            await asyncio.wait([consuming])
+            await asyncio.gather(consuming, return_exceptions=True)
             raise
         return consuming
 
     def _interrupt(self, _: asyncio.Task[None]) -> None:
-        self._interrupted = True
-        self._body.cancel()
+        if not self._left:  # both may have ended in one round of the loop
+            self._interrupted = True
+            self._body.cancel()
 
     def _is_ours(self, error: BaseException | None) -> bool:
         """Whether only the end of the consumer has cancelled the block."""

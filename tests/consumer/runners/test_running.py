@@ -1,11 +1,12 @@
 """`async with consumer.running(handler)`: the consumer and the block end together."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 
 import pytest
 
 from linear_retry import ConfigurationError, PermanentError, UsageError, events
+from linear_retry.consumer.runners.background import Background
 from linear_retry.kafka import Message
 from tests.consumer.group import LETTERS, TOPIC, PoisonError
 from tests.consumer.runners.async_life import Act, Life, awaiting, forever, succeed
@@ -269,6 +270,44 @@ def test_cancelled_at_the_start(fake: FakeKafka) -> None:
             await forever()
 
     awaiting(main())
+
+
+def test_both_end_in_one_round_of_the_loop() -> None:
+    """The block was left before it was told: no cancellation comes after that."""
+    ended = []
+
+    async def main() -> None:
+        end = asyncio.Event()
+
+        async def consume(note_started: Callable[[], None]) -> None:
+            note_started()
+            await end.wait()
+
+        async with Background(consume, lambda: ended.append("stop")):
+            asyncio.get_running_loop().call_later(0.01, end.set)
+            await end.wait()
+        await asyncio.sleep(0)
+        ended.append("program")
+
+    asyncio.run(main())
+    assert ["stop", "program"] == ended
+
+
+def test_a_handler_that_ends_the_program(fake: FakeKafka) -> None:
+    """SystemExit goes through the loop, as from any task, once the consumer is closed."""
+    life = Life(fake)
+
+    async def handle(_: Message) -> None:
+        await asyncio.sleep(0)
+        raise SystemExit(3)
+
+    async def main() -> None:
+        async with life.consumer.running(life.watched(handle)):
+            await forever()
+
+    with pytest.raises(SystemExit, match="3"):
+        awaiting(main())
+    assert (0, True) == (life.committed, life.closed)
 
 
 def test_two_in_one_block(fake: FakeKafka) -> None:
