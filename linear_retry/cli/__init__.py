@@ -1,8 +1,8 @@
 """The command line `linear-retry`; its parts are imported when they are called.
 
-A command's function stands with its options and its help in a module that loads nothing heavy, and
-imports what does the work in its body: `--help` stays fast. Write with `typer.echo` or rich: unlike
-`print`, they cope with a reader that has gone (`| head`). Exit codes: `output/exit_codes.py`.
+A command's function is in a module that loads nothing heavy, with its options and help, and imports
+the modules that do the work in its body: `--help` stays fast. Write with `typer.echo` or rich:
+unlike `print`, they cope with a closed pipe (`| head`). Exit codes: `output/exit_codes.py`.
 """
 
 import io
@@ -30,7 +30,7 @@ app = typer.Typer(
     help="Consume a Kafka topic in order while a downstream dependency is unavailable.",
     epilog=f"Exit codes: {'; '.join(f'{code}, {said}' for code, said in MEANINGS.items())}.",
     no_args_is_help=True,
-    # Plain help: no need to load rich for it, and the same in a pipe as on a terminal.
+    # Plain help: rich need not be loaded, and it is the same in a pipe as on a terminal.
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
@@ -46,7 +46,7 @@ def main() -> None:
     """The console script `linear-retry`. Always ends in SystemExit, with the exit code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # A description in letters that the terminal lacks is shown escaped, not as a traceback.
+            # Characters that the terminal lacks are escaped, instead of causing a traceback.
             stream.reconfigure(errors="backslashreplace")
     app(prog_name="linear-retry")
 

@@ -1,4 +1,4 @@
-"""Shows the consumer at work, and proves that it kept its promises."""
+"""Shows the consumer at work, and proves that it kept its guarantees."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ _STATES: tuple[tuple[int, int, str, Kind], ...] = (
 )
 _READING: tuple[tuple[int, int, str, Kind], ...] = (
     (120, 230, "read", "done"),
-    (230, 594, "paused; polled on, so the member stays in its group", "open"),
+    (230, 594, "paused, but polled: the member stays in its group", "open"),
     (594, 716, "read", "done"),
 )
 

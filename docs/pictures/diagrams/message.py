@@ -1,10 +1,10 @@
-"""Draws a message's life: every way from the topic to its end."""
+"""Draws a message's life: every path from the topic to its end."""
 
 from docs.pictures.diagrams.drawing import Drawing
 
 
 def message() -> Drawing:
-    """From the handler by way of its outcomes to a committed offset."""
+    """The handler, its outcomes, and the committed offset."""
     drawing = Drawing("A message's life", 760, 404)
     drawing.box((24, 32), (100, 44), "message")
     drawing.arrow(((124, 54), (170, 54)))
@@ -46,7 +46,7 @@ def _dead_letter(drawing: Drawing) -> None:
     drawing.arrow(((490, 332), (350, 332)))
     drawing.text((420, 321), "refused", "small", "middle")
     drawing.box(
-        (108, 306), (240, 52), "circuit open: the sending is tried\nagain, not the handler", "open"
+        (108, 306), (240, 52), "circuit open: its delivery is\nretried, not the handler", "open"
     )
     drawing.arrow(((228, 358), (228, 384), (580, 384), (580, 356)))
     drawing.text((404, 375), "after 1, 2, 5, 10, 10 ... s", "small", "middle")

@@ -15,7 +15,7 @@ _SOURCE: tuple[tuple[int, int, str, Kind], ...] = (
 
 
 def replay() -> Drawing:
-    """Source topic, dead-letter topic and the record of what was dealt with."""
+    """The source topic, the dead-letter topic and the resolutions topic."""
     drawing = Drawing("Replay and generations", 760, 330)
     for y, name in ((58, "orders"), (166, "orders.dlq"), (252, "orders.dlq\n.resolved")):
         drawing.text((24, y), name, "strong")

@@ -1,4 +1,4 @@
-"""Draws what an open circuit stops, for each scope."""
+"""Draws what an open circuit pauses, for each scope."""
 
 from docs.pictures.diagrams.drawing import Drawing, Kind
 
@@ -8,17 +8,17 @@ _PAUSED = {"consumer": 4, "topic": 2, "partition": 1}
 
 def scopes() -> Drawing:
     """The same failure, orders[0]@42, under each value of `scope`."""
-    drawing = Drawing("What an open circuit stops", 760, 270)
+    drawing = Drawing("What an open circuit pauses", 760, 270)
     for column, (scope, paused) in enumerate(_PAUSED.items()):
         left = 24 + column * 244
         drawing.text((left + 112, 28), f'scope="{scope}"', "strong", "middle")
         for row, name in enumerate(_PARTITIONS):
             kind: Kind = "failed" if row == 0 else "open" if row < paused else "done"
-            said = "@42 held" if row == 0 else "paused" if row < paused else "goes on"
+            said = "@42 held" if row == 0 else "paused" if row < paused else "continues"
             drawing.box((left, 48 + row * 44), (224, 36), f"{name}: {said}", kind)
     drawing.text(
         (380, 244),
-        "One thread runs all handlers: what goes on waits for each probe's call to end.",
+        "One thread runs all handlers: the others wait while a probe is attempted.",
         "small",
         "middle",
     )

@@ -1,4 +1,4 @@
-"""The commands `linear-retry circuits`; what does the work is imported when one is called."""
+"""The commands `linear-retry circuits`, which import their implementation when called."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ app = typer.Typer(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandTarget:
-    """The group that a command is for, who sends it, and how long answers are waited for."""
+    """The target group of a command, its sender, and how long to wait for answers."""
 
     group: Annotated[str, typer.Option(metavar="GROUP", help="The consumer group.")]
     control: Annotated[
@@ -46,7 +46,7 @@ class CommandTarget:
     ] = 30
 
     def command(self, name: CommandName, place: Place | None = None, **more: Any) -> Command:
-        """Checked, about one message or about none. Raises `typer.BadParameter`."""
+        """Returns a checked command, about one message or none. Raises `typer.BadParameter`."""
         from linear_retry.cli.circuits.send import checked_command
 
         command = Command("", name, self.group, None, None, None, self.by or whoami(), 0, **more)
@@ -55,7 +55,7 @@ class CommandTarget:
         return checked_command(command)
 
     def sender(self, connection: Connection, *, waits: bool = True) -> CommandSender:
-        """Raises `typer.BadParameter`."""
+        """Returns a sender for the control topic. Raises `typer.BadParameter`."""
         from linear_retry.cli.circuits.send import CommandSender
 
         return CommandSender(connection.keys(), self.control, self.timeout, waits)
@@ -160,7 +160,7 @@ def retry(
 
 
 def _last_attempts(sent: Sequence[SentCommand]) -> list[Place]:
-    """The messages whose next attempt would be their last."""
+    """Returns the messages whose next attempt would be the last."""
     answers = [answer for one in sent for answer in one.answers()]
     return [one.place for one in answers if one.answer == "last-attempt" and one.place is not None]
 

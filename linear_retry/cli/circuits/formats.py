@@ -19,7 +19,7 @@ HEAD = (
 
 
 def cells(group: str, circuit: OpenCircuit, now_ms: int) -> tuple[str, ...]:
-    """What `HEAD` names, each in one line without control characters; `-`: nobody has said."""
+    """Returns the cells of `HEAD`, each in one line without control characters; `-`: unknown."""
     waits_for = {"failed": "", "letter": ", letter", "limit": ", limit"}[circuit.waits_for]
     row = (
         group,
@@ -36,13 +36,13 @@ def cells(group: str, circuit: OpenCircuit, now_ms: int) -> tuple[str, ...]:
 
 
 def span(length_ms: int) -> str:
-    """How long, to the second; what is longer, to the minute or the hour."""
+    """Formats a duration to the second; a longer one to the minute or the hour."""
     unit_ms = 1000 if length_ms < 3_600_000 else 60_000 if length_ms < 86_400_000 else 3_600_000
     return duration_text(max(length_ms, 0) // unit_ms * unit_ms)
 
 
 def partitions(found: Iterable[Partition]) -> str:
-    """`orders[0-2,5]`: numbers that follow one another in short."""
+    """Formats partitions as `orders[0-2,5]`, with runs of numbers shortened."""
     return ", ".join(
         f"{topic}[{','.join(_runs(number for _, number in those))}]"
         for topic, those in groupby(sorted(found), key=lambda partition: partition[0])
@@ -50,14 +50,14 @@ def partitions(found: Iterable[Partition]) -> str:
 
 
 def _runs(numbers: Iterable[int]) -> Iterable[str]:
-    # In a run, what is left of a number less its position is the same.
+    # Within a run, number minus position is constant.
     for _, run in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0]):
         first, *rest = (number for _, number in run)
         yield f"{first}-{rest[-1]}" if rest else str(first)
 
 
 def troubles(states: GroupStates, views: Iterable[GroupView]) -> Iterable[str]:
-    """What keeps the picture from being whole, in sentences."""
+    """Yields a sentence for each reason why the view is incomplete."""
     if missing := sum(view.missing for view in views):
         yield f"{plural(missing, 'event is', 'events are')} not in the journal: dropped"
     if states.unreadable:
@@ -68,7 +68,7 @@ def troubles(states: GroupStates, views: Iterable[GroupView]) -> Iterable[str]:
 
 
 def no_such_group(group: str, states: GroupStates, topic: str) -> str:
-    """What to say of a group that has said nothing."""
+    """Returns the message about a group without entries."""
     there = ", ".join(map(one_line, states.groups))
     return f"group {one_line(group)!r} has no entries in {topic} in this time; " + (
         f"groups with entries: {there}" if there else "nor has any other group"
@@ -76,7 +76,7 @@ def no_such_group(group: str, states: GroupStates, topic: str) -> str:
 
 
 def amiss(states: GroupStates, group: str, topic: str, trouble: str | None) -> list[str]:
-    """The same of one group that is watched; `trouble` is why nothing comes."""
+    """Returns the problems of watching one group; `trouble` is why nothing can be read."""
     found = [] if group in states.groups else [no_such_group(group, states, topic)]
     found += troubles(states, [states.view(group)])
     if trouble is not None:
@@ -100,7 +100,7 @@ def member_json(member: Member) -> dict[str, Any]:
 
 
 def view_json(view: GroupView, now_ms: int) -> dict[str, Any]:
-    """How a group stands."""
+    """Returns the state of a group as JSON."""
     return {
         "group": view.group,
         "at_ms": now_ms,

@@ -16,7 +16,7 @@ from linear_retry.retry.clock import now_ms
 
 
 def list_circuits(journal: JournalTail, group: str | None, *, as_json: bool) -> None:
-    """Print those of one group, or of all."""
+    """Prints the open circuits of one group, or of all."""
     states = GroupStates()
     with ProgressBar(f"reading {journal.topic}") as bar:
         for found in journal.backlog(bar):

@@ -1,4 +1,4 @@
-"""Sends commands over the control topic, and says what the members answer."""
+"""Sends commands over the control topic, and prints the members' answers."""
 
 import time
 from collections import deque
@@ -30,7 +30,7 @@ from linear_retry.scope import Place
 
 _WAIT_S = 0.25
 _ALL_HEARD_S = 3.0
-"""Within this each member that follows the topic has said that it has heard a command."""
+"""The time within which each member that follows the topic acknowledges a command."""
 _YES: tuple[AnswerName, ...] = ("recovered", "no-message", "lifted", "none-open")
 _NOT_YET: tuple[AnswerName, ...] = ("heard", "pending", "begun")
 _WORST_FIRST = (UNAVAILABLE, PENDING, NEGATIVE, DONE)
@@ -38,19 +38,19 @@ _WORST_FIRST = (UNAVAILABLE, PENDING, NEGATIVE, DONE)
 
 @dataclass(slots=True)
 class SentCommand:
-    """A command, and what each member last answered: for all, or for a message."""
+    """A command, and each member's last answer, for all or for one message."""
 
     command: Command
     last: dict[tuple[str, Place | None], Answer] = field(default_factory=dict)
 
     def add(self, answer: Answer) -> None:
-        """An answer about messages takes the place of those before it about none."""
+        """Adds an answer. One about a message replaces earlier ones without a message."""
         if answer.place is not None:
             self.last.pop((answer.member, None), None)
         self.last[answer.member, answer.place] = answer
 
     def is_over(self, *, waits: bool, sent_at_s: float) -> bool:
-        """Whether nobody has anything to say any more. Without `waits` a beginning is enough."""
+        """Whether no more answers are expected. Without `waits`, started attempts are enough."""
         is_of_one = self.command.place is not None or self.command.member is not None
         if not self.last or not (is_of_one or time.monotonic() > sent_at_s + _ALL_HEARD_S):
             return False
@@ -61,22 +61,22 @@ class SentCommand:
         return members == enough
 
     def drop(self, answer: AnswerName) -> bool:
-        """Leave out those that say this; whether there were some, and nothing else."""
+        """Removes these answers; returns whether there were any, and no others."""
         before = len(self.last)
         self.last = {key: one for key, one in self.last.items() if one.answer != answer}
         return before > 0 and not self.last
 
     def answers(self) -> list[Answer]:
-        """In the order of members and messages."""
+        """The answers, sorted by member and message."""
         keys = sorted(self.last, key=lambda key: (key[0], str(key[1])))
         return [self.last[key] for key in keys]
 
 
 @dataclass(frozen=True, slots=True)
 class CommandSender:
-    """Sends over one control topic. `config` are librdkafka's keys.
+    """Sends over one control topic. `config` has librdkafka's keys.
 
-    With `waits` it waits for what comes of retries, else until they have begun.
+    With `waits` it waits for the outcome of retries, else until they have started.
     """
 
     config: dict[str, Any]
@@ -85,10 +85,10 @@ class CommandSender:
     waits: bool = True
 
     def send(self, commands: Sequence[Command]) -> list[SentCommand]:
-        """Send them, and wait for the answers. Raises `LinearRetryError`."""
+        """Sends commands, and waits for the answers. Raises `LinearRetryError`."""
         sent = {command.command_id: SentCommand(command) for command in commands}
         tail = TopicTail(self.config, self.topic, now_ms())
-        deque(tail.backlog(), maxlen=0)  # only what is answered from now on
+        deque(tail.backlog(), maxlen=0)  # only answers from now on
         with tail.follow():
             for one in sent.values():
                 one.command = replace(one.command, at_ms=now_ms())
@@ -111,7 +111,7 @@ class CommandSender:
                 return
 
     def write(self, sent: Sequence[SentCommand], *, as_json: bool) -> int:
-        """Print what was answered, what is no yes on stderr; the exit code: the worst."""
+        """Prints the answers, negative ones on stderr; returns the worst exit code."""
         codes = [
             self._write(one.command, answer, as_json=as_json)
             for one in sent
@@ -132,7 +132,7 @@ class CommandSender:
 
 
 def checked_command(command: Command) -> Command:
-    """Made now, and as it will be read. Raises `typer.BadParameter` for what nobody would."""
+    """Checks that members will accept the command. Raises `typer.BadParameter`."""
     command = replace(command, command_id=str(uuid4()), at_ms=now_ms())
     read = read_control(encode(command))
     if isinstance(read, Garbled):
@@ -141,12 +141,12 @@ def checked_command(command: Command) -> Command:
 
 
 def _json(answer: Answer) -> dict[str, Any]:
-    """Without the coordinates that a command has and its answer has not."""
+    """Returns the answer as JSON, without coordinates that only the command has."""
     return {name: value for name, value in asdict(answer).items() if value is not None}
 
 
 def code_of(command: Command, answer: Answer, *, waits: bool) -> int:
-    """The exit code."""
+    """Returns the exit code for an answer."""
     if answer.answer in _YES or (answer.answer == "begun" and not waits):
         return DONE
     if answer.answer == "dead-lettered" and command.command == "give-up":
@@ -155,14 +155,14 @@ def code_of(command: Command, answer: Answer, *, waits: bool) -> int:
 
 
 def sentence(command: Command, answer: Answer) -> str:
-    """One line for a person."""
+    """Describes an answer in one line."""
     where = answer.place or command.place
     subject = answer.member if where is None else f"{where}, {answer.member}"
     return f"{subject}: {_outcome(command, answer)}"
 
 
 def nobody(command: Command, topic: str, timeout_s: int) -> str:
-    """Why there may be no answer."""
+    """Explains why there may be no answer."""
     place, about = command.place, "none of its members follows"
     if place is not None:
         about = f"no member that has {place.topic}[{place.partition}] now follows"

@@ -15,7 +15,7 @@ STYLES = {"open": "red", "half-open": "yellow"}
 
 
 def print_circuits(rows: Sequence[tuple[str, OpenCircuit]], now_ms: int) -> None:
-    """Print them, group by group."""
+    """Prints circuits, group by group."""
     console = Console(highlight=False)
     for group in dict.fromkeys(name for name, _ in rows):
         console.print(Text(in_one_line(group), "bold"))
@@ -23,9 +23,9 @@ def print_circuits(rows: Sequence[tuple[str, OpenCircuit]], now_ms: int) -> None
 
 
 def circuit_table(circuits: Iterable[OpenCircuit], now_ms: int) -> Table:
-    """For each what it is, how long still, and for what; below that, until when and why.
+    """Shows each circuit's state, remaining wait and message; below that, `retry_at` and the error.
 
-    However narrow it is, names are folded and errors cut.
+    On narrow terminals, names are folded and errors truncated.
     """
     table = Table.grid(padding=(0, 2, 0, 0), expand=True)
     table.add_column(no_wrap=True, width=len("half-open"))
@@ -42,14 +42,14 @@ def circuit_table(circuits: Iterable[OpenCircuit], now_ms: int) -> Table:
 
 
 def clock(at_ms: int) -> str:
-    """The time of day, for what is beside it says how far away that is."""
+    """Formats the time of day, as the remaining time is beside it."""
     whole = moment(at_ms)
     return whole[11:] if whole.endswith("Z") else whole
 
 
 def _left(circuit: OpenCircuit, now_ms: int) -> str:
     left_ms = circuit.due_ms - now_ms
-    # A second that has begun counts: it is not yet time at "in 0s".
+    # Rounded up: "in 0s" would mean that it is due.
     return f"in {formats.span(left_ms + 999)}" if left_ms > 0 else f"for {formats.span(-left_ms)}"
 
 

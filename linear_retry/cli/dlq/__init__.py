@@ -1,7 +1,7 @@
 """The commands `linear-retry dlq`.
 
-As everywhere in `cli`, what does the work is imported when it is called. The options that several
-commands share are classes in `options`; `connection.with_option_groups` makes options of them.
+As everywhere in `cli`, each command imports its implementation when it is called. Options that
+several commands share are classes in `options`, expanded by `connection.with_option_groups`.
 """
 
 import typer

@@ -15,7 +15,7 @@ from linear_retry.files import printable_path
 def export(
     topic: DeadLetterTopic, to: Path, letter_filter: Filter, *, overwrite: bool, as_json: bool
 ) -> None:
-    """Write the letters that the filter means to a file, which is there when it is whole."""
+    """Writes the selected letters to a file, which appears when it is complete."""
     if not overwrite and to.exists():
         raise typer.BadParameter(
             f"{printable_path(to)} already exists, and may have the only copy of some "

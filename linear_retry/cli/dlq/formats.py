@@ -17,7 +17,7 @@ _UNLISTED = ("key", "value", "headers", "escaped_headers", "exception_stack")
 
 
 def cells(letter: Letter, state: State) -> tuple[str, ...]:
-    """What `HEAD` names, each in one line without control characters."""
+    """Returns the cells of `HEAD`, each in one line without control characters."""
     place, why = letter.origin, letter.reason
     row = (
         printable.exact_moment(letter.timestamp_ms),
@@ -28,17 +28,17 @@ def cells(letter: Letter, state: State) -> tuple[str, ...]:
         _exception(letter),
         state.value,
     )
-    # One look for all: a million letters are listed at the speed of this function.
+    # One pass over all cells: this function's speed decides how fast a million letters are listed.
     return row if "".join(row).isprintable() else tuple(map(printable.in_one_line, row))
 
 
 def payload_cells(letter: Letter) -> tuple[str, ...]:
-    """What `PAYLOAD_HEAD` names, cut: `--json` has all of it."""
+    """Returns the cells of `PAYLOAD_HEAD`, truncated; `--json` has all of it."""
     return printable.one_line(shown(letter.key)), printable.one_line(shown(letter.value))
 
 
 def shown(found: bytes | None) -> str:
-    """Text where it is UTF-8; else what it is like."""
+    """Returns bytes as text if they are UTF-8, else a description of them."""
     if found is None:
         return "null"
     try:
@@ -48,12 +48,12 @@ def shown(found: bytes | None) -> str:
 
 
 def name(letter: Letter) -> str:
-    """Its id, with the generation where that is not the first."""
+    """Returns its id, with the generation if that is not the first."""
     return letter.id if letter.generation == 1 else letter.resolution_key
 
 
 def _exception(letter: Letter) -> str:
-    """Type and message, at most 200 characters; what is wrong, where it is no letter."""
+    """Returns type and message, at most 200 characters; or the problem, if it is not a letter."""
     kind, message = letter.exception_type, letter.exception_message
     if letter.problem is not None:
         return printable.cut(letter.problem)
@@ -63,7 +63,7 @@ def _exception(letter: Letter) -> str:
 
 
 def as_json(letter: Letter, state: State, *, payload: bool) -> dict[str, Any]:
-    """All but headers and stack; key and value only with `payload`."""
+    """Returns everything but headers and stack; key and value only with `payload`."""
     values = letter._asdict()
     for what in _UNLISTED:
         del values[what]
@@ -75,7 +75,7 @@ def as_json(letter: Letter, state: State, *, payload: bool) -> dict[str, Any]:
 
 
 def content(what: str, found: bytes | None) -> dict[str, str | None]:
-    """Bytes in JSON: text where they are UTF-8, else in base64, which the name then says."""
+    """Returns bytes for JSON: as text if they are UTF-8, else as base64 under another name."""
     if found is None:
         return {what: None}
     try:
@@ -85,13 +85,13 @@ def content(what: str, found: bytes | None) -> dict[str, str | None]:
 
 
 def no_such_letter(letter_ids: Iterable[str], topic: str) -> str:
-    """What to say where no letter in `topic` has one of these ids."""
+    """Returns the message if no letter in `topic` has one of these ids."""
     ids = ", ".join(map(printable.one_line, letter_ids))
     return f"no letter {ids} in {topic}; see `linear-retry dlq list`"
 
 
 def no_letters(topic: str, letter_filter: Filter) -> str:
-    """What to say where no letter is selected."""
+    """Returns the message if no letter is selected."""
     which = " or ".join(letter_filter.states)
     is_chosen = replace(letter_filter, states=(), limit=None) != Filter()
     return f"no {which and f'{which} '}letters in {topic}{' that match' if is_chosen else ''}"

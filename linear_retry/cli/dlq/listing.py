@@ -20,8 +20,8 @@ _SORTED_BYTES = 16 * 1024 * 1024
 _CHUNK = 1_000
 
 
-# How a letter becomes a row, and rows are written. A row is small: no letter waits in memory for
-# the others to be read.
+# How a letter becomes a row, and how rows are written. Only the small rows are kept in memory
+# until all letters are read.
 _RowOf: TypeAlias = Callable[[Letter, State], Any]
 _Write: TypeAlias = Callable[[Sequence[Any]], object]
 
@@ -34,9 +34,9 @@ def list_letters(
     payload: bool,
     as_json: bool,
 ) -> None:
-    """Print the letters that the filter means, or the `newest` of them.
+    """Prints the selected letters, or the `newest` of them.
 
-    Some thousands by time; more as they are read.
+    Sorted by time, up to some thousands; more are printed as they are read.
     """
     row_of, write = _writer(payload=payload, as_json=as_json)
     with ProgressBar(f"reading {topic.topic}") as bar:
@@ -55,7 +55,7 @@ def list_letters(
 
 
 def _sorted_rows(found: Iterator[tuple[Letter, State]], row_of: _RowOf) -> tuple[list[Any], bool]:
-    """As many as may be held in memory, by time, and whether these are all."""
+    """Returns as many rows as memory allows, sorted by time, and whether these are all."""
     first: list[tuple[tuple[int, int, int], Any]] = []
     left_bytes, is_all = _SORTED_BYTES, True
     for letter, state in found:
@@ -69,7 +69,7 @@ def _sorted_rows(found: Iterator[tuple[Letter, State]], row_of: _RowOf) -> tuple
 
 
 def _newest_rows(found: Iterator[tuple[Letter, State]], row_of: _RowOf, count: int) -> list[Any]:
-    """The last `count` by time, in their order."""
+    """Returns the last `count` rows by time, in order."""
     rows = ((_when_and_where(letter), row_of(letter, state)) for letter, state in found)
     return [row for _, row in reversed(nlargest(count, rows, key=lambda each: each[0]))]
 
@@ -99,7 +99,7 @@ def _writer(*, payload: bool, as_json: bool) -> tuple[_RowOf, _Write]:
 def count_letters(
     topic: DeadLetterTopic, letter_filter: Filter, fields: Sequence[str], *, as_json: bool
 ) -> None:
-    """Print how many of the letters that the filter means are alike, the most frequent first."""
+    """Prints how many of the selected letters agree in these fields, most frequent first."""
     with ProgressBar(f"reading {topic.topic}") as bar:
         counts = count(topic.letters(letter_filter, bar), fields)
     if not counts:

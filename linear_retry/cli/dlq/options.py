@@ -29,7 +29,7 @@ _RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?)(?:/s)?")
 
 
 class LetterState(StrEnum):
-    """As `linear_retry.dlq.State`, which is loaded when it is needed."""
+    """Like `linear_retry.dlq.State`, which is loaded only when needed."""
 
     OPEN = "open"
     REPLAYED = "replayed"
@@ -74,7 +74,7 @@ def _from_hex(text: str) -> bytes:
 
 
 def _bytes(text: str) -> bytes:
-    """What was typed: Python keeps bytes of an argument that are no UTF-8 as lone surrogates."""
+    """Returns an argument's bytes: Python keeps those that are not UTF-8 as lone surrogates."""
     return text.encode("utf-8", "surrogateescape")
 
 
@@ -90,20 +90,20 @@ def _rate(text: str) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection(connection.Connection):
-    """Which cluster, what lies in it, and how the answer is to be written."""
+    """The cluster, its dead-letter topics, and the output format."""
 
     def topic(self, name: str) -> DeadLetterTopic:
         """The dead-letter topic of this name. Raises `typer.BadParameter`."""
         from linear_retry.dlq import DeadLetterTopic
 
-        # Reading makes many small objects and no cycles: looking for some takes a quarter of it.
+        # Reading creates many small objects but no cycles: collection takes a quarter of the time.
         gc.set_threshold(100_000)
         return DeadLetterTopic(name, self.keys())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Which letters. Different options must all hold; of one that is repeated, any."""
+    """Selects letters. All options must match; of a repeated one, any value."""
 
     reason: Annotated[
         list[str] | None,
@@ -177,7 +177,7 @@ class Selection:
     limit: Annotated[int | None, typer.Option(metavar="N", min=0, help="At most N letters.")] = None
 
     def filter(self) -> Filter:
-        """What they mean."""
+        """The filter that these options describe."""
         from linear_retry.dlq import Filter, State
 
         keys = (*(self.key or ()), *(self.key_hex or ()), *((None,) if self.no_key else ()))
@@ -199,7 +199,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayOptions:
-    """Where to, how fast, and on whose behalf."""
+    """The target, rate and group of a replay."""
 
     yes: YES = False
     to: Annotated[

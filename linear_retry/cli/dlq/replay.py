@@ -35,7 +35,7 @@ _SHOWN = 20
 def replay_letters(
     topic: DeadLetterTopic, selected: Filter, options: ReplayOptions, *, as_json: bool
 ) -> None:
-    """Say what would be sent; with `--yes`, send it."""
+    """Prints what would be sent; with `--yes`, sends it."""
     require_known_ids(topic, selected)
     with ProgressBar(f"reading {topic.topic}") as bar:
         plan = topic.plan_replay(
@@ -112,7 +112,7 @@ def _warn_of_absent_groups(topic: DeadLetterTopic, plan: Plan) -> tuple[str, ...
 def print_outcome(
     plan: Plan, sent: int, absent: Sequence[str] = (), *, yes: bool, as_json: bool
 ) -> None:
-    """What came of it, or would."""
+    """Prints the result of the replay, or of the dry run."""
     if as_json:
         result: dict[str, Any] = {"letters": plan.letters, "sent": sent, "dry_run": not yes}
         result |= {"left": plan.not_replayable, "absent_groups": list(absent)}

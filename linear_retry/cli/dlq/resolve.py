@@ -15,7 +15,7 @@ from linear_retry.dlq import DeadLetterTopic, Filter, Purge, State
 
 
 def require_known_ids(topic: DeadLetterTopic, letter_filter: Filter) -> None:
-    """End with exit code 1 where an id in `letter_filter` is no letter's, whatever its state."""
+    """Ends with exit code 1 if no letter, in any state, has an id in `letter_filter`."""
     unknown = dict.fromkeys(letter_filter.ids)
     if not unknown:
         return

@@ -20,7 +20,7 @@ _SHOWN_ABOVE = frozenset(
 
 
 def show(topic: DeadLetterTopic, letter_id: str, *, payload: bool, as_json: bool) -> None:
-    """Print all of the letters with this id, the oldest generation first."""
+    """Prints all letters with this id in full, the oldest generation first."""
     with ProgressBar(f"reading {topic.topic}") as bar:
         found = topic.get(letter_id, bar)
     if not found:
@@ -104,7 +104,7 @@ def _contents(letter: Letter, *, payload: bool) -> Iterator[str]:
 
 
 def _readable(content: bytes) -> list[str]:
-    """The lines of a text, or a dump of bytes that are none."""
+    """Returns the lines of a text, or a hex dump of bytes that are not text."""
     try:
         lines = content.decode().split("\n")
     except UnicodeDecodeError:

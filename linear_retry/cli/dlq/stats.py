@@ -17,7 +17,7 @@ OLDEST_OPEN = "linear_retry_dlq_oldest_open_timestamp_seconds"
 
 
 def show_stats(topic: DeadLetterTopic, letter_filter: Filter, *, as_json: bool) -> None:
-    """Print what the letters that the filter means look like."""
+    """Prints statistics of the selected letters."""
     with ProgressBar(f"reading {topic.topic}") as bar:
         stats = topic.stats(letter_filter, bar)
     if as_json:
@@ -87,10 +87,10 @@ def _shown(text: str | None) -> str:
 
 
 def write_backlog(topics: Iterable[DeadLetterTopic], letter_filter: Filter) -> None:
-    """Print metrics of all topics for Prometheus, once all are read: never a part of them.
+    """Prints metrics of all topics for Prometheus, after all are read: never partial ones.
 
-    In the text format, for node_exporter's textfile collector: a topic is read whole, which is too
-    much for each scrape of a server.
+    In the text format, for node_exporter's textfile collector: a whole topic is read, which is too
+    slow for each scrape of a server.
     """
     found = {}
     for topic in topics:
@@ -100,7 +100,7 @@ def write_backlog(topics: Iterable[DeadLetterTopic], letter_filter: Filter) -> N
 
 
 def exposition(found: Mapping[str, Stats]) -> Iterator[str]:
-    """The lines. A topic without an open letter has no oldest one."""
+    """Yields the lines. A topic without open letters has no oldest one."""
     yield f"# HELP {LETTERS} Dead letters in the topic, by state"
     yield f"# TYPE {LETTERS} gauge"
     for topic, stats in found.items():

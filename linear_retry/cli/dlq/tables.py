@@ -11,7 +11,7 @@ from rich.text import Text
 from linear_retry.cli.dlq import formats
 from linear_retry.dlq import Letter, State
 
-# The id of a letter of ours says its origin.
+# The id of our own letters contains the origin.
 _COLUMNS = ("when", "id", "reason", "exception", "state")
 _EXCEPTION_CELLS = 12
 _GAP_CELLS = 2
@@ -20,7 +20,7 @@ STYLES = {State.OPEN: "yellow", State.REPLAYED: "green", State.RESOLVED: "green"
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """What a table needs of a letter: a cell for each of `_COLUMNS`, and what is below them."""
+    """A letter's row in a table: a cell for each of `_COLUMNS`, and the lines below."""
 
     cells: tuple[str, ...]
     state: State
@@ -36,11 +36,11 @@ def table_row(letter: Letter, state: State, *, payload: bool) -> TableRow:
 
 
 def print_letters(rows: Sequence[TableRow]) -> None:
-    """A table: a line for each letter where the terminal is wide enough for that, else three."""
+    """Prints a table, with one line per letter if the terminal is wide enough, else three."""
     console = Console(highlight=False)
     is_wide = _line_cells(rows) <= console.width
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
-    # Only this column gives way: rich would take the room from any that may wrap.
+    # Only this column shrinks: rich would take the space from any column that may wrap.
     narrowed = "exception" if is_wide else "id"
     for name in _COLUMNS if is_wide else ("id", "reason", "state"):
         table.add_column(name, no_wrap=name != narrowed, overflow="fold")
@@ -57,7 +57,7 @@ def print_letters(rows: Sequence[TableRow]) -> None:
 
 
 def _line_cells(rows: Sequence[TableRow]) -> int:
-    """How wide a line is, with as much of the exception as is of use."""
+    """Returns the width of a line with a useful part of the exception."""
     widest = [
         max(map(len, column)) for column in zip(_COLUMNS, *(row.cells for row in rows), strict=True)
     ]

@@ -10,7 +10,7 @@ _FORM = "write lines of key=value, or a JSON object of texts, numbers, true and 
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The keys in the file at `path`: lines of key=value, as Kafka's own tools have, or JSON.
+    """Reads the keys in the file at `path`: lines of key=value, as for Kafka's tools, or JSON.
 
     Raises `ValueError` with one sentence.
     """
@@ -27,7 +27,7 @@ def _from_lines(text: str, where: str) -> dict[str, Any]:
             continue
         key, equals, value = (part.strip() for part in written.partition("="))
         if not (key and equals):
-            # Not the line itself: a password may stand in it.
+            # Not the line itself, which may contain a password.
             raise ValueError(f"{where}:{number}: not key=value; {_FORM}")
         found[key] = value
     return found
@@ -40,7 +40,7 @@ def _from_json(text: str, where: str) -> dict[str, Any]:
         raise ValueError(f"{where}: not JSON ({error}); {_FORM}") from None
     for key, value in found.items():
         if not isinstance(value, str | int | float):
-            raise ValueError(  # noqa: TRY004  (what is wrong is in a file, not in the program)
+            raise ValueError(  # noqa: TRY004  (the file is wrong, not the program)
                 f"{where}: the value of {key!r} is {type(value).__name__}; {_FORM}"
             )
     return found

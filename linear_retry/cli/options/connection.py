@@ -1,4 +1,4 @@
-"""The options that name a cluster, and how dataclasses become options of a command."""
+"""The options that name a cluster, and the expansion of dataclasses to options."""
 
 import inspect
 import os
@@ -17,7 +17,7 @@ CONFIG_VARIABLE = "LINEAR_RETRY_CONFIG"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
-    """Which cluster, and how the answer is to be written."""
+    """The cluster, and the output format."""
 
     bootstrap: Annotated[
         str | None,
@@ -45,7 +45,7 @@ class Connection:
         """librdkafka's keys. Raises `typer.BadParameter`."""
         found = self._from_file()
         address = self.bootstrap
-        # A file that was named on the command line is not sent to the brokers of the environment.
+        # A file given on the command line is not combined with brokers from the environment.
         if address is None and (self.config is None or not _has_brokers(found)):
             address = os.environ.get(BOOTSTRAP_VARIABLE)
         if address:
@@ -75,11 +75,11 @@ def _has_brokers(keys: Mapping[str, Any]) -> bool:
 
 
 def _file_of_environment() -> tuple[Path | None, str]:
-    """The file where `--config` names none, and what names it."""
+    """Returns the default file without `--config`, and what names it."""
     named = os.environ.get(CONFIG_VARIABLE)
     if named:
         return Path(named), CONFIG_VARIABLE
-    # As XDG's specification has it: a relative path there is to be ignored.
+    # XDG's specification: a relative path must be ignored.
     home = os.environ.get("XDG_CONFIG_HOME", "")
     directory = Path(home) if os.path.isabs(home) else Path("~/.config").expanduser()
     file = directory / "linear-retry" / "client.properties"
@@ -87,9 +87,9 @@ def _file_of_environment() -> tuple[Path | None, str]:
 
 
 def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """`command`, where each parameter that is a dataclass stands for its options.
+    """Returns `command` with each dataclass parameter expanded to its options.
 
-    Typer reads a command's options from its signature: so those of all commands are written once.
+    Typer reads the options from a command's signature; this way shared options are written once.
     """
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
@@ -102,9 +102,9 @@ def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
         command(**given)
 
     parameters = list(_parameters(command, hints, groups))
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # looked for by inspect
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # for inspect
     run.__annotations__ = {each.name: each.annotation for each in parameters}
-    del run.__wrapped__  # Typer would read the signature of that
+    del run.__wrapped__  # or Typer would read the signature of the original
     return run
 
 

@@ -1,4 +1,4 @@
-"""The options that name a journal, and how far back it is read."""
+"""The options for a journal, and how far back to read it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalSpan:
-    """A journal, and how far back it matters."""
+    """A journal, and how far back to read it."""
 
     journal: Annotated[
         str, typer.Option(metavar="TOPIC", callback=topic_name, help="The journal's topic.")
@@ -34,7 +34,7 @@ class JournalSpan:
     ] = None
 
     def reading(self, connection: Connection) -> JournalTail:
-        """Of the journal that is meant. Raises `typer.BadParameter`."""
+        """Returns a reader of this journal. Raises `typer.BadParameter`."""
         from linear_retry.journal.reader import JournalTail
 
         since_ms = past_ms("7d") if self.since is None else self.since

@@ -1,4 +1,4 @@
-"""Options and their values that commands of several groups take."""
+"""Options, and their parsers, that commands of several groups share."""
 
 import getpass
 import re
@@ -24,23 +24,23 @@ BY = Annotated[
 
 
 def whoami() -> str:
-    """The user and the machine."""
+    """Returns the user and the host."""
     try:
         user = getpass.getuser()
-    except (OSError, KeyError):  # a container's user may have no name
+    except (OSError, KeyError):  # in a container, the user may have no name
         user = "unknown"
     return f"{user}@{socket.gethostname()}"
 
 
 def topic_name(value: str | None) -> str | None:
-    """The callback of an option that names a topic."""
+    """Checks an option that names a topic."""
     if value == "":
         raise typer.BadParameter("the topic's name is empty")
     return value
 
 
 def past_ms(text: str, at_ms: int | None = None) -> int:
-    """A time, or how long before `at_ms` (now), in ms of UTC. Raises `typer.BadParameter`."""
+    """Parses a time, or a duration before `at_ms` (now), as UTC ms. Raises `typer.BadParameter`."""
     ago_ms = duration_ms(text)
     if ago_ms is not None:
         return round((now_ms() if at_ms is None else at_ms) - ago_ms)
@@ -56,7 +56,7 @@ def past_ms(text: str, at_ms: int | None = None) -> int:
 
 
 def length_ms(text: str, option: str) -> int:
-    """The whole milliseconds that the text of an option says. Raises `typer.BadParameter`."""
+    """Parses an option's duration as whole milliseconds. Raises `typer.BadParameter`."""
     try:
         return _length_ms(text)
     except ValueError as error:
@@ -64,9 +64,9 @@ def length_ms(text: str, option: str) -> int:
 
 
 def read_lengths(path: Path, problems: list[str]) -> list[int]:
-    """The outages in the file at `path`, in milliseconds, in order.
+    """Reads the outages in the file at `path`, in milliseconds, in order.
 
-    What is wrong is added to `problems`, one sentence each; the result is then of no use.
+    Adds a sentence to `problems` for each error; the result must not be used then.
     """
     try:
         lines = read_text(path).split("\n")

@@ -1,1 +1,1 @@
-"""What commands print, and how they exit."""
+"""The output of commands, and their exit codes."""

@@ -1,4 +1,4 @@
-"""The exit codes of every command, the sentence that goes with one, and the signals that end it."""
+"""The exit codes of every command, their error messages, and the signals that end a command."""
 
 import signal
 import threading
@@ -38,12 +38,12 @@ MEANINGS: Final[Mapping[int, str]] = MappingProxyType(
         TERMINATED: "SIGTERM",
     }
 )
-"""What each code means, in every command that ends with it."""
+"""The meaning of each code, the same in every command."""
 
 
 @contextmanager
 def exit_on_error() -> Iterator[None]:
-    """What is raised inside becomes one sentence on stderr and an exit code."""
+    """Turns an exception raised inside into one sentence on stderr and an exit code."""
     try:
         with ended_by_signals():
             yield
@@ -58,39 +58,39 @@ def exit_on_error() -> Iterator[None]:
 
 
 def confirmed(question: str) -> bool:
-    """Whether somebody says yes; the end of the input is a no, and a signal ends the command."""
+    """Asks for confirmation; the end of the input means no, and a signal ends the command."""
     with exit_on_error():
         try:
             return typer.confirm(question, err=True)
         except typer.Abort as error:
-            # Typer takes Ctrl-C for the end of the input, and would end with `NEGATIVE`.
+            # Typer treats Ctrl-C like the end of the input, and would end with `NEGATIVE`.
             if isinstance(error.__context__, KeyboardInterrupt):
                 raise error.__context__ from None
             return False
 
 
 def fail_interrupted(error: KeyboardInterrupt, so_far: str = "") -> NoReturn:
-    """Say that a signal has ended it, and `so_far`, and end with the exit code of that signal."""
+    """Reports that a signal has ended it, with `so_far`, and exits with that signal's code."""
     number = error.number if isinstance(error, Terminated) else signal.SIGINT
     if number == signal.SIGHUP:
-        raise typer.Exit(HUNG_UP)  # nobody reads it
+        raise typer.Exit(HUNG_UP)  # the terminal is gone
     word = "terminated" if number == signal.SIGTERM else "interrupted"
     fail(f"{word}{so_far}", code_of_signal(number))
 
 
 def code_of_signal(number: int) -> int:
-    """The exit code of a command that this signal has ended, as shells have it."""
+    """Returns the exit code of a command that this signal has ended, as shells do."""
     return 128 + number
 
 
 def fail(text: str, code: int) -> NoReturn:
-    """Say it on stderr, and end with this exit code."""
+    """Prints `text` on stderr, and ends with this exit code."""
     typer.echo(text, err=True)
     raise typer.Exit(code)
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM or SIGHUP has come. Whatever cleans up after Ctrl-C cleans up after this too."""
+    """Raised for SIGTERM or SIGHUP, so that the clean-up after Ctrl-C covers them too."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -99,11 +99,11 @@ class Terminated(KeyboardInterrupt):
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """The first SIGTERM or SIGHUP raises `Terminated` inside the `with`; later ones are ignored.
+    """Raises `Terminated` inside the `with` at the first SIGTERM or SIGHUP; ignores later ones.
 
-    `timeout` sends two at once, and the second would end what the first has begun: the abort of a
-    transaction, say. A signal that is ignored already (`nohup`), or that somebody else handles,
-    stays as it is. Only in the main thread, where Python allows it.
+    `timeout` sends two at once, and the second would interrupt the clean-up of the first, such as
+    the abort of a transaction. A signal that is ignored already (`nohup`), or has a handler, is
+    left alone. Only in the main thread, where Python allows it.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -1,4 +1,4 @@
-"""Makes texts that anybody may have written, and Kafka's timestamps, fit to print."""
+"""Makes untrusted texts, and Kafka's timestamps, safe to print."""
 
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -8,12 +8,12 @@ _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999  # the years 1 to
 
 
 def lines(text: str) -> list[str]:
-    """`text` in lines, each safe to print."""
+    """Splits `text` into lines, each safe to print."""
     return [in_one_line(line) for line in text.split("\n")]
 
 
 def moment(timestamp_ms: int) -> str:
-    """A time of Kafka's in UTC, to the second."""
+    """Formats a Kafka timestamp in UTC, to the second."""
     if timestamp_ms == -1:
         return "-"
     if not _FIRST_MS <= timestamp_ms <= _LAST_MS:
@@ -22,7 +22,7 @@ def moment(timestamp_ms: int) -> str:
 
 
 def exact_moment(timestamp_ms: int) -> str:
-    """A time of Kafka's in UTC, to the millisecond."""
+    """Formats a Kafka timestamp in UTC, to the millisecond."""
     if not _FIRST_MS <= timestamp_ms <= _LAST_MS or timestamp_ms == -1:
         return moment(timestamp_ms)
     return f"{_second(timestamp_ms // 1000)[:-1]}.{timestamp_ms % 1000:03}Z"
@@ -34,15 +34,15 @@ def _second(at_s: int) -> str:
 
 
 def one_line(text: str) -> str:
-    """`text` as it can stand in a table: short, without anything that moves a cursor."""
+    """Returns `text` for a table cell: short, without control characters."""
     return in_one_line(cut(text))
 
 
 def cut(text: str) -> str:
-    """As much of it as is read in a table."""
+    """Truncates `text` for a table cell."""
     return text if len(text) <= _CHARACTERS else text[: _CHARACTERS - 1] + "…"
 
 
 def in_one_line(text: str) -> str:
-    """`text` with a space for what moves a cursor, or changes a terminal: it may hold anything."""
+    """Replaces each control character in untrusted `text` by a space."""
     return text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)

@@ -13,9 +13,9 @@ _PATIENCE_S = 1.0
 
 
 class ProgressBar:
-    """Called with how many are done, and of how many. To be used in a `with`; gone at its end.
+    """A callable that takes the number done and the total. Use it in a `with`; it vanishes after.
 
-    It is drawn on stderr, and only where that is a terminal: in a pipe nothing of it is seen.
+    It is drawn on stderr, and only if that is a terminal.
     """
 
     def __init__(self, text: str) -> None:
@@ -39,7 +39,7 @@ class ProgressBar:
             self._progress.update(task, completed=done, total=total)
 
     def hide(self) -> None:
-        """Take it away for good: something is printed now."""
+        """Removes it for good, before other output."""
         self._is_shown = False
         if self._progress is not None:
             self._progress.stop()

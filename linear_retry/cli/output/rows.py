@@ -1,4 +1,4 @@
-"""Prints rows: as a table, for a pipe, or as JSON."""
+"""Prints rows: as a table, as text for a pipe, or as JSON."""
 
 import json
 import shutil
@@ -14,12 +14,12 @@ _GAP_CELLS = 2
 
 
 def plural(count: int, one: str = "letter", more: str | None = None) -> str:
-    """`1 letter`, `2 letters`; `more` where the plural is not that with an s."""
+    """Returns `1 letter` or `2 letters`; `more` is an irregular plural."""
     return f"{count} {one if count == 1 else more or f'{one}s'}"
 
 
 def is_terminal() -> bool:
-    """Whether a person looks at stdout."""
+    """Whether stdout is a terminal."""
     return sys.stdout.isatty()
 
 
@@ -27,41 +27,41 @@ def can_draw() -> bool:
     """Whether stdout is a terminal that can move its cursor."""
     from rich.console import Console
 
-    # isatty too: FORCE_COLOR makes rich take a pipe for a terminal.
+    # isatty too: with FORCE_COLOR rich takes a pipe for a terminal.
     return is_terminal() and not Console().is_dumb_terminal
 
 
 class TabbedRows:
-    """Rows for a pipe: tabs between the cells, which `cut` and `awk` understand; a head first."""
+    """Prints rows for a pipe: a header first, tabs between the cells, as for `cut` and `awk`."""
 
     def __init__(self, head: Sequence[str]) -> None:
         self._head: Sequence[str] | None = head
 
     def write(self, rows: Iterable[Sequence[str]]) -> None:
-        """Print them: what a pipe takes at once, and not line by line."""
+        """Prints rows in blocks that fit into a pipe, not line by line."""
         lines = ["\t".join(row) for row in rows]
         if self._head is not None:
             lines.insert(0, "\t".join(self._head))
             self._head = None
         if lines:
-            # Bytes: text would be searched for colours, as long as it is.
+            # Bytes: in a text typer would look for colours, however long it is.
             text = "\n".join(lines) + "\n"
             typer.echo(text.encode(sys.stdout.encoding, "backslashreplace"), nl=False)
 
 
 def json_line(value: dict[str, Any]) -> bytes:
-    """One object, with the end of its line."""
+    """Returns one object as a line."""
     import orjson
 
     try:
         return orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE)
     except TypeError:
-        # Half a surrogate pair, or more than 64 bits: what others have written may have both.
+        # A lone surrogate, or more than 64 bits: untrusted values may have either.
         return json.dumps(value).encode() + b"\n"
 
 
 def write_json(objects: Iterable[dict[str, Any]]) -> None:
-    """One object on each line."""
+    """Prints one object on each line."""
     lines = b"".join(map(json_line, objects))
     if lines:
         typer.echo(lines, nl=False)
@@ -70,7 +70,7 @@ def write_json(objects: Iterable[dict[str, Any]]) -> None:
 def write_table(
     head: Sequence[str], rows: Iterable[Sequence[str]], numbers: Iterable[str] = ()
 ) -> None:
-    """All rows there are: drawn on a terminal, with `numbers` aligned; else as `TabbedRows`."""
+    """Prints all rows: as a table on a terminal, with `numbers` aligned; else as `TabbedRows`."""
     if is_terminal():
         _draw(head, rows, frozenset(numbers), {})
     else:
@@ -78,9 +78,9 @@ def write_table(
 
 
 def write_aligned(rows: Sequence[Sequence[str]], styles: Mapping[str, str] | None = None) -> None:
-    """As `write_table`, but in a pipe as lines of aligned cells. The first row is the head.
+    """Like `write_table`, but in a pipe with aligned cells. The first row is the header.
 
-    `styles` has the style of each cell that is drawn in one.
+    `styles` has the styles of cells, by their text.
     """
     if is_terminal():
         _draw(rows[0], rows[1:], frozenset(rows[0]), styles or {})
@@ -114,7 +114,7 @@ def _draw(
 
 
 def _column_widths(rows: Sequence[Sequence[str]], cells: int) -> list[int]:
-    """What each column gets of a terminal's width: the widest give way, long names first.
+    """Divides a terminal's width among the columns: the widest shrink, long names first.
 
     rich would take it from all alike, and break times and numbers within a word.
     """
@@ -136,7 +136,7 @@ def _least_width(column: Sequence[str]) -> int:
 
 
 def write_bars(title: str, rows: Sequence[tuple[str, int]]) -> None:
-    """A title, and below it each name with its count, and how long that is beside the others.
+    """Prints a title, and each name with its count and a bar.
 
     A name that leaves no room for a bar loses its middle: both ends of topics, keys and types say
     something. In a pipe a line has 80 cells.

@@ -1,4 +1,4 @@
-"""The commands of `linear-retry spark`; what does the work is imported when one is called."""
+"""The commands of `linear-retry spark`, which import their implementation when called."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -209,7 +209,7 @@ def report(
         from linear_retry.spark.reporting.report import check
         from linear_retry.spark.session import session
 
-        check(to)  # before Spark is begun, which takes seconds
+        check(to)  # before Spark starts, which takes seconds
         with session(master) as spark:
             done = run(Lake(spark, lake), to, keys=not no_keys)
         if as_json:

@@ -13,9 +13,9 @@ from linear_retry.tuning.held_out import Comparison, Costs, Mean
 from linear_retry.tuning.proposal import TooFew
 
 _EQUAL = 0.001
-"""A difference in coverage that is not mentioned."""
+"""Smaller differences in coverage are not reported."""
 _UNITS_MS = ((3_600_000, 60_000), (10_000, 1000), (1000, 100), (0, 1))
-"""The least time for each unit of rounding: minutes, seconds, tenths of a second."""
+"""The shortest time for each rounding unit: minutes, seconds, tenths of a second."""
 
 
 def show(found: Comparison, name: str, outages: int) -> None:
@@ -40,7 +40,7 @@ def rows(found: Comparison, name: str, outages: int) -> list[tuple[str, ...]]:
 
 
 def remarks(found: Comparison, name: str) -> Iterator[str]:
-    """Sentences on the difference, and on what must not be read into it."""
+    """Yields sentences about the difference, and its limits."""
     saved, current = found.saved, found.current
     if saved is None or current is None:
         yield "the journal has no delays of the current strategy; give it with --current FILE"
@@ -69,7 +69,7 @@ def share(of: Mean) -> str:
 
 
 def given_up(covered: Mean, outages: int) -> str:
-    """How many outages outlast the strategy: each is a dead letter at least."""
+    """Returns how many outages outlast the strategy: each causes at least one dead letter."""
     return count(Mean(*(outages * (1 - of) for of in (covered.mean, covered.high, covered.low))))
 
 
@@ -100,7 +100,7 @@ def tuned_json(one: Tuned) -> dict[str, Any]:
 
 
 def simulated_json(one: Simulated) -> dict[str, Any]:
-    """As `tuned_json`, of a simulation."""
+    """Like `tuned_json`, for a simulation."""
     found = {"group": one.group, "outages": one.outages, "ended": one.ended}
     return found | {"current_s": _seconds(one.current_ms)} | _compared(one.comparison, "strategy")
 

@@ -1,4 +1,4 @@
-"""Options that the commands of Spark share, and what they say where PySpark is missing."""
+"""Options that the Spark commands share, and their error if PySpark is missing."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -71,7 +71,7 @@ class StrategyFile:
 
 @contextmanager
 def require_pyspark() -> Iterator[None]:
-    """Ends the command, and names the extra, if what is imported inside is not installed."""
+    """Ends the command, naming the extra to install, if an import inside fails."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -59,7 +59,7 @@ def replay(
     """Chooses the letters with Spark, and replays them from their topic."""
     config, as_json = connection.keys(), connection.as_json
     with ExitStack() as stack:
-        # Spark has gone before anything is sent: its memory is free, and Ctrl-C is Python's again.
+        # Spark is stopped before anything is sent: its memory is freed, and Ctrl-C is Python's.
         with session(master) as spark:
             letters = stack.enter_context(choose(Lake(spark, lake), config, where))
         _print_chosen(letters, as_json=as_json)

@@ -1,4 +1,4 @@
-"""Tunes and simulates strategies by recorded outages: `spark tune`, `strategy simulate --lake`."""
+"""Tunes and simulates on recorded outages: `spark tune`, `strategy simulate --lake`."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -81,7 +81,7 @@ def simulate(
 def _in_lake(
     lake: str, recorded: RecordedOutages, call: Callable[..., list[_Found]]
 ) -> list[_Found]:
-    """What `call` finds; ends the command if the strategy of --current is invalid."""
+    """Returns the result of `call`; ends the command if the strategy of --current is invalid."""
     current = None if recorded.current is None else load(recorded.current)
     if isinstance(current, StrategyError):
         fail("\n".join(current.problems), NEGATIVE)

@@ -71,7 +71,7 @@ def show(
 
 
 def load(file: Path) -> Strategy | StrategyError:
-    """The strategy in a file, or the ready one of this name where there is no such file."""
+    """Returns the strategy in a file, or the ready-made one of this name if no such file exists."""
     try:
         if str(file) in ready_names() and not file.is_file():
             return Strategy.named(str(file))
@@ -96,7 +96,7 @@ def _rows(strategy: Strategy) -> Iterator[dict[str, float]]:
 
 
 def summary(file: Path, loaded: Strategy | StrategyError) -> dict[str, Any]:
-    """What there is to say of a file, or what is wrong with it."""
+    """Summarises a file, or its problems."""
     if isinstance(loaded, StrategyError):
         return {"file": printable_path(file), "ok": False, "problems": loaded.problems}
     return {
@@ -154,6 +154,6 @@ def _within(since_first_s: float, strategy: Strategy) -> float:
 
 
 def range_text(shortest_s: float, longest_s: float) -> str:
-    """Both as a strategy file would write them, or one of them where they are alike."""
+    """Formats both as a strategy file would, or only one if they are equal."""
     shortest, longest = (duration_text(round(s * 1000)) for s in (shortest_s, longest_s))
     return shortest if shortest == longest else f"{shortest} to {longest}"

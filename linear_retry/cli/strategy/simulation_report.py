@@ -10,7 +10,7 @@ from linear_retry.strategy.schedule import Failures
 from linear_retry.strategy.simulation import GivenUp, Recovered, Simulation, Spread
 
 _LISTED = 3
-"""So many attempts with the same wait stand one by one; more of them are one row."""
+"""Up to this many attempts with the same wait are listed one by one; more become one row."""
 
 _ATTEMPTS: tuple[str, ...] = ("attempt", "starts at", "result", "then waits")
 _OUTAGES: tuple[str, ...] = ("outage", "attempts", "ends", "at", "idle", "with jitter", "too early")
@@ -34,7 +34,7 @@ def outages(simulations: Sequence[Simulation], jitter: bool) -> list[tuple[str, 
 
 
 def verdict(simulation: Simulation) -> str:
-    """How it ends."""
+    """Says how the simulation ends."""
     match simulation.ending:
         case Recovered(attempt, at_ms, idle_ms):
             late = f"back {duration_text(idle_ms)} after the outage"
@@ -47,7 +47,7 @@ def verdict(simulation: Simulation) -> str:
 
 
 def verdict_with_jitter(simulation: Simulation) -> str:
-    """How it may end, whatever the random draws."""
+    """Says how it may end, over all random draws."""
     spread = simulation.spread
     if spread is None:
         return "with jitter: the same, whatever the random draws"
@@ -56,7 +56,7 @@ def verdict_with_jitter(simulation: Simulation) -> str:
 
 
 def limit(waits_out_ms: int | None) -> str:
-    """Which outages it gets through."""
+    """Says which outages the strategy waits out."""
     match waits_out_ms:
         case None:
             return "outages of any length are waited out"
@@ -67,7 +67,7 @@ def limit(waits_out_ms: int | None) -> str:
 
 
 def verdict_of_all(simulations: Sequence[Simulation]) -> str:
-    """What several outages come to. The idle times are of those that are waited out."""
+    """Summarises several outages. Idle times are only of those that are waited out."""
     endings = [simulation.ending for simulation in simulations]
     idle_ms = [ending.idle_ms for ending in endings if isinstance(ending, Recovered)]
     gave_up = [ending.outcome for ending in endings if isinstance(ending, GivenUp)]

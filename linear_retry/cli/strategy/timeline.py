@@ -15,7 +15,7 @@ _LEGEND = "▒ down   ░ idle   × fails (2 to 9: count, +: more)  ✓ succeeds
 
 
 def timeline(simulation: Simulation, width: int, end_ms: int = 0) -> Text:
-    """A bar of `width` cells, 76 or more, what is at its two marks, and a legend: four lines.
+    """Draws four lines: a bar of `width` cells (76 or more), its two marks, and a legend.
 
     Blank from its end to `end_ms`, for two below each other to have one scale.
     """
@@ -39,7 +39,7 @@ class _Scale:
         return min(moment_ms * self.width // self._end_ms, self.width - 1)
 
     def from_ms(self, cell: int) -> int:
-        """The first moment that is in `cell`."""
+        """Returns the first moment in `cell`."""
         return -(-cell * self._end_ms // self.width)
 
 
@@ -59,7 +59,7 @@ def _cells(simulation: Simulation, scale: _Scale) -> Iterator[str]:
 
 
 def _marks(simulation: Simulation, scale: _Scale) -> Iterator[Text]:
-    """A line for each end, the earlier one first."""
+    """Yields a line for each end, the earlier one first."""
     ending = simulation.ending
     end = "consumer back" if isinstance(ending, Recovered) else ending.outcome
     marks = [(simulation.outage_ms, "dependency back"), (ending.at_ms, end)]

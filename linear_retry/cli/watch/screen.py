@@ -36,9 +36,9 @@ _EVENTS_AT_LEAST = 3
 
 
 class Screen:
-    """A picture that is renewed each second, and with each event; it fills the terminal.
+    """A live view, redrawn every second and at each event; it fills the terminal.
 
-    What it showed last stays when the `with` is left.
+    The last view stays when the `with` ends.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Screen:
             self._live.update(self.picture(), refresh=True)
 
     def picture(self) -> RenderableType:
-        """How it stands now, in as many lines as the terminal has."""
+        """The current view, in as many lines as the terminal has."""
         view, now_ms = self._states.view(self._group), self._now_ms()
         lines_left = self._console.size.height
         top = Group(*self._head(view, now_ms), Text())
@@ -97,13 +97,13 @@ class Screen:
     def _fitting(
         self, draw: Callable[[int], RenderableType], count: int, lines_left: int
     ) -> RenderableType:
-        """As many as there is room for, at least one, how many more there are, and a free line."""
+        """Shows as many rows as fit, at least one, the number of others, and an empty line."""
 
         def whole(shown: int) -> RenderableType:
             more = [Text(f"and {count - shown} more", "dim")] if shown < count else []
             return Group(draw(shown), *more, Text())
 
-        # One more is never fewer lines, and drawing takes long: not one by one.
+        # Rows only add lines, and drawing is slow: so search, instead of adding one by one.
         choices = range(1, min(count, lines_left) + 1)
         fit = bisect_right(choices, lines_left, key=lambda shown: self._lines(whole(shown)))
         return whole(min(max(fit, 1), count))
@@ -146,14 +146,14 @@ def _counted(counts: Counts) -> str:
 
 
 def _present(view: GroupView, now_ms: int) -> list[Member]:
-    """Those that left long ago are no part of the group."""
+    """Returns the members, without those that left long ago."""
     return [
         one for one in view.members if not one.left_group or now_ms - one.last_event_ms < _GONE_MS
     ]
 
 
 def _rank(member: Member) -> tuple[int, int, str]:
-    """The worst first; of those that are gone, the last to go."""
+    """Sorts the worst first; among stopped members, the last to stop."""
     is_gone = member.state in ("silent", "stopped")
     return _ORDER.index(member.state), -member.last_event_ms * is_gone, member.member
 

@@ -24,11 +24,11 @@ _READ_S = 0.2
 _FIRST = 10
 
 Show: TypeAlias = Callable[[Sequence[Entry], str | None], None]
-"""Shows how the group stands: the entries since the last call, in order, and why nothing comes."""
+"""Shows the group's state: takes the new entries, in order, and why nothing can be read."""
 
 
 def watch(connection: Connection, span: JournalSpan, group: str) -> None:
-    """Show it until Ctrl-C; ends in `typer.Exit`."""
+    """Watches until Ctrl-C; ends in `typer.Exit`."""
     with exit_on_error():
         journal, states = span.reading(connection), GroupStates()
         with ProgressBar(f"reading {journal.topic}") as bar:
@@ -63,7 +63,7 @@ def _display(states: GroupStates, group: str, topic: str, *, as_json: bool) -> I
 
 
 class LineDisplay:
-    """One line for each event, after the last few that there were. What is amiss is on stderr."""
+    """Prints one line for each event, starting with the last few. Problems go to stderr."""
 
     def __init__(self, states: GroupStates, group: str, topic: str) -> None:
         self._states, self._group, self._topic = states, group, topic
@@ -83,7 +83,7 @@ class LineDisplay:
 
 
 class JsonDisplay:
-    """One object for each event, and one for how the group stands: at first and after events."""
+    """Prints one object for each event, and one for the group's state at first and after events."""
 
     def __init__(self, states: GroupStates, group: str) -> None:
         self._states, self._group = states, group
@@ -109,6 +109,6 @@ class JsonDisplay:
 
 
 def event_line(entry: Entry) -> str:
-    """When, who, and what."""
+    """Formats time, member and event."""
     text = text_of(entry.event)
     return in_one_line(f"{moment(entry.at_ms)}  {entry.member}  {text}")
