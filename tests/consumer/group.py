@@ -24,6 +24,7 @@ from tests.fake.cluster import FakeKafka
 from tests.fake.consumer import FakeConsumer
 from tests.testing.nothing_late import NothingLate
 from tests.testing.violations import others_go_on, violations
+from tests.testing.within_time import WithinTime
 
 TOPIC = "orders"
 OTHER_TOPIC = "refunds"
@@ -262,7 +263,9 @@ class FakeGroup:
             asked_at_s=self.fake.clock.now_s(),
             finished=finished,
         )
-        late = broken(self.witness.entries, [NothingLate()])
+        limit_s = self.strategy.max_elapsed_s
+        timed = [NothingLate(), *([] if limit_s is None else [WithinTime(limit_s)])]
+        late = broken(self.witness.entries, timed)
         return [*found, *map(str, late)]
 
 

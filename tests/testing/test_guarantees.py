@@ -36,6 +36,7 @@ from tests.testing.logs import (
     unsent,
 )
 from tests.testing.nothing_late import NothingLate
+from tests.testing.within_time import WithinTime
 
 BOTH = (attempt(1, 0, P1), attempt(1, 1, P1))
 """The second partition's two messages."""
@@ -547,6 +548,23 @@ def test_a_late_probe_is_seen(log: list[Entry], late: int) -> None:
     """Late is what the member had time for; a call in progress, a member that is not there, a
     letter's sending, and a held message that is gone excuse."""
     assert late == len(broken(log, [NothingLate()]))
+
+
+@pytest.mark.parametrize(
+    ("log", "late"),
+    [
+        ([opened(1, 0), stays_open(2, 0, 2, 4.0)], 0),
+        ([opened(1, 0), stays_open(2, 0, 2, 4.1)], 1),
+        ([opened(1, 0), stays_open(2, 0, 2), stays_open(5.5, 0, 3)], 1),
+        ([stays_open(1, 0, 1), stays_open(5.5, 0, 2)], 1),
+        ([opened(1, 0), revoked(2), stays_open(5, 0, 1), stays_open(6, 0, 2)], 0),
+        ([opened(1, 0), stays_open(5.5, 1, 2)], 0),
+        ([stays_open(5.5, 0, 2)], 0),
+    ],
+)
+def test_a_wait_beyond_max_elapsed_is_seen(log: list[Entry], late: int) -> None:
+    """It counts from the message's first failure in the ownership, by whichever event that is."""
+    assert late == len(broken(log, [WithinTime(5.0)]))
 
 
 def test_what_is_removed_before_anybody_reads_it_is_not_waited_for() -> None:

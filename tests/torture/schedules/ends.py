@@ -59,7 +59,8 @@ class Ends:
                 return any(map(self._fake.was_fenced, player.handles))
             case ExhaustedError():
                 wanted = self._setting.on_exhausted == "stop"
-                due = error.failures > len(self._setting.strategy)
+                by_time = self._setting.max_elapsed_s is not None
+                due = by_time or error.failures > len(self._setting.strategy)
                 transient = isinstance(error.__cause__, OutageError | RetryAfter)
                 return wanted and due and transient and _has_just_failed(player, error, log)
             case PermanentError():

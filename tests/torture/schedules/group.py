@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from itertools import cycle, islice
 from typing import Any
 
-from linear_retry import events
+from linear_retry import Strategy, events
 from linear_retry.scope import Partition
 from linear_retry.testing import AttemptFinished, EventEmitted, EventLog, Place
 from tests.consumer.group import GROUP, LETTERS, OTHER_TOPIC, TOPIC, FakeGroup
@@ -35,7 +35,7 @@ class PlayedGroup(FakeGroup):
             scope=setting.scope,
             topics=(TOPIC, OTHER_TOPIC)[: setting.topics],
             partitions=setting.partitions,
-            strategy=setting.strategy,
+            strategy=Strategy(setting.strategy, max_elapsed=setting.max_elapsed_s),
             letter_limit=setting.letter_limit,
             transactional=setting.transactional,
             on_exhausted=setting.on_exhausted,

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, TypeAlias, get_args
 
 from linear_retry.retry.decision import OnExhausted, OnPermanent
@@ -49,6 +49,7 @@ class Setting:
     transactional: bool = False
     letter_limit: int | None = None
     strategy: tuple[float, ...] = (1,)
+    max_elapsed_s: float | None = None
     on_exhausted: OnExhausted = "dead-letter"
     on_permanent: OnPermanent = "dead-letter"
     topics: int = 1
@@ -132,7 +133,11 @@ def draw(seed: int, kinds: Iterable[Kind]) -> Schedule:
     drawn = rng.choices(
         chosen, [kind.weight for kind in chosen], k=rng.randint(_SHORTEST, _LONGEST)
     )
-    return Schedule(setting, tuple(kind.draw(rng) for kind in drawn))
+    steps = tuple(kind.draw(rng) for kind in drawn)
+    if setting.on_exhausted != "repeat":  # which never ends
+        limit_s = _weighted(rng, {None: 6, 0.5: 1, 4.0: 1, 20.0: 1})
+        setting = replace(setting, max_elapsed_s=limit_s)
+    return Schedule(setting, steps)
 
 
 def _setting(rng: random.Random) -> Setting:
