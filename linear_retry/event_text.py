@@ -2,7 +2,7 @@
 
 from linear_retry import events as e
 
-# The error comes last: it is the longest part, and the one that a narrow terminal cuts.
+# The error comes last: it is the longest part, which a narrow terminal truncates.
 _FAILURE = "{0.place}, failures: {0.failures}, next attempt in {due}"
 _TEXTS: dict[type, str] = {
     e.Assigned: "assigned: {partitions}",

@@ -1,4 +1,4 @@
-"""Small files of the user's: read in part, and written whole or not at all."""
+"""Reads the user's small files up to a limit, and writes them completely or not at all."""
 
 import codecs
 import os
@@ -13,25 +13,25 @@ NOT_TEXT = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def printable_path(path: str | os.PathLike[str]) -> str:
-    """`path`, as it can be printed."""
+    """Returns `path` in printable form."""
     return NOT_TEXT.sub("\ufffd", os.fspath(path))
 
 
 def read_small(path: str | os.PathLike[str]) -> bytes:
-    """Its content: of a longer file than `MAX_BYTES` one byte more than these.
+    """Reads a file; of one longer than `MAX_BYTES`, only one byte more than that.
 
     Raises `ValueError`, which names the file and says why it cannot be read.
     """
     try:
         with open(path, "rb") as file:
-            return file.read(MAX_BYTES + 1)  # never all of what may be a device or a dump
+            return file.read(MAX_BYTES + 1)  # never all of it: it may be a device or a huge file
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise ValueError(f"{printable_path(path)}: cannot be read ({reason})") from error
 
 
 def decode_small(content: bytes, errors: str = "strict") -> str:
-    """The text that is the content of a small file; `errors` is that of `bytes.decode`.
+    """Decodes the content of a small file; `errors` is that of `bytes.decode`.
 
     Raises `ValueError` with the reason.
     """
@@ -48,7 +48,7 @@ def decode_small(content: bytes, errors: str = "strict") -> str:
 
 
 def read_text(path: str | os.PathLike[str]) -> str:
-    """The text in a small file. Raises `ValueError`, which names the file and says why not."""
+    """Reads the text in a small file. Raises `ValueError` with the file and the reason."""
     content = read_small(path)
     try:
         return decode_small(content)
@@ -57,7 +57,7 @@ def read_text(path: str | os.PathLike[str]) -> str:
 
 
 def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
-    """Make `path` hold `content`; another process finds the old file or the whole new one.
+    """Writes `content` to `path`; other processes see the old file or the complete new one.
 
     Raises `ValueError`, which names the file and says why it cannot be written.
     """
@@ -71,18 +71,18 @@ def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
 
 @contextmanager
 def atomic_file(target: Path, *, private: bool = False) -> Iterator[IO[bytes]]:
-    """A file to write to, which has the name `target` once the `with` ends without an exception.
+    """Opens a file that is renamed to `target` when the `with` ends without an exception.
 
-    Until then it lies beside it under another name, and is removed where an exception ends the
-    `with`. What is there once it has its name is on the disk. Others may read it as the umask has
-    it, or nobody else where it is `private`. Raises `OSError`, and `ValueError` for a NUL.
+    Until then it has another name in the same directory, and an exception removes it. It is synced
+    to disk before it gets its name. The umask decides who may read it; if it is `private`, only its
+    owner. Raises `OSError`, and `ValueError` for a NUL.
     """
     unfinished = target.with_name(f".{target.name}.{os.getpid()}.part")
     mode = 0o600 if private else 0o666
-    # One that was killed may have left it: a container's processes have the same numbers again.
+    # A killed process may have left it: in a container, process ids repeat.
     unfinished.unlink(missing_ok=True)
     try:
-        # Inside the `try`: a signal between the two would leave it there.
+        # Inside the `try`: a signal in between would leave the file.
         descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         with open(descriptor, "wb") as file:
             yield file
@@ -90,4 +90,4 @@ def atomic_file(target: Path, *, private: bool = False) -> Iterator[IO[bytes]]:
             os.fsync(file.fileno())
         os.replace(unfinished, target)
     finally:
-        unfinished.unlink(missing_ok=True)  # it is there only where it has not become `target`
+        unfinished.unlink(missing_ok=True)  # still there only if it was not renamed

@@ -18,7 +18,7 @@ logger = logging.getLogger("linear_retry")
 librdkafka_logger = logging.getLogger("linear_retry.librdkafka")
 
 FIELD_PREFIX = "linear_retry_"
-"""Of the structured fields: no attribute of a `logging.LogRecord` begins so."""
+"""The prefix of the structured fields, with which no `logging.LogRecord` attribute begins."""
 
 
 def log(event: e.Event) -> None:
@@ -120,7 +120,7 @@ def write_guarded(write: Callable[..., object], *line: object, **options: object
         write(*line, **options)
     except Exception:  # noqa: BLE001  (handlers and filters are the program's)
         if logging.raiseExceptions and sys.stderr is not None:
-            with suppress(Exception):  # a stream of the program's may be behind it, or log again
+            with suppress(Exception):  # stderr may be the program's own stream, or log again
                 traceback.print_exc(file=sys.stderr)
 
 

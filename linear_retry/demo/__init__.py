@@ -1,1 +1,1 @@
-"""The demo: a consumer while its dependency is down, and the proof that it kept its promises."""
+"""The demo: a consumer whose dependency goes down, and the proof that it kept its guarantees."""

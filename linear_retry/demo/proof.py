@@ -1,4 +1,4 @@
-"""Proves that the consumer kept its promises: one verdict for each, from what was observed."""
+"""Proves that the consumer kept its guarantees: one verdict for each, from the evidence."""
 
 import math
 from collections import Counter, defaultdict
@@ -117,7 +117,7 @@ def _logs_agree(evidence: Evidence, attempts: Sequence[_Attempt]) -> Verdict:
 def _is_of(receipt: Receipt, attempt: _Attempt) -> bool:
     return (
         receipt.order_id == attempt.request.order_id
-        # What the service had begun to answer when the connection broke is no contradiction.
+        # An answer that was cut off by the broken connection is not a contradiction.
         and attempt.request.answer in ("broken", ANSWER_OF_STATUS.get(receipt.status))
         and attempt.started_s <= receipt.at_s <= attempt.ended_s
     )

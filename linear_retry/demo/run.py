@@ -94,7 +94,7 @@ def run(topics: DemoTopics, make_display: MakeDisplay) -> tuple[Verdict, ...]:
 def _produce(topics: DemoTopics) -> dict[Place, str]:
     """Produces the orders; returns where the broker has them."""
     numbered = [(order, number % PARTITIONS) for number, order in enumerate(ORDERS)]
-    # A consumer is given whole batches: with small ones the partitions come in turn.
+    # A consumer receives whole batches: with small ones the partitions take turns.
     batches = {"enable.idempotence": True, "batch.num.messages": _FETCHED_AT_ONCE}
     offsets = write_all(
         QUIET | {"bootstrap.servers": topics.bootstrap} | batches,
@@ -117,9 +117,9 @@ def _consume(
             "bootstrap.servers": topics.bootstrap,
             "group.id": topics.group_id,
             "auto.offset.reset": "earliest",
-            # One batch of each partition at a time: all four are seen to move.
+            # One batch per partition at a time, so that all four visibly progress.
             "max.partition.fetch.bytes": 1,
-            # librdkafka's own lines on stderr would stand in the picture.
+            # librdkafka's own lines on stderr would spoil the view.
             "log_level": 0,
         },
         [topics.topic],

@@ -13,12 +13,12 @@ from linear_retry.demo.evidence import Receipt
 
 Cancel: TypeAlias = Callable[[], None]
 Schedule: TypeAlias = Callable[[float, Callable[[], None]], Cancel]
-"""Calls a function in so many seconds, in another thread, unless it is cancelled."""
+"""Calls a function after some seconds, in another thread, unless it is cancelled."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """Down once `after_accepted` payments are made: by progress, so each run has one shape."""
+    """Starts once `after_accepted` payments are made: by progress, so that all runs are alike."""
 
     after_accepted: int
     kind: Literal["refused", "unavailable"]
@@ -28,7 +28,7 @@ class Outage:
 class _Listener(ThreadingTCPServer):
     allow_reuse_address = True
     daemon_threads = True
-    block_on_close = False  # an outage begins in a request's thread, which would wait for itself
+    block_on_close = False  # an outage starts in a request's thread, which would wait for itself
 
     def __init__(self, port: int, answer: Callable[[bytes], int]) -> None:
         super().__init__(("127.0.0.1", port), _Request, bind_and_activate=False)
@@ -41,7 +41,7 @@ class _Listener(ThreadingTCPServer):
 
 
 class _Request(BaseHTTPRequestHandler):
-    # HTTP/1.0 makes a connection for each request: one kept alive would outlive the listener,
+    # HTTP/1.0 opens a connection for each request: one kept alive would outlive the listener,
     # and nothing would be refused.
     server: _Listener
 
@@ -69,8 +69,8 @@ def schedule_in_thread(delay_s: float, call: Callable[[], None]) -> Cancel:
 class PaymentService:
     """Takes payments at `url`: 200, 422 for an order in `rejected`, 503 or nothing while down.
 
-    The first answer of an outage comes after the last payment before it was answered: what is
-    accepted as the n-th payment is still answered, and the next connection is refused.
+    An outage starts after the last payment before it was answered: the n-th accepted payment is
+    still answered, and the next connection is refused.
     """
 
     def __init__(

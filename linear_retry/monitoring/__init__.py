@@ -1,1 +1,1 @@
-"""Shows a consumer to other systems: health endpoint, Prometheus metrics, traces."""
+"""Exposes a consumer to other systems: health endpoint, Prometheus metrics, traces."""

@@ -79,12 +79,12 @@ def serve(consumer: LinearConsumer, port: int, host: str = "127.0.0.1") -> Healt
 
 
 class _Server(ThreadingTCPServer):
-    """Not an HTTPServer: that looks for the host's name, for which a broken DNS takes seconds."""
+    """Not an HTTPServer, which looks up the host's name: with a broken DNS that takes seconds."""
 
     daemon_threads = allow_reuse_address = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """The client has gone away: that is no error of ours."""
+        """Ignores the error: the client has disconnected."""
         if not isinstance(sys.exception(), ConnectionError | TimeoutError):
             super().handle_error(request, client_address)
 
@@ -103,7 +103,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(answer(self.headers.get("Accept", "")))
 
     def log_message(self, format: str, *_: Any) -> None:  # noqa: A002  (the name is the base's)
-        """A probe every few seconds is no news."""
+        """Logs nothing: there is a probe every few seconds."""
 
     def _send(self, answer: _Answer) -> None:
         status, body, content_type = answer

@@ -26,7 +26,7 @@ __all__ = ["Metrics"]
 
 _PLACE = ("topic", "partition")
 _Samples: TypeAlias = Iterator[tuple[str, tuple[str, ...], float]]
-"""Name of the family, values of its labels but the group, and the figure."""
+"""Name of the family, label values without the group, and the value."""
 
 
 class _Family(NamedTuple):
@@ -114,7 +114,7 @@ class Metrics(Collector):
             counts = consumer.counts
             handled.setdefault(consumer.group_id, []).append(counts)
             for name, labels, value in _samples(consumer, counts, lag_timeout_s):
-                # Each series once: Prometheus would keep one of two, and hide the other.
+                # Each series once: of duplicates, Prometheus would keep one and hide the other.
                 series, key = found[name], (consumer.group_id, *labels)
                 merged = _FAMILIES[name].merged
                 series[key] = merged(series[key], value) if key in series else value
@@ -172,7 +172,7 @@ def _of_circuits(consumer: LinearConsumer) -> _Samples:
 
 
 def _of_events(counts: Counts) -> _Samples:
-    # All from the start: Prometheus's `increase` does not see a series begin with a 1.
+    # All from the start: Prometheus's `increase` misses the first 1 of a new series.
     yield from (("events", (event.__name__,), 0) for event in get_args(Event))
     for (event, topic, partition, reason), times in counts.events.items():
         yield "events", (event,), times

@@ -27,7 +27,7 @@ _COORDINATES = ("topic", "partition", "offset")
 
 
 class _Begun(NamedTuple):
-    """An attempt's span, which goes on until it is ended, and the context that it is current in."""
+    """An attempt's span, which lasts until it is ended, and the context in which it is current."""
 
     place: Place
     span: trace.Span
@@ -127,7 +127,7 @@ class Tracing(BoundListener):
             )
 
     def _begin(self, message: Message) -> _Begun:
-        self._end_failed()  # nobody has said what became of it
+        self._end_failed()  # no event has reported its outcome
         carrier = _carrier(message)
         found = propagate.extract(carrier) if carrier else context.get_current()
         sent = trace.get_current_span(found).get_span_context()
@@ -145,7 +145,7 @@ class Tracing(BoundListener):
 
     @contextmanager
     def _inside(self, begun: _Begun) -> Iterator[None]:
-        """The span is current in the body; what that raises is recorded."""
+        """Makes the span current in the body, and records an exception from there."""
         token = context.attach(begun.inside)
         try:
             yield
@@ -162,9 +162,9 @@ class Tracing(BoundListener):
         return result
 
     def _fail(self, begun: _Begun, error: BaseException) -> None:
-        """Its span ends, once it is known what comes of it; at once where nothing does."""
-        # Not the SDK's own `record_exception`: that calls __str__, which may raise, and what is
-        # raised in here would be taken for what the handler has raised.
+        """Ends the span once the outcome is known; at once if no event will follow."""
+        # Not the SDK's own `record_exception`: that calls __str__, which may raise, and an
+        # exception in here would look like the handler's.
         text, span = describe(error), begun.span
         error_type = text.type.removeprefix("builtins.")
         attributes = {
@@ -206,7 +206,7 @@ class Tracing(BoundListener):
 
 
 def _carrier(message: Message) -> dict[str, str]:
-    """What a propagator reads: the headers as text, whatever they hold."""
+    """Returns the headers as text, for a propagator, whatever they contain."""
     return {
         name.lower(): value.decode(errors="replace")
         for name, value in make_safe(message)
@@ -215,7 +215,7 @@ def _carrier(message: Message) -> dict[str, str]:
 
 
 def _event_attributes(event: events.Event) -> dict[str, Any]:
-    """All fields but those that the span has already."""
+    """Returns all fields except those that the span already has."""
     names = [one.name for one in dataclasses.fields(event) if one.name not in _COORDINATES]
     return {f"linear_retry.{name}": _value(getattr(event, name)) for name in names}
 

@@ -1,1 +1,1 @@
-"""Makes a page of HTML of a lake's small tables, which are frames of pandas."""
+"""Renders a lake's summaries, small pandas tables, as an HTML page."""

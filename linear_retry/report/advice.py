@@ -1,4 +1,4 @@
-"""Advice by the numbers of a report, each with the rule that it comes from."""
+"""Advice from a report's numbers, each with its rule."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class Advice:
 
 
 def advice(tables: Tables) -> list[Advice]:
-    """All advice whose rule applies, the most pressing first."""
+    """Returns all advice whose rule applies, the most urgent first."""
     groups, letters, keys, events, errors = (
         records(tables[name]) if name in tables else []
         for name in ("groups", "letters", "keys", "events", "errors")
@@ -68,7 +68,7 @@ def _of_events(rows: list[Row]) -> Iterator[Advice]:
 
 def _in_vain(rows: list[Row]) -> Iterator[Advice]:
     for row in in_vain(rows):
-        # None of n has recovered: at 95 per cent no more than this share of such outages do.
+        # None of n has recovered: with 95% confidence, at most this share of such outages does.
         most = 1 - 0.05 ** (1 / row["given_up"])
         yield Advice(
             f"In group {shown(row['group'])}, {counted(row['outages'], 'outage')} began with "

@@ -1,4 +1,4 @@
-"""The charts' style, for wide and narrow pages, light and dark, and the scripts that draw them."""
+"""The charts' style, for wide and narrow, light and dark pages, and the scripts that draw them."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -9,7 +9,7 @@ import vl_convert
 
 RED, AMBER, VIOLET, BLUE, GREY = "#cf5058", "#dd9a2e", "#8476cf", "#4b86c6", "#8b919c"
 STEP = 24
-_INK = "currentColor"  # the page's own, which is light where the page is dark
+_INK = "currentColor"  # the page's own color, which is light on a dark page
 _AUTOSIZE = {"type": "fit-x", "contains": "padding"}
 _CONFIG = {
     "background": "transparent",
@@ -35,24 +35,24 @@ _CONFIG = {
 
 
 def spec(chart: alt.Chart | alt.LayerChart | alt.FacetChart, height: int) -> dict[str, Any]:
-    """The chart as Vega-Lite, as wide as its place on the page; `height` in pixels."""
+    """Returns the chart as Vega-Lite, as wide as its container; `height` in pixels."""
     sized = chart.properties(width="container", height=height)
     return {**sized.to_dict(), "config": _CONFIG, "autosize": _AUTOSIZE}
 
 
 def data(rows: Iterable[dict[str, Any]]) -> alt.InlineData:
-    # Not a frame: of that Altair takes 5000 rows, and guesses types that we know.
+    # Not a DataFrame: Altair accepts only 5000 rows of one, and guesses types that we know.
     return alt.InlineData(values=list(rows))
 
 
 def utc(field: str) -> alt.X:
-    """An axis of time in UTC, as the tables have it."""
+    """Returns a time axis in UTC, as in the tables."""
     axis = alt.Axis(title=None, tickCount=6)
     return alt.X(f"{field}:T", scale=alt.Scale(type="utc"), axis=axis)
 
 
 def names(field: str, order: list[str]) -> alt.Y:
-    """An axis of names, one below the other."""
+    """Returns a vertical axis of names."""
     return alt.Y(f"{field}:N", sort=order, axis=alt.Axis(title=None, domain=False, ticks=False))
 
 
@@ -67,9 +67,9 @@ def stacked_bars(
     *,
     most: int,
 ) -> dict[str, Any]:
-    """Bars of the `most` largest names, stacked of parts; `by_part` has their order and colors.
+    """Returns stacked bars of the `most` largest names; `by_part` has order and color of the parts.
 
-    `numbers` are by name and part; `fields` are what name, part and number are called.
+    `numbers` are by name and part; `fields` are the names of the three columns.
     """
     name, part, number = fields
     totals: defaultdict[str, float] = defaultdict(float)
@@ -96,9 +96,9 @@ def stacked_bars(
 def bundle() -> str:
     """Vega, Vega-Lite and vega-embed as one script, which defines `vegaEmbed`.
 
-    It takes seconds. Free of what would end a <script>.
+    It takes seconds. Contains nothing that would end a <script>.
     """
     version = alt.SCHEMA_VERSION.removeprefix("v").rpartition(".")[0]
     script = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", version)
-    # Also inside a string of JavaScript this would end the element.
+    # Even inside a JavaScript string this would end the element.
     return script.replace("</script", "<\\/script").replace("\r\n", "\n")

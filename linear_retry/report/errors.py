@@ -19,7 +19,7 @@ FEWEST_GIVEN_UP, FEWEST_RECOVERED = 3, 3
 
 
 def in_vain(rows: list[Row]) -> list[Row]:
-    """Errors of a group that were treated as transient, but no outage of which recovered."""
+    """Returns errors that were treated as transient, though no outage with them recovered."""
     return [
         row
         for row in rows
@@ -28,9 +28,9 @@ def in_vain(rows: list[Row]) -> list[Row]:
 
 
 def too_soon(rows: list[Row]) -> list[Row]:
-    """Errors of a group that were treated as permanent, but pass where they are waited for.
+    """Returns errors that were treated as permanent, though outages with them recovered.
 
-    Outages of such an error recover here, or in other groups.
+    Those outages may be in this group, or in others.
     """
     recovered: Counter[str] = Counter()
     for row in rows:

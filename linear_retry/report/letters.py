@@ -1,4 +1,4 @@
-"""The sections on dead letters: when, why, and of which keys."""
+"""The sections on dead letters: times, reasons and keys."""
 
 from collections import Counter
 from typing import Any
@@ -41,7 +41,7 @@ _COLORS = dict((*_REASONS.values(), _OTHER))
 
 
 def sections(tables: Tables) -> list[Section]:
-    """The section on letters, and the one on their keys if these are shown."""
+    """Returns the section on letters, and the one on their keys if these are shown."""
     if "letters" not in tables or tables["letters"].empty:
         missing = "This lake has no dead letters: none were sent, or none were ingested."
         return [Section("Dead letters", missing)]
@@ -90,7 +90,7 @@ def _over_time(rows: list[Row]) -> dict[str, Any]:
     sums: Counter[tuple[int, int, str]] = Counter()
     for row in rows:
         sums[row["from_ms"], row["until_ms"], _reason(row)] += row["letters"]
-    # Put on one another here: Vega-Lite stacks no bars that have two ends.
+    # Stacked here: Vega-Lite does not stack bars with two ends.
     height: Counter[int] = Counter()
     values = []
     for (from_ms, until_ms, reason), number in sorted(sums.items()):

@@ -1,4 +1,4 @@
-"""The sections on outages: over time, how long they last, and the time that they blocked."""
+"""The sections on outages: over time, their durations, and the time blocked."""
 
 import math
 from typing import Any
@@ -46,7 +46,7 @@ _MISSING = Section(
 
 
 def sections(tables: Tables) -> list[Section]:
-    """The three sections, or one that says that there are no outages."""
+    """Returns the three sections, or one that says that there are no outages."""
     if "groups" not in tables or tables["groups"].empty:
         return [_MISSING]
     groups = records(tables["groups"])

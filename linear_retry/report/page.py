@@ -1,8 +1,8 @@
-"""Renders the report as one page of HTML that needs nothing else.
+"""Renders the report as one self-contained HTML page.
 
-Text of letters is never anything but text in it: the template escapes it, the charts get it as JSON
-in which no tag can begin or end, and the page's content security policy lets the browser run our
-two scripts, by their hash, compile no text as a script, and fetch nothing.
+Text from letters is always shown as plain text: the template escapes it, the charts get it as JSON
+in which no tag can begin or end, and the page's content security policy allows only our two
+scripts, by their hash, and no compiled scripts or requests.
 """
 
 import base64
@@ -39,7 +39,7 @@ _ADVICE = 12
 def render(
     tables: Tables, scripts: str, *, lake: str, folder: str, made_at: datetime
 ) -> tuple[str, int]:
-    """The page, and how many pieces of advice there are; `scripts` draw the charts."""
+    """Renders the page; also returns the number of pieces of advice. `scripts` draw the charts."""
     advices = advice(tables)
     sections = [*outages.sections(tables), *letters.sections(tables), errors.section(tables)]
     drawing = _text("page.js")
@@ -62,7 +62,7 @@ def render(
 
 
 def _template() -> Any:
-    # StrictUndefined: a name that is missing is an error, and not an empty place.
+    # StrictUndefined: a missing name is an error, not an empty string.
     room = Environment(autoescape=True, undefined=StrictUndefined)
     room.filters |= {"in_script": _in_script, "with_code": _with_code}
     return room.from_string(_text("page.html"))
@@ -73,23 +73,23 @@ def _text(name: str) -> str:
 
 
 def _in_script(value: Any) -> Markup:
-    """JSON in which neither a tag nor a comment can begin."""
+    """Returns JSON in which neither a tag nor a comment can begin."""
     text = json.dumps(value, allow_nan=False, separators=(",", ":"))
     return Markup(text.translate(_IN_SCRIPTS))
 
 
 def _with_code(text: str) -> Markup:
-    """Escapes the text, and then marks what is between backticks as code."""
+    """Escapes the text, then marks text between backticks as code."""
     return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))
 
 
 def _policy(*scripts: str) -> str:
-    """The content security policy: a browser may run these scripts, and nothing else."""
+    """Returns the content security policy, which allows only these scripts."""
     digests = (
         base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in scripts
     )
     ours = " ".join(f"'sha256-{digest}'" for digest in digests)
-    # Vega's drawings and tips have styles of their own, which run nothing and here fetch nothing.
+    # Vega's charts and tooltips have inline styles, which run nothing and here fetch nothing.
     return (
         f"default-src 'none'; script-src {ours}; style-src 'unsafe-inline'; "
         "base-uri 'none'; form-action 'none'"
@@ -97,7 +97,7 @@ def _policy(*scripts: str) -> str:
 
 
 def _tiles(tables: Tables) -> list[tuple[str, str]]:
-    """The numbers at the top of the page, each with its label."""
+    """Returns the numbers at the top of the page, each with its label."""
     found = []
     if "groups" in tables:
         groups = records(tables["groups"])

@@ -11,7 +11,7 @@ import pandas as pd  # type: ignore[import-untyped]  # it has no types
 from linear_retry.report.words import count, moment, shown
 
 Tables: TypeAlias = Mapping[str, "pd.DataFrame"]
-"""By name, as in docs/spark/report.md, without those that the lake has no source for."""
+"""By name, as in docs/spark/report.md, without those for which the lake has no source."""
 
 Row: TypeAlias = dict[str, Any]
 _ROWS = 20
@@ -19,9 +19,9 @@ _ROWS = 20
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A drawing; `spec` is Vega-Lite's, and `title` is read out in its place.
+    """A chart; `spec` is Vega-Lite's, and screen readers read `title`.
 
-    The `legend` has the color of each text.
+    The `legend` has each text with its color.
     """
 
     spec: Mapping[str, Any]
@@ -77,9 +77,9 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A section of the page: `text` says what is seen, `notes` how it was counted.
+    """A section of the page: `text` describes the result, `notes` how it was counted.
 
-    If there is nothing to show, `text` says so, and there are no charts and grids.
+    If there is nothing to show, `text` says so, without charts and grids.
     """
 
     title: str
@@ -90,7 +90,7 @@ class Section:
 
 
 def records(table: pd.DataFrame) -> list[Row]:
-    """The rows of a table, with None for missing values."""
+    """Returns the rows of a table, with None for missing values."""
     return list(table.astype(object).where(table.notna(), None).to_dict("records"))
 
 

@@ -10,9 +10,9 @@ _UNITS = ((86_400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
 
 
 def shown(text: Any) -> str:
-    """`text` in one line, cut where it is long, and without what moves or hides letters.
+    """Returns `text` in one line, truncated, without characters that move or hide others.
 
-    A name with marks that turn the direction of writing would read as another one.
+    A name with marks that change the writing direction would read as another one.
     """
     if text is None:
         return NOTHING
@@ -21,7 +21,7 @@ def shown(text: Any) -> str:
 
 
 def simple(error_type: Any) -> str:
-    """An exception's type without its module."""
+    """Returns an exception's type without its module."""
     return shown(error_type).rpartition(".")[2] or shown(error_type)
 
 
@@ -35,7 +35,7 @@ def counted(number: Any, noun: str) -> str:
 
 
 def percent(share: Any) -> str:
-    """A share in per cent; never 0 or 100 unless it is exactly that."""
+    """Formats a share in per cent; never 0 or 100 unless it is exactly that."""
     if share is None:
         return NOTHING
     if 0 < share < 0.001:
@@ -46,7 +46,7 @@ def percent(share: Any) -> str:
 
 
 def duration(seconds: Any) -> str:
-    """In the largest unit of which there are at least two, with two or three digits."""
+    """Formats a time with two or three digits, in the largest unit that gives at least 2."""
     if seconds is None:
         return NOTHING
     for size_s, unit in _UNITS:
@@ -64,7 +64,7 @@ def between(low_s: Any, high_s: Any) -> str:
 
 
 def moment(at_ms: Any) -> str:
-    """UTC, to the minute."""
+    """Formats a time in UTC, to the minute."""
     if at_ms is None:
         return NOTHING
     return f"{_EPOCH + timedelta(milliseconds=int(at_ms)):%Y-%m-%d %H:%M} UTC"

@@ -57,8 +57,8 @@ def outages(lake: Lake) -> dict[str, int]:
     dated = found.withColumn("date", F.expr(day)).observe(
         counts, *(F.count(F.when(F.col("kind") == kind, 1)).alias(kind) for kind in KINDS)
     )
-    # A shuffle, and no `coalesce`: that would have the few tasks that write find the episodes too,
-    # and keep the memory of all of these until their end.
+    # A shuffle, not `coalesce`, with which the few writing tasks would also compute the episodes,
+    # and hold the memory of all of them until the end.
     unfinished = f"{lake.path}/_unfinished/{OUTAGES}"
     lake.write(dated.hint("rebalance", "date"), unfinished)
     lake.publish(unfinished, f"{lake.path}/{OUTAGES}")
@@ -76,10 +76,10 @@ def _entries(journal: DataFrame) -> DataFrame:
     event = F.col("event")
     is_letter = event == "DeadLettered"
     retry_at_ms = F.when(F.col("retry_at_ms").between(0, LAST_MS), F.col("retry_at_ms"))
-    # Beyond that a difference of two times overflows, and Spark would end the job.
+    # Beyond that, a difference of two times overflows, and the job fails.
     readable = journal.where(F.col("problems").isNull() & F.col("at_ms").between(0, LAST_MS))
     needed = readable.select(
-        # A sort compares the first eight bytes first, and many groups' names begin alike.
+        # A sort compares the first eight bytes first, and many groups' names start alike.
         F.xxhash64("group", "member").alias(_HASH),
         *("group", "member", "instance", "sequence", "topic", "partition", "offset"),
         *("event", "at_ms", "outcome", "open_s", "failures"),
@@ -102,9 +102,9 @@ def _entries(journal: DataFrame) -> DataFrame:
 
 
 def _instances(entries: DataFrame) -> DataFrame:
-    """Each entry once, with what is known of its instance.
+    """Deduplicates the entries, and adds the facts about their instances.
 
-    In one window: another one, of a member or without an order, would copy all rows again.
+    In one window: a second one, by member or unordered, would copy all rows again.
     """
     instance = Window.partitionBy(*_INSTANCE).orderBy("sequence")
     whole = instance.rowsBetween(_BEGINNING, _END)
@@ -146,10 +146,10 @@ def _numbered(transitions: DataFrame) -> DataFrame:
     event, is_transition = F.col("event"), F.col("is_transition")
     is_opened, is_closed = event == "CircuitOpened", event == "CircuitClosed"
     until_now, earlier = scope.rowsBetween(_BEGINNING, _NOW), scope.rowsBetween(_BEGINNING, -1)
-    # A whole row at a time: of single columns, a NULL would be passed over for an older value.
+    # A whole row at a time: for single columns, a NULL would be replaced by an older value.
     transition = F.struct("event", "due_ms", "moves")
     before = F.last(F.when(is_transition, transition), ignorenulls=True).over(earlier)
-    # It grows with each episode, by one or by two: with an opening, or with what follows a close.
+    # It grows by one or two per episode: at an opening, or after a close.
     number = F.count(F.when(is_opened, 1)).over(until_now) + F.count(F.when(is_closed, 1)).over(
         earlier
     )
@@ -178,7 +178,7 @@ def _aggregates() -> list[Column]:
     )
     probe = F.struct("sequence", F.col("start_ms").alias("due_ms"), "at_ms", "failures", "error")
     first = F.struct("sequence", "event", "at_ms", "lost", "message", "error")
-    # The held message may have been taken away; then the next to arrive was the good probe.
+    # The held message may have been revoked; the next to arrive was then the successful probe.
     good_ms = F.when(F.col("moves") > before["moves"], F.col("at_ms")).otherwise(F.col("start_ms"))
     gave_up = (F.col("outcome") == "dead-lettered") & (before["event"] != "DeadLetterFailed")
     close = F.struct(
@@ -188,7 +188,7 @@ def _aggregates() -> list[Column]:
     )
     is_letter = F.col("is_letter")
     return [
-        # Of these two there is one at the most in an episode.
+        # An episode has at most one of these two.
         F.max(F.when(F.col("begins"), first)).alias("first"),
         F.max(F.when(is_closed, close)).alias("close"),
         F.max_by("at_ms", F.when(F.col("is_transition"), F.col("sequence"))).alias("last_at_ms"),
@@ -206,7 +206,7 @@ def _classified(found: DataFrame) -> DataFrame:
     """Adds `kind`, `missing` and the bounds; drops the rows of an instance's last entry."""
     scope = Window.partitionBy(*_SCOPE).orderBy("number")
     first, close = F.col("first"), F.col("close")
-    # The narrowest first: so there is one sort.
+    # The narrowest first, so that there is only one sort.
     known = (
         found.withColumn("following", F.lead("first.lost").over(scope))
         .withColumn("instance_lost", F.max("lost").over(Window.partitionBy(*_INSTANCE)))

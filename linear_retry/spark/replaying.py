@@ -125,13 +125,13 @@ def _bounds(lake: Lake, config: Mapping[str, Any], topic: str) -> Mapping[int, t
 def _rows(lake: Lake, where: str) -> Iterator[tuple[str, int, int, str]]:
     """Topic, partition, offset and resolution key of each letter that is chosen.
 
-    In one job, for a condition may be true at one time and not at another. The driver has the rows
-    of one task at a time; shuffled, letters are of a bounded size, and are made by all cores.
+    In one job, as a condition may give different results in two. The driver holds the rows of one
+    task at a time; shuffling bounds their size, and uses all cores.
     """
     name = F.concat_ws("#", "id", "generation").alias("name")
     try:
         rows = lake.table(DEAD_LETTERS).where(where).select("topic", "partition", "offset", name)
-        # In their order, each name is put beside the one before it.
+        # In order, each name is compared with the one before it.
         yield from rows.repartition("name").sortWithinPartitions("name").toLocalIterator()
     except (PySparkException, JavaError) as error:
         raise _error_of(error, where) from error

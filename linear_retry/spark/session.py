@@ -28,13 +28,13 @@ _LOCAL = "local[*]"
 _POLL_S = 0.1
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _Handler: TypeAlias = Callable[[int, FrameType | None], Any]
-# So many columns become one method, and without it HotSpot would interpret that for ever.
+# So many columns become one huge method, which HotSpot would otherwise only interpret.
 _JIT = "-XX:-DontCompileHugeMethods"
 _SETTINGS = {
     "spark.app.name": "linear-retry",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
-    # Else PySpark asks the JVM for a setting, and walks the stack, at each column that is made.
+    # Else PySpark asks the JVM for a setting, and walks the stack, for each new column.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()} {_JIT}",
@@ -56,7 +56,7 @@ def session(
     SIGTERM and SIGHUP end Spark's jobs and streams. Raises `SparkMissingError`; Spark's own log
     goes nowhere but into that error.
     """
-    # It would write an error to stderr by itself, as JSON with the plan and all stack traces.
+    # It would log errors to stderr itself, as JSON with the plan and all stack traces.
     PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
     active = SparkSession.getActiveSession()
     if active is not None:
@@ -68,10 +68,10 @@ def session(
     if more is None or "spark.jars" not in more:
         settings["spark.jars.packages"] = CONNECTOR
     settings |= more or {}
-    # Unset, workers take `python3` from the path: another Python, silently.
+    # If unset, workers silently use `python3` from the path, which may be another Python.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if settings.get("spark.master", "").startswith("local"):
-        # A host's own name that cannot be resolved would end the start.
+        # A host name that cannot be resolved would make the start fail.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     with tempfile.TemporaryFile() as log, _restored_signals() as handlers:
         conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
@@ -87,7 +87,7 @@ def session(
 def _restored_signals() -> Iterator[Mapping[int, _Handler]]:
     """The handlers of the signals that end a program, by number; restored at the end.
 
-    PySpark's handler of SIGINT ends with Spark: later it would ask a context that is gone.
+    PySpark's handler of SIGINT must not outlive Spark: it would use a context that is gone.
     """
     if threading.current_thread() is not threading.main_thread():
         yield {}
@@ -103,18 +103,18 @@ def _restored_signals() -> Iterator[Mapping[int, _Handler]]:
 
 @contextlib.contextmanager
 def _ended_by_signals(spark: SparkSession, handlers: Mapping[int, _Handler]) -> Iterator[None]:
-    """Signals end Spark's jobs and streams, and then the program; a second Ctrl-C ends it at once.
+    """Makes signals end Spark's jobs and streams, then the program; a second Ctrl-C is immediate.
 
-    By a thread, which has a connection to the JVM of its own: PySpark's handler would make its call
-    inside the one that is interrupted, and neither would ever return. An exception inside a call
-    would break the connection.
+    In a thread with its own connection to the JVM: PySpark's handler would make its call inside the
+    interrupted one, and neither would ever return. An exception inside a call would break the
+    connection.
     """
     signalled, ended = threading.Event(), threading.Event()
     received: list[int] = []
 
     def end_jobs() -> None:
         signalled.wait()
-        while not ended.wait(_POLL_S):  # what starts meanwhile, too
+        while not ended.wait(_POLL_S):  # including those that start meanwhile
             spark.sparkContext.cancelAllJobs()
             for query in spark.streams.active:
                 query.stop()
@@ -138,14 +138,14 @@ def _ended_by_signals(spark: SparkSession, handlers: Mapping[int, _Handler]) -> 
         signalled.set()
         ender.join()
     if received:
-        if received[0] != signal.SIGINT:  # the exit code depends on which one it was
+        if received[0] != signal.SIGINT:  # the exit code depends on the signal
             handlers[received[0]](received[0], None)
         raise KeyboardInterrupt
 
 
 def _start(conf: SparkConf, log: IO[bytes]) -> SparkContext:
     try:
-        # Not by the builder: Ivy and the JVM would write to our stderr.
+        # Not with the builder: Ivy and the JVM would write to our stderr.
         gateway = launch_gateway(conf, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]  # PySpark has no types for it
         return SparkContext(conf=conf, gateway=gateway)
     except (PySparkException, RuntimeError, OSError) as error:

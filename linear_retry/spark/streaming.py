@@ -179,12 +179,12 @@ def check_columns(schema: StructType) -> None:
 class SparkBatch:
     """A `MicroBatch` in the thread of its query.
 
-    PySpark ties that thread to the JVM's own of the query. So whatever is called in the JVM from
-    here is interrupted by `query.stop()`, and what that raises is known to Spark as a stop.
+    PySpark pins that thread to the query's JVM thread. So `query.stop()` interrupts any JVM call
+    from here, and Spark recognises the resulting exception as a stop.
     """
 
     def __init__(self, rows: DataFrame, number: int, handler: Handler, clock: Clock) -> None:
-        """Raises `UsageError` if no query is the caller."""
+        """Raises `UsageError` unless a streaming query is the caller."""
         self.number = number
         self._rows = rows
         self._handler = handler
@@ -200,7 +200,7 @@ class SparkBatch:
     def wait(self, seconds: float) -> None:
         until_s = self._clock.now_s() + seconds
         while (left_s := until_s - self._clock.now_s()) > 0:
-            # Python's own sleep would hold up `query.stop()` until its end.
+            # Python's own sleep would delay `query.stop()` until its end.
             self._java.java.lang.Thread.sleep(math.ceil(min(left_s, _POLL_S) * 1000))
             if self.is_stopping():
                 self.end()
@@ -209,8 +209,8 @@ class SparkBatch:
         return not self._query.isActive()
 
     def end(self) -> NoReturn:
-        # The stop's own interrupt may have been spent by the handler. Of an InterruptedException
-        # Spark knows that nothing has failed; any other exception would be the query's.
+        # The handler may have consumed the stop's interrupt. Spark knows that an
+        # InterruptedException is not a failure; any other exception would fail the query.
         thread = self._java.java.lang.Thread
         thread.currentThread().interrupt()
         thread.sleep(1)
@@ -221,7 +221,7 @@ class SparkBatch:
             *(name for name in _COLUMNS if name != "timestamp"),
             F.unix_millis("timestamp").alias("timestamp_ms"),
         )
-        # The handler may have had the rows repartitioned before it.
+        # The handler may have repartitioned the rows.
         in_order = chosen.orderBy("topic", "partition", "offset")
         return map(_record, in_order.toLocalIterator())
 
@@ -234,7 +234,7 @@ def _query(session: SparkSession) -> Any:
             "it to writeStream.foreachBatch(...), and leave PYSPARK_PIN_THREAD as it is"
         )
     java: Any = session._jvm
-    # `session.streams` does not know it: the batch's session is a copy of the query's.
+    # `session.streams` does not have it: the batch's session is a copy of the query's.
     active = session._jsparkSession.sharedState().activeStreamingQueries()
     return active[java.java.util.UUID.fromString(query_id)]
 

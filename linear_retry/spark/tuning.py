@@ -58,7 +58,7 @@ class Simulated:
 
 _Found = TypeVar("_Found")
 Which: TypeAlias = npt.NDArray[np.int_]
-"""A number for each outage, the same for those that are concurrent."""
+"""A number for each outage, the same for concurrent ones."""
 
 
 def tune(
@@ -72,7 +72,7 @@ def tune(
 ) -> list[Tuned]:
     """Proposes the delays that would cost least, for each group in the table `outages` or for one.
 
-    `probe_cost_s`: so many seconds of waiting after the end of an outage are as bad as one probe.
+    `probe_cost_s`: the cost of one probe, as seconds of waiting after the end of an outage.
     `current` is the strategy used now, by default what the journal has recorded. Raises `LakeError`
     if a table is missing, and `ConfigurationError` if it has no such group.
     """
@@ -89,7 +89,7 @@ def proposals(
     *,
     seed: int = 1,
 ) -> list[Tuned]:
-    """What is proposed for each group that has outages with known bounds.
+    """Proposes delays for each group that has outages with known bounds.
 
     The proposal comes from the first two thirds of them, in the order of time; its costs, beside
     those of `current_ms`, in milliseconds and with intervals, from the others. Outages that members
@@ -102,7 +102,7 @@ def proposals(
         seen, others = known.chosen(is_seen), known.chosen(~is_seen)
         current, comparison = _delays_of(current_ms, group), None
         proposal = propose(seen, probe_cost_ms, conditions)
-        if isinstance(proposal, tuple) and len(others):  # else all of them overlap
+        if isinstance(proposal, tuple) and len(others):  # otherwise all of them overlap
             rng, unseen = np.random.default_rng(seed), which[~is_seen]
             comparison = compare(
                 current, proposal, others, probe_cost_ms, rng=rng, concurrent=unseen
@@ -151,10 +151,10 @@ def groups(lake: Lake) -> list[str]:
 def by_group(
     outages: DataFrame, began: str, function: Callable[[str, Outages, Which], _Found]
 ) -> list[_Found]:
-    """What `function` finds for each group that has outages with known bounds, by their names.
+    """Calls `function` for each group that has outages with known bounds, sorted by name.
 
-    In the order of time, and then of every column: rows that differ would else be in the order of
-    Spark's partitions.
+    Its outages are sorted by time, then by every column: otherwise the order of rows would depend
+    on Spark's partitions.
     """
     columns = [began, "last_at_ms", "lower_ms", "upper_ms"]
 
@@ -195,7 +195,7 @@ def _delays_of(current_ms: CurrentDelays, group: str) -> tuple[int, ...] | None:
 
 
 def _recorded_delays(journal: DataFrame, outages: DataFrame) -> dict[str, tuple[int, ...]]:
-    """By group: the wait after failure 1, 2 and so on, in ms, as far as outages have ever come.
+    """Returns, by group, the wait in ms after failure 1, 2 and so on, as far as was ever reached.
 
     Each is the median of the last 100 in the table `journal`: a changed strategy counts as soon as
     it has been seen often enough, and a wait has its usual jitter. Only outages with known bounds

@@ -1,4 +1,4 @@
-"""Tools with which users test their own consumers."""
+"""Tools for testing your own consumers."""
 
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from linear_retry.scope import Place

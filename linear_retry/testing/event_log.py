@@ -151,8 +151,8 @@ class EventLog:
         self.now_s = now_s
         self.entries: list[Entry] = [] if entries is None else entries
         self._watchers: list[Callable[[Entry], object]] = []
-        # Members are threads: without it a later time may come before an earlier one, and two of
-        # them may be inside one watcher. Reentrant, for a watcher may have something to write.
+        # Members are threads: without it entries may be out of order, and two threads inside one
+        # watcher. Reentrant, as a watcher may write entries.
         self._lock = threading.RLock()
 
     def watch(self, watcher: Callable[[Entry], object]) -> None:
@@ -173,7 +173,7 @@ class EventLog:
 
         def watched(message: Any) -> object:
             with self.attempting(member, message):
-                return inner(message)  # the consumer refuses what nobody would do
+                return inner(message)  # the consumer rejects work that would not run
 
         return watched
 
@@ -247,7 +247,7 @@ class EventLog:
 
 
 class _Attempt:
-    """Written out, for there are millions in a test: a generator's context takes thrice as long."""
+    """A class, for speed: a test has millions, and a generator's context takes thrice as long."""
 
     __slots__ = ("_member", "_place", "_write")
 

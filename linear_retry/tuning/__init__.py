@@ -1,1 +1,1 @@
-"""From recorded outages to the strategy that would have cost least."""
+"""Computes, from recorded outages, the strategy that would have cost least."""

@@ -1,4 +1,4 @@
-"""Confidence bands of the distribution of outages' durations."""
+"""Confidence bands of the distribution of outage durations."""
 
 from collections.abc import Iterator, Sequence
 
@@ -9,7 +9,7 @@ from linear_retry.tuning.durations import Estimate, estimate
 from linear_retry.tuning.outages import Numbers, Outages
 
 MAX_OUTAGES = 5000
-"""A sample of so many is taken of more: the band is then 3 per cent wide, and takes seconds."""
+"""Of more outages a sample of this size is used: the band is 3% wide then, and takes seconds."""
 
 
 def bands(
@@ -21,11 +21,11 @@ def bands(
     rng: np.random.Generator,
     resamples: int,
 ) -> tuple[Numbers, Numbers]:
-    """The share that lasts longer than each of these times, and the time at which each share ends.
+    """Returns the share that lasts longer than each time, and the time at which each share ends.
 
-    Each row has the value, and the bounds between which it lies with a confidence of 95 per cent,
-    by the percentiles of a bootstrap; a time is infinity where so many are not known to end. Those
-    with the same number in `concurrent` are one outage, and are drawn together.
+    Each row has the value and its bounds with 95% confidence, by the percentiles of a bootstrap; a
+    time is infinity if fewer are known to end. Those with the same number in `concurrent` are one
+    outage, and are drawn together.
     """
     if len(outages) > MAX_OUTAGES:
         some = rng.choice(len(outages), MAX_OUTAGES, replace=False)
@@ -36,18 +36,18 @@ def bands(
         return np.concatenate([1 - known.within(at_ms), ended_ms(known, shares)])
 
     drawn = np.array([estimated(each) for each in _resampled(outages, concurrent, rng, resamples)])
-    # No value between two of them is taken: beside infinity there is none.
+    # No interpolation: next to infinity there is nothing to interpolate.
     low, high = np.percentile(drawn, [2.5, 97.5], axis=0, method="inverted_cdf")
-    # A draw may miss by so much that the estimate itself lies outside, where outages are few.
+    # With few outages, the draws may be so far off that the estimate itself is outside.
     value = estimated(outages)
     found = np.column_stack([value, np.minimum(low, value), np.maximum(high, value)])
     return found[: len(at_ms)], found[len(at_ms) :]
 
 
 def ended_ms(known: Estimate, shares: Sequence[float]) -> Numbers:
-    """The time at which each of these shares has ended; infinity where so many never do."""
+    """Returns the time by which each of these shares has ended; infinity if it never does."""
     ended = known.ended
-    # The first of equal ones: in a cell without a share nothing ends.
+    # The first of equal values: in a cell without a share nothing ends.
     cell = np.searchsorted(ended, shares)
     is_known = (cell > 0) & (cell < len(ended))
     right = np.where(is_known, cell, 1 if len(ended) > 1 else 0)

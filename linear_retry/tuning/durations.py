@@ -1,16 +1,16 @@
-"""Estimates the distribution of outages' durations, of which only bounds are known.
+"""Estimates the distribution of outage durations, of which only bounds are known.
 
 By maximum likelihood, with the self-consistency step of B. W. Turnbull, The Empirical Distribution
 Function with Arbitrarily Grouped, Censored and Truncated Data, J. R. Statist. Soc. B 38 (1976),
-290-295: share each outage out over where it may have ended, as the shares are so far; add up; and
-again.
+290-295: distribute each outage over the cells where it may have ended, in proportion to their
+current shares; add up; repeat.
 
-His intervals lie between any two bounds that follow one another. Ours are cells of a second, or 5
-per cent of a duration, and outages that end in one are spread evenly within it. For a strategy
-probes all outages at nearly the same moments: his intervals would be slivers around those moments,
-which get all the share, and whether a probe comes just before or after a sliver would decide what
-the strategy costs. Bounds are not rounded for it: an outage given up at a probe, and one that ended
-with it, must not overlap. docs/spark/tuning.md compares it with lifelines' estimator.
+His intervals are between any two consecutive bounds. Ours are cells of a second, or of 5% of a
+duration, and outages that end in one are spread evenly within it. The reason: a strategy probes all
+outages at nearly the same moments, so his intervals would be slivers around those moments with all
+of the share, and whether a probe comes just before or after a sliver would decide the cost of the
+strategy. Bounds are not rounded to cells: an outage given up at a probe, and one that ended with
+it, must not overlap. docs/spark/tuning.md compares it with lifelines' estimator.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from linear_retry.tuning.solver import OutageDurations
 _FINEST_MS = 1000
 _GROWTH = 1.05
 _POINTS = 1500
-"""Of all cells together: finer than any probe, and few enough for the solver."""
+"""The number of durations for all cells: finer than any probe, and few enough for the solver."""
 _PRECISION = 1e-3
-"""No distribution is likelier than the estimate by more than this factor for each outage."""
+"""The most by which another distribution can be likelier, as a factor per outage."""
 _MAX_STEPS = 5000
 
 
@@ -37,14 +37,14 @@ _MAX_STEPS = 5000
 class Estimate:
     """`shares[i]` of the outages last from `edges_ms[i]` to `edges_ms[i + 1]`, spread evenly.
 
-    The last share is of those that last longer than all; it has no end. Together they are 1.
+    The last share is of those that last longer than the last edge. The shares add up to 1.
     """
 
     edges_ms: Numbers
     shares: Numbers
 
     def within(self, moments_ms: npt.ArrayLike) -> Numbers:
-        """The shares of outages that last no longer than these times, as far as that is known."""
+        """The shares of outages that last no longer than these times, as far as known."""
         return np.asarray(np.interp(np.asarray(moments_ms), self.edges_ms, self.ended))
 
     @property
@@ -53,7 +53,7 @@ class Estimate:
         return np.append(0, np.cumsum(self.shares[:-1]))
 
     def durations(self, *, rounded_to_ms: int = 1) -> OutageDurations:
-        """The estimate as finitely many durations, none of which is rounded down."""
+        """Returns the estimate as a finite number of durations, none of them rounded down."""
         points = max(1, _POINTS // len(self.shares))
         cells = zip(self.edges_ms, self.edges_ms[1:], self.shares, strict=False)
         spread = (_spread(*each, points) for each in cells)
@@ -63,12 +63,12 @@ class Estimate:
 def estimate(outages: Outages) -> Estimate:
     """Estimates the distribution under which the bounds of these outages are likeliest.
 
-    There is at least one.
+    There must be at least one.
     """
     edges_ms = _edges_ms(outages)
     likelihood = _Likelihood.of(outages, edges_ms)
     shares = np.append(np.diff(edges_ms), 0) / max(edges_ms[-1], 1)
-    shares = (shares + 1 / len(shares)) / 2  # none is 0, or it would stay so
+    shares = (shares + 1 / len(shares)) / 2  # none is 0, or it would stay 0
     for _ in range(_MAX_STEPS):
         gain = likelihood.gain(shares)
         if gain.max() <= 1 + _PRECISION:
@@ -79,7 +79,7 @@ def estimate(outages: Outages) -> Estimate:
 
 @dataclass(frozen=True, slots=True)
 class _Likelihood:
-    """The likelihood of the cells' shares, in time and memory for one number of each outage."""
+    """The likelihood of the cells' shares, in time and memory linear in the number of outages."""
 
     edges_ms: Numbers
     lower: _Sorted
@@ -96,10 +96,10 @@ class _Likelihood:
         return cls(edges_ms, lower, upper, is_endless)
 
     def gain(self, shares: Numbers) -> Numbers:
-        """How much likelier all outages become with more share in each cell.
+        """Returns how much likelier all outages become with more share in each cell.
 
-        It is 1 at most where nothing is likelier (R. Gentleman and C. J. Geyer, Biometrika 81,
-        1994, 618-623).
+        It is at most 1 everywhere if nothing is likelier (R. Gentleman and C. J. Geyer,
+        Biometrika 81, 1994, 618-623).
         """
         ended = np.append(0, np.cumsum(shares[:-1]))
         chances = np.interp(self.upper.values, self.edges_ms, ended)
@@ -114,7 +114,7 @@ class _Likelihood:
 
 @dataclass(frozen=True, slots=True)
 class _Sorted:
-    """Values, their order, and how many of them lie below each edge."""
+    """Values, their order, and the number of them below each edge."""
 
     values: Numbers
     order: npt.NDArray[np.int_]
@@ -126,7 +126,7 @@ class _Sorted:
         return cls(values, order, np.searchsorted(values[order], edges_ms))
 
     def minima(self, weights: Numbers, edges_ms: Numbers) -> Numbers:
-        """For each edge the sum of the weighted values, each cut off at the edge."""
+        """Returns, for each edge, the sum of the weighted values, each capped at the edge."""
         weights = weights[self.order]
         counted = np.append(0, np.cumsum(weights))
         smaller = np.append(0, np.cumsum(weights * self.values[self.order]))[self.below]

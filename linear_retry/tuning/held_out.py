@@ -14,7 +14,7 @@ __all__ = ["Comparison", "compare"]
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """A mean, and the bounds between which it lies with a confidence of 95 per cent."""
+    """A mean, and its bounds with a confidence of 95%."""
 
     mean: float
     low: float
@@ -23,10 +23,10 @@ class Mean:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """The mean costs of one outage with some strategy.
+    """The mean costs of an outage under one strategy.
 
-    `idle_ms` passes from its end to the first attempt after it; `covered` is the share of outages
-    that end before the strategy does; `total_ms` is `idle_ms` and the price of the `probes`.
+    `idle_ms` is the time from its end to the first attempt after it; `covered` the share of outages
+    that end before the strategy does; `total_ms` is `idle_ms` plus the price of the `probes`.
     """
 
     idle_ms: Mean
@@ -57,10 +57,10 @@ def compare(
     concurrent: npt.NDArray[np.int_] | None = None,
     resamples: int = 1000,
 ) -> Comparison:
-    """Compares two arrays of delays on outages none of which has shaped the proposed one.
+    """Compares two arrays of delays on outages that the proposed one was not made from.
 
-    Outages are resampled `resamples` times; of those with the same number in `concurrent` all or
-    none. Both strategies meet the same draws, so `saved` is surer than the two by themselves.
+    Outages are resampled `resamples` times; those with the same number in `concurrent` together.
+    Both strategies get the same draws, so `saved` is more precise than either by itself.
     """
     known = estimate(outages)
     arrays = [proposed_ms] if current_ms is None else [proposed_ms, current_ms]
@@ -80,18 +80,18 @@ def _with_total(costs: Numbers, probe_cost_ms: float) -> Numbers:
 
 
 def outage_costs(delays_ms: Sequence[int], outages: Outages, known: Estimate) -> Numbers:
-    """The idle time in ms, the probes, and the chance to be covered, of each outage.
+    """Returns the idle time in ms, the probes, and the chance to be covered, of each outage.
 
-    All are means over where it may have ended: by what all outages say (`known`), within its own
+    All are means over its possible ends: distributed like all outages (`known`), within its own
     bounds. The mean over all outages is that of the estimate itself (Turnbull's self-consistency).
-    What may have lasted longer than any outage with a known end counts as not covered.
+    The part that may last longer than any outage with a known end counts as not covered.
     """
     moments_ms = np.cumsum(np.array(delays_ms, np.float64))
     last_ms = known.edges_ms[-1]
     finite_ms = outages.upper_ms[np.isfinite(outages.upper_ms)]
     cuts_ms = np.unique(np.concatenate([known.edges_ms, moments_ms, outages.lower_ms, finite_ms]))
     cuts_ms = cuts_ms[cuts_ms <= last_ms]
-    # Between two cuts the density is level and the cost a straight line: its middle is its mean.
+    # Between two cuts the density is constant and the cost linear: its midpoint is its mean.
     middles_ms = (cuts_ms[:-1] + cuts_ms[1:]) / 2
     cell = np.searchsorted(known.edges_ms, middles_ms) - 1
     shares = known.shares[cell] * np.diff(cuts_ms) / np.diff(known.edges_ms)[cell]
@@ -108,7 +108,7 @@ def outage_costs(delays_ms: Sequence[int], outages: Outages, known: Estimate) ->
 def means(
     values: Numbers, concurrent: npt.NDArray[np.int_], rng: np.random.Generator, resamples: int
 ) -> list[Mean]:
-    """The mean of each column, and its interval by the percentiles of a bootstrap.
+    """Returns the mean of each column, and its interval by the percentiles of a bootstrap.
 
     Rows with the same number in `concurrent` are drawn together. B. Efron and R. J. Tibshirani, An
     Introduction to the Bootstrap, 1993, chapters 8 and 13.
@@ -117,14 +117,14 @@ def means(
     sums = np.zeros((which.max() + 1, values.shape[1] + 1))
     np.add.at(sums, which, np.column_stack([values, np.ones(len(values))]))
     chances = np.full(len(sums), 1 / len(sums))
-    # One after another: all draws at once would not fit into memory.
+    # One at a time: all draws together would not fit into memory.
     totals = np.array([rng.multinomial(len(sums), chances) @ sums for _ in range(resamples)])
     low, high = np.percentile(totals[:, :-1] / totals[:, -1:], [2.5, 97.5], axis=0)
     return [Mean(*map(float, of)) for of in zip(values.mean(axis=0), low, high, strict=True)]
 
 
 def _costs_at(ends_ms: Numbers, moments_ms: Numbers) -> Numbers:
-    """Idle ms, probes, and 1 if covered, of outages that last exactly so long."""
+    """Returns idle ms, probes, and 1 if covered, of outages of exactly these durations."""
     failed = np.searchsorted(moments_ms, ends_ms)
     is_covered = failed < len(moments_ms)
     idle_ms = np.zeros(len(ends_ms))

@@ -1,4 +1,4 @@
-"""Recorded outages as bounds of their durations, and which of them are one."""
+"""Recorded outages, as bounds of their durations, and which of them count as one."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Numbers = npt.NDArray[np.float64]
 class Outages:
     """Each lasted longer than `lower_ms`, its last failed probe, and no longer than `upper_ms`.
 
-    `upper_ms` is its first good probe, or infinity if none is known: it is still open, its end was
-    not recorded, or it was given up. Both are milliseconds since its first failure. What lasted
-    more than 7 days has no known end either: no delay could be as long.
+    `upper_ms` is its first successful probe, or infinity if its end is unknown: it is still open,
+    its end was not recorded, or it was given up. Both are milliseconds since its first failure. An
+    end after more than 7 days counts as unknown, too: no delay may be that long.
     """
 
     lower_ms: Numbers
@@ -31,7 +31,7 @@ class Outages:
     def of(cls, lower_ms: npt.ArrayLike, upper_ms: npt.ArrayLike) -> Outages:
         """Checks the bounds; raises `UsageError` if they are missing, negative or crossed.
 
-        A first good probe in the same millisecond as the last failed one counts as one after it.
+        A successful probe in the same millisecond as the last failed one counts as the next.
         """
         lower, upper = np.asarray(lower_ms, np.float64), np.asarray(upper_ms, np.float64)
         is_row = lower.shape == upper.shape and lower.ndim == 1
@@ -58,10 +58,10 @@ class Outages:
 
 
 def concurrent(opened_ms: npt.ArrayLike, ended_ms: npt.ArrayLike) -> npt.NDArray[np.int_]:
-    """A number for each outage, the same for those that overlap, directly or by way of others.
+    """Returns a number for each outage, the same for those that overlap, even through others.
 
-    What several members saw at the same time is one outage of one dependency, not evidence of
-    several. `ended_ms` is the time of its last entry if its end is not known.
+    An outage that several members saw at the same time is one outage of one dependency. `ended_ms`
+    is the time of its last entry if its end is unknown.
     """
     opened, ended = np.asarray(opened_ms, np.float64), np.asarray(ended_ms, np.float64)
     order = np.argsort(opened, kind="stable")

@@ -14,9 +14,9 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, slots=True)
 class TooFew:
-    """Only `ended` outages have a known end, and `needed` would have to; None: no number suffices.
+    """Only `ended` outages have a known end; `needed` is how many must. None: no number suffices.
 
-    `cover` is the share that so few are enough for; None if no share is low enough.
+    `cover` is the share for which these are enough; None if no share is low enough.
     """
 
     ended: int
@@ -36,18 +36,18 @@ def propose(
 
 
 def outages_needed(cover: float) -> int | None:
-    """How many outages with a known end say how long the share `cover` of all of them lasts.
+    """Returns how many outages with a known end are needed for a share of `cover`.
 
-    So many that with a probability of 95 per cent one of them at least lasts longer: what is asked
-    for is then within what has been seen. All n end sooner with probability cover ** n, which is
-    the "rule of three": 3 / (1 - cover) outages, near enough. 0.999 needs 2995, 0.99 needs 299.
-    S. S. Wilks, Determination of Sample Sizes for Setting Tolerance Limits, Ann. Math. Statist. 12
-    (1941), 91-96. None: no number of outages says how long all of them last.
+    Enough that with a probability of 95% at least one of them lasts longer than that share of all:
+    the requested quantile is then within the observed range. All n are shorter with probability
+    cover ** n, which gives the "rule of three": about 3 / (1 - cover) outages. 0.999 needs 2995,
+    0.99 needs 299. S. S. Wilks, Determination of Sample Sizes for Setting Tolerance Limits, Ann.
+    Math. Statist. 12 (1941), 91-96. None: no number of outages is enough for a share of 1.
     """
     return ceil(log(1 - CONFIDENCE) / log(cover)) if cover < 1 else None
 
 
 def cover_known(ended: int) -> float | None:
-    """The largest share, rounded down to a thousandth, for which so many outages are enough."""
+    """Returns the largest share, rounded down to 0.001, for which this many outages are enough."""
     found = int((1 - CONFIDENCE) ** (1 / ended) * 1000) / 1000 if ended else 0.0
     return found or None

@@ -1,4 +1,4 @@
-"""Finds the array of delays that costs least for a distribution of outages' durations.
+"""Finds the cheapest array of delays for a distribution of outage durations.
 
 The probes of an outage come after its first failure, at the sums of the delays. An outage of
 duration T ends with the first probe at T or later. It costs the time from T to that probe, in which
@@ -52,7 +52,7 @@ MAX_DURATION_MS = MAX_DELAY_S * 1000
 """No delay becomes longer than a strategy may have."""
 
 _ROUNDING = 1e-9
-"""Sums of shares are off by no more than this, and 0.999 is no number that a float can be."""
+"""The most by which sums of shares are off; also, no float is exactly 0.999."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +68,11 @@ class OutageDurations:
 
     @classmethod
     def of(cls, weights: Iterable[tuple[int, float]], *, rounded_to_ms: int = 1) -> OutageDurations:
-        """Builds it of pairs of duration and share, rounded up to a multiple of `rounded_to_ms`.
+        """Builds it from pairs of duration and share, rounded up to a multiple of `rounded_to_ms`.
 
-        In any order, and with durations more than once; what is beyond 7 days then is longer than
-        all. With the shortest delay for `rounded_to_ms` the solver has the fewest moments to look
-        at; a promise that holds for the rounded durations holds for the given ones.
+        Pairs may be in any order, and durations may repeat; those above 7 days then count as
+        longer than all. With `rounded_to_ms` equal to the shortest delay, the solver has the fewest
+        moments to consider; a bound for the rounded durations holds for the given ones.
         """
         found: dict[int, list[float]] = {}
         for duration_ms, share in weights:
@@ -113,14 +113,14 @@ class Unreachable:
 def solve(
     durations: OutageDurations, probe_cost_ms: float, conditions: Conditions
 ) -> tuple[int, ...] | Unreachable:
-    """Finds the array of delays in ms that costs least of all that meet the conditions.
+    """Finds the cheapest array of delays, in ms, that meets the conditions.
 
-    `probe_cost_ms`, 0 or more: so many milliseconds of waiting after the end of an outage are as
-    bad as one probe.
+    `probe_cost_ms`, 0 or more: the cost of one probe, as milliseconds of waiting after the end of
+    an outage.
     """
     if not (isfinite(probe_cost_ms) and probe_cost_ms >= 0):
         raise UsageError(f"probe_cost_ms={probe_cost_ms}: give a finite number, 0 or more")
-    import numpy as np  # here, not above: `--help` shows the conditions, and loads nothing heavy
+    import numpy as np  # imported here: `--help` shows the conditions, but must load nothing heavy
 
     up_to = np.cumsum([0.0, *durations.shares])
     wanted = int(np.searchsorted(up_to[1:], conditions.cover - _ROUNDING)) + 1
@@ -131,7 +131,7 @@ def solve(
     ended = np.searchsorted(durations.durations_ms, moments_ms, side="right")
     share = up_to[ended]
     mean = np.cumsum([0.0, *np.multiply(durations.durations_ms, durations.shares)])[ended]
-    # A row for each moment that a probe may be at, a column for each that it may follow.
+    # A row for each moment of a probe, a column for each moment that it may follow.
     at_ms = moments_ms[:, None]
     steps = at_ms * (share[:, None] - share) - (mean[:, None] - mean)
     steps += probe_cost_ms * np.maximum(0, 1 - share)
@@ -142,7 +142,7 @@ def solve(
 
 
 def _candidates_ms(durations_ms: Sequence[int], shortest_ms: int, reach_ms: int) -> list[int]:
-    """0 and every moment at which a best array may probe, ascending."""
+    """Returns 0 and every moment at which an optimal array may probe, ascending."""
     found: set[int] = set()
     for start_ms in (0, *(duration for duration in durations_ms if duration >= shortest_ms)):
         moment_ms, ends_one = start_ms, True
@@ -155,7 +155,7 @@ def _candidates_ms(durations_ms: Sequence[int], shortest_ms: int, reach_ms: int)
 
 
 def _cheapest(steps: npt.NDArray[np.float64], reach: int, max_delays: int) -> list[int]:
-    """The moments of the cheapest path from 0 to `reach` or beyond, 0 among them."""
+    """Returns the moments of the cheapest path from 0 to `reach` or beyond, including 0."""
     costs = steps[:, 0]
     layers = [[0] * len(costs)]
     best, end, count = costs[reach], reach, 1

@@ -1,1 +1,1 @@
-"""Draws the demo on a terminal, or writes it as lines."""
+"""Shows the demo live on a terminal, or as lines."""

@@ -24,7 +24,7 @@ _COLOURS = {"closed": "green", "open": "red", "half-open": "yellow"}
 
 
 class Screen:
-    """A picture that `draw` renews; what it shows last stays when the `with` is left.
+    """A live view that `draw` updates; the last view stays when the `with` ends.
 
     It reads the record and `circuits` (the consumer's snapshot), and nothing else.
     """
@@ -111,6 +111,6 @@ def _last_events(events: list[EventEmitted], started_s: float) -> Text:
         f" {noted.at_s - started_s:5.1f} s  {text_of(noted.event)}"
         for noted in events[-_EVENTS_SHOWN:]
     ]
-    # Always as many lines: the picture would jump.
+    # A fixed number of lines, or the view would jump.
     shown += [""] * (_EVENTS_SHOWN - len(shown))
     return Text("\n".join(shown), no_wrap=True, overflow="ellipsis")

@@ -14,7 +14,7 @@ _VIOLATIONS_SHOWN = 5
 
 
 def table(verdicts: Iterable[Verdict], title: str = "proof") -> RenderableType:
-    """One row for each claim, and below them the first violations of those that fail."""
+    """Returns a row for each claim, and below them the first violations of those that fail."""
     verdicts = tuple(verdicts)
     rows = Table(title=title, title_justify="left", expand=False)
     rows.add_column("claim")

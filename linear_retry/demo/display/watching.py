@@ -11,7 +11,7 @@ from linear_retry.retry.circuits import CircuitView
 from linear_retry.scope import Scope
 
 Circuits: TypeAlias = Callable[[], Mapping[Scope, CircuitView]]
-"""Gives a snapshot of the consumer's circuits."""
+"""Returns a snapshot of the consumer's circuits."""
 
 
 class Display(AbstractContextManager["Display"], Protocol):
@@ -21,15 +21,15 @@ class Display(AbstractContextManager["Display"], Protocol):
 
 
 MakeDisplay: TypeAlias = Callable[[Record, Circuits], Display]
-"""Makes the display of a run, given its record and the circuits."""
+"""Creates the display of a run from its record and the circuits."""
 
 
 @contextmanager
 def watching(display: Display, give_up: Callable[[], None], every_s: float = 0.1) -> Iterator[None]:
-    """Draws from a thread inside the `with`, and once more at its end.
+    """Draws from a thread inside the `with`, and once more at the end.
 
-    If drawing fails (the reader of a pipe has gone), `give_up` is called, and the error is raised
-    when the `with` is left.
+    If drawing fails (a closed pipe), `give_up` is called, and the error is raised when the `with`
+    ends.
     """
     ended = Event()
     errors: list[OSError] = []

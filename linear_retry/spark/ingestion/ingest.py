@@ -26,10 +26,10 @@ Progress: TypeAlias = Callable[[int, int], object]
 
 MAX_OFFSETS = 1_000_000
 SETTINGS = {
-    # How many days a task writes at the same time. More than that are sorted by day first; without
-    # this setting all are, and a sort of a million letters goes by way of the disk.
+    # How many days a task writes at the same time. If there are more, rows are sorted by day first;
+    # without this setting they always are, and sorting a million letters spills to disk.
     "spark.sql.maxConcurrentOutputFileWriters": "4",
-    # All columns of a table in one method are more than HotSpot makes fast code of.
+    # With all columns of a table in one method, HotSpot would not compile it.
     "spark.sql.codegen.wholeStage": "false",
 }
 """Settings of a batch's session."""
@@ -37,13 +37,13 @@ _POLL_S = 1
 _OPTIONS = {
     "startingOffsets": "earliest",
     "includeHeaders": "true",
-    # Letters of aborted transactions never were.
+    # Letters of aborted transactions do not exist.
     "kafka.isolation.level": "read_committed",
-    # What retention or a purge has removed would else stop it for good. It is counted (`gone`).
+    # Else records that retention or a purge removed would stop it for good. Counted as `gone`.
     "failOnDataLoss": "false",
     "groupIdPrefix": "linear-retry-spark",
-    # Only what is there is asked for. But behind its last record Kafka's client fetches once more,
-    # and Spark, which asks then where the partition ends, is answered when that fetch has ended.
+    # Only existing records are requested. But after the last one Kafka's client fetches once more,
+    # and Spark, which then asks for the partition's end, gets the answer only after that fetch.
     "kafka.fetch.max.wait.ms": "10",
 }
 TABLES: dict[str, Callable[[], Projections]] = {
@@ -153,7 +153,7 @@ class _Run:
         return writer.trigger(processingTime=f"{round(every_s * 1000)} milliseconds").start()
 
     def has_ended(self) -> bool:
-        """Whether there is nothing left to do; waits a moment. Raises the query's error."""
+        """Whether nothing is left to do; waits briefly. Raises the query's error."""
         try:
             return bool(self._query.awaitTermination(_POLL_S))
         except StreamingQueryException as error:
@@ -162,11 +162,11 @@ class _Run:
             self._note_starts()
 
     def total(self) -> int:
-        """How many offsets there were to do when this call began."""
+        """The number of offsets to read when this call began."""
         return sum(end - self._first(number) for number, (_, end) in self._source.bounds.items())
 
     def done(self) -> int:
-        """How many offsets are done, by Spark's latest progress."""
+        """The number of offsets read, by Spark's latest progress."""
         last = self._query.lastProgress
         if last is None or not last.sources:
             return 0
@@ -186,7 +186,7 @@ class _Run:
         return Ingested(source.table, source.topic, self._rows, self._unreadable, gone)
 
     def _write_batch(self, records: DataFrame, batch_id: int) -> None:
-        # A batch is in a session of its query's own: nobody else's writing changes.
+        # A batch has its query's own session, so no other writer is affected.
         for name, value in SETTINGS.items():
             records.sparkSession.conf.set(name, value)
         rows, counts = project(records, self._projections), Observation()
@@ -203,7 +203,7 @@ class _Run:
             self._unreadable += counts.get["unreadable"]
 
     def _note_starts(self) -> None:
-        """Notes where the first batch of this call began, which only Spark's progress says."""
+        """Notes where the first batch of this call began, which only Spark's progress reports."""
         progress = [] if self._starts else self._query.recentProgress
         if progress and progress[0].sources:
             self._starts = _offsets(progress[0].sources[0].startOffset)

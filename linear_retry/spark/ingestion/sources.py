@@ -33,7 +33,7 @@ def find_sources(
     if not topics:
         raise ConfigurationError("no topic is named; name dead_letters, journal or both")
     cluster = Cluster(librdkafka_keys(config))
-    # First, for its errors say most: which topic is missing, and which address does not answer.
+    # First, as its errors are the clearest: a missing topic, or an address without an answer.
     bounds = {topic: cluster.reader.bounds(topic) for topic in topics}
     facts = cluster.topics.describe(topics)
     return tuple(
@@ -48,7 +48,7 @@ def _id(facts: Any, topic: str) -> str:
 
 
 def other_topic(lake: Lake, source: Source, known: str | None) -> LakeError:
-    """The error for rows that are of another topic of the same name."""
+    """Returns the error for rows from another topic with the same name."""
     return LakeError(
         f"{lake.path}: {source.table} has rows of another topic {source.topic!r} (id {known}, and "
         f"this one's is {source.topic_id}): it was recreated, or is in another cluster; use "
@@ -57,9 +57,9 @@ def other_topic(lake: Lake, source: Source, known: str | None) -> LakeError:
 
 
 def claim(lake: Lake, source: Source) -> None:
-    """Records that this table's rows of that name are of this topic, and of no other.
+    """Records which topic this table's rows of that name are from.
 
-    Raises `LakeError` if they are of another, or if their checkpoint is gone.
+    Raises `LakeError` if they are from another one, or if their checkpoint is gone.
     """
     table, topic = source.table, source.topic
     known = lake.topic_id(table, topic)

@@ -51,11 +51,11 @@ class Lake:
         return self.spark
 
     def table(self, name: str) -> DataFrame:
-        """The table with all that was ingested so far. Raises `LakeError` if it does not exist."""
+        """Returns the table with all ingested rows. Raises `LakeError` if it does not exist."""
         root = f"{self.path}/{name}"
         try:
             found = self.spark.read.option("basePath", root).parquet(root).drop("batch")
-            found.schema  # noqa: B018  (Spark Connect looks what is there when it is asked this)
+            found.schema  # noqa: B018  (makes Spark Connect read the directory)
         except AnalysisException as error:  # no such directory, or no file in it
             command = "ingest" if name in (DEAD_LETTERS, JOURNAL) else name
             raise LakeError(
@@ -124,7 +124,7 @@ class Lake:
         name = f"batch={topic}@{batch_id:08d}"
         target = f"{self.path}/{table}/{name}"
         unfinished = f"{self._unfinished(table)}/{name}"
-        # Both are there where a rename is a copy, as in object stores, and was cut short.
+        # Both exist if a rename is a copy, as in object stores, and was interrupted.
         if self._exists(target) and not self._exists(unfinished):
             return False
         self.write(

@@ -34,7 +34,7 @@ class SystemLock:
     """The system's lock on a local file, which stays there afterwards."""
 
     def __init__(self, jvm: Any, file: Any) -> None:
-        # The JVM's, and not Python's: it is the JVM that writes, and may live a moment longer.
+        # The JVM's lock, not Python's: the JVM writes, and may live a moment longer.
         self._file = jvm.java.io.RandomAccessFile(file, "rw")
         if not self._is_acquired():
             self._file.close()
@@ -52,7 +52,7 @@ class SystemLock:
         except JavaError as error:
             if "OverlappingFileLockException" not in str(error):
                 raise
-            return False  # it is another ingest of this JVM that has it
+            return False  # another ingest in this JVM has it
 
 
 class Lease:
@@ -74,7 +74,7 @@ class Lease:
         self._renewed_s = now_s()
 
     def renew(self) -> None:
-        """To be called every second or so. Raises `LockedError` if another has taken it over."""
+        """Renews it; call it every second or so. Raises `LockedError` if another took it over."""
         if self._now_s() - self._renewed_s >= _RENEW_S:
             if not self._is_ours():
                 raise LockedError

@@ -22,8 +22,8 @@ def durations(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The share of outages that last longer than each time, and when each share has ended.
 
-    Of each group that has outages with known bounds, most outages first; a time is missing where so
-    many never end.
+    For each group that has outages with known bounds, most outages first; a time is missing if that
+    share never ends.
     """
 
     def estimated(group: str, known: Outages, which: Which) -> tuple[Any, ...]:
@@ -45,7 +45,7 @@ def durations(
 
 
 def _times_ms(known: Outages) -> Numbers:
-    """Times on a logarithmic scale, up to the last that anything is known of."""
+    """Returns times on a logarithmic scale, up to the last known bound."""
     is_finite = np.isfinite(known.upper_ms)
     last_ms = max(known.lower_ms.max(), known.upper_ms[is_finite].max(initial=0))
     return np.geomspace(_SHORTEST_MS, max(last_ms, 2 * _SHORTEST_MS), _POINTS)

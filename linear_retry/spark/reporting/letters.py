@@ -15,9 +15,9 @@ _REASONS = {
 
 
 def distinct(letters: DataFrame) -> DataFrame:
-    """Each letter once, with the columns that the summaries need.
+    """Deduplicates letters, and selects the columns that the summaries need.
 
-    A topic may have one twice: those that agree in group, id and generation are one.
+    A topic may contain a letter twice: the same group, id and generation mean the same letter.
     """
     first_ms, last_ms = (_possible(F.col(f"{each}_failure_ms")) for each in ("first", "last"))
     return letters.dropDuplicates(["group_id", "id", "generation"]).select(

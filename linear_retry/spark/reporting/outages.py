@@ -18,12 +18,12 @@ def measured(outages: DataFrame) -> DataFrame:
     """Each row of the table, with the columns that the summaries need."""
     began_ms = F.coalesce("opened_at_ms", "last_at_ms")
     seen_s = F.greatest(F.col("last_at_ms") - began_ms, F.lit(0)) / 1000
-    # What a journal says may be any number, and a sum of seconds must stay one.
+    # A journal may contain any number, but sums of seconds must stay finite.
     blocked = F.coalesce(
         F.when(F.col("open_s").between(0, LAST_MS / 1000), F.col("open_s")), seen_s
     )
     known = outages.withColumn("began_ms", began_ms).withColumn("blocked_s", blocked)
-    # `least` passes over a NULL: of an unknown length all would count as down.
+    # `least` ignores NULL: an unknown duration would count as down entirely.
     down = F.least(F.coalesce(F.col("lower_ms"), F.lit(0)) / 1000, "blocked_s")
     has_end = F.col("upper_ms").isNotNull()
     rest = F.col("blocked_s") - F.col("down_s")

@@ -1,4 +1,4 @@
-"""Reports on a lake: one page of HTML, and the tables that it is made of beside it."""
+"""Reports on a lake: one HTML page, and its tables beside it."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +23,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 class ReportError(LinearRetryError):
-    """The report cannot be written to the file that was named."""
+    """The report cannot be written to the given file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def report(
     and the page last. Raises `LakeError` if there is nothing to report, or the lake cannot be read,
     and `ReportError` if the page cannot be written.
     """
-    # Here, not above: they take seconds to load, and an ingest needs none of them.
+    # Imported here: they take seconds to load, and an ingest does not need them.
     from linear_retry.report.charts import bundle
     from linear_retry.report.page import render
 
@@ -64,7 +64,7 @@ def report(
     folder = page.with_name(f"{page.stem}_tables")
     check(page)
     with ThreadPoolExecutor(1) as pool:
-        scripts = pool.submit(bundle)  # it takes seconds, as Spark does
+        scripts = pool.submit(bundle)  # takes seconds, like Spark
         found = summaries(lake, keys=keys, resamples=resamples, seed=seed)
         text, advice = render(
             found.tables,
@@ -97,9 +97,9 @@ def check(page: Path) -> None:
 
 
 def write_tables(tables: Tables, folder: Path) -> None:
-    """Writes each as NAME.parquet and NAME.csv, and removes the others of an earlier report.
+    """Writes each as NAME.parquet and NAME.csv, and removes those of an earlier report.
 
-    Else keys would stay there that are to be left out now. Raises `OSError`.
+    Else the keys of an earlier report would remain with `keys=False`. Raises `OSError`.
     """
     folder.mkdir(exist_ok=True)
     for name in TABLES:

@@ -94,7 +94,7 @@ def _source(
     table = _table(lake, name)
     if table is None:
         return None
-    # Computed once: several summaries are made of it.
+    # Computed once, for several summaries.
     rows = prepare(table).persist()
     stack.callback(rows.unpersist)
     (found,) = rows.agg(F.count("*"), F.min(moment), F.max(moment)).collect()
@@ -124,7 +124,7 @@ def _of_letters(rows: DataFrame, bucket_ms: int, keys: bool) -> dict[str, pd.Dat
 def _joined(by_error: list[DataFrame]) -> DataFrame:
     """By group and error: how its outages ended, and the reasons of its letters."""
     both = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), by_error)
-    # Where the lake has but one of the two tables, the other's columns are missing from both.
+    # If the lake has only one of the two tables, the other's columns are missing.
     missing = [name for name in _COUNTS if name not in both.columns]
     empty = (F.lit(None).cast("bigint").alias(name) for name in missing)
     counts = (F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in _COUNTS)
@@ -151,7 +151,7 @@ def _events(journal: DataFrame) -> DataFrame:
 
 
 def _bucket_ms(sources: Iterable[_Source]) -> int:
-    """The shortest bucket of which not too many cover the whole time."""
+    """Returns the shortest bucket with which there are not too many."""
     moments = [ms for each in sources for ms in (each.first_ms, each.last_ms) if ms is not None]
     span_ms = max(moments) - min(moments) if moments else 0
     days = -(-span_ms // (_BUCKETS_MS[-1] * _MAX_BUCKETS))
@@ -161,9 +161,9 @@ def _bucket_ms(sources: Iterable[_Source]) -> int:
 
 def _collect(rows: DataFrame) -> pd.DataFrame:
     whole = {name: "Int64" for name, kind in rows.dtypes if kind in ("int", "bigint")}
-    # Else a column of whole numbers would become fractions where one of them is missing.
+    # Else a column of whole numbers becomes floats if one is missing.
     table: pd.DataFrame = rows.limit(MAX_ROWS).toPandas()
-    table.attrs.clear()  # Spark Connect's own figures, which no file can hold
+    table.attrs.clear()  # Spark Connect's own metrics, which no file can store
     return table.astype(whole)
 
 

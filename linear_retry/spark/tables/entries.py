@@ -32,7 +32,7 @@ from linear_retry.spark.tables.sql import (
 _TEXT, _WHOLE = "STRING", "BIGINT"
 _EVENT_ID = "(?s)^(.+)/([0-9]{1,19})(?!.)"
 _RENAMED = {
-    # The record's own place has these names already.
+    # The record's own place already uses these names.
     **{name: f"message_{name}" for name in ("topic", "partition", "offset")},
     "retry_at": "retry_at_ms",
 }
@@ -44,7 +44,7 @@ def _get(path: str, kind: str) -> str:
 
 
 def _type(path: str) -> str:
-    """The type of a value, as Spark names it; `VOID` for null, NULL for a missing one."""
+    """The type of a value, in Spark's names; `VOID` for null, NULL for a missing one."""
     return f"schema_of_variant({_get(path, 'variant')})"
 
 

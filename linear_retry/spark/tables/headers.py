@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from linear_retry.spark.tables.sql import array, between, struct, when
 
 INT64_MAX = 2**63 - 1
-# Java's `$` also matches before a line break at the end.
+# Java's `$` also matches before a final line break.
 _WHOLE_NUMBER = "(?s)^-?[0-9]{1,19}(?!.)"
 
-# The smallest number of so many digits.
+# The smallest number with this many digits.
 _SMALLEST = array(f"{10**n if n else 0}L" for n in range(19))
 
 NAMES, CONTENTS = "reverse(headers.key)", "reverse(headers.value)"
@@ -18,8 +18,8 @@ NAMES, CONTENTS = "reverse(headers.key)", "reverse(headers.value)"
 def content(name: str) -> str:
     """The content of a header: the last of several of one name, NULL if it is missing.
 
-    A map of all headers would be shorter, but raises where a name comes twice. `filter`, whose
-    lambda Spark interprets for each header of each record, took most of an ingest.
+    A map of all headers would be shorter, but raises if a name occurs twice. `filter`, whose lambda
+    Spark interprets for each header of each record, took most of an ingest.
     """
     return f"get({CONTENTS}, cast(array_position({NAMES}, '{name}') AS int) - 1)"
 
@@ -43,15 +43,15 @@ def whole_number(content: str) -> str:
     """Decimal digits as bigint; NULL for anything else, and for more than 64 bits hold."""
     digits = f"cast({content} AS string)"
     number = f"try_cast({digits} AS bigint)"
-    # A cast takes ` +7.5 ` too. What has as many digits as characters is nothing but digits, and a
-    # pattern, for `007`, takes ten times as long.
+    # A cast also accepts ` +7.5 `. If a number has as many digits as the text has characters, the
+    # text is only digits; a pattern, needed for `007`, takes ten times as long.
     at_least = f"get({_SMALLEST}, octet_length({content}) - 1)"
     return when(f"{number} >= {at_least} OR rlike({digits}, '{_WHOLE_NUMBER}')", number)
 
 
 def big_endian(content: str, size_bytes: int) -> str:
     """That many bytes as bigint; NULL if there are more or fewer."""
-    # No more than 8 bytes go in, whatever came: `conv` raises for what 64 bits do not hold.
+    # At most 8 bytes are passed on: `conv` raises for more than 64 bits.
     found = f"try_cast(conv(hex(substring({content}, 1, {size_bytes})), 16, -10) AS bigint)"
     if size_bytes < 8:
         negative = 1 << (8 * size_bytes - 1)
@@ -86,7 +86,7 @@ class HeaderColumn:
         is_read = f"{self.reading(content)} IS NOT NULL"
         return f"({is_read} OR {content} IS NULL)" if self._is_optional else is_read
 
-    # From here on the column `column` has what `reading` gave.
+    # From here on the column `column` has the result of `reading`.
 
     @property
     def value(self) -> str:

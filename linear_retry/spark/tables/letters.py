@@ -46,8 +46,8 @@ _RECORD = ("topic", "partition", "offset", "timestamp", "key", "value", "headers
 _IS_OURS = f"written_by = '{OURS}'"
 _OUR_NAMES = f"array({texts(sorted(HEADER_NAMES))})"
 
-# Nearly all letters have these headers of ours, in this order and behind the message's own: then
-# their contents need not be searched for, one name after another.
+# Nearly all letters have these headers of ours, in this order, after the message's own: then
+# their contents need not be searched by name.
 _RARE = [
     each.name
     for each in RETRY_HEADERS
@@ -59,7 +59,7 @@ _IS_USUAL = (
     f"NOT arrays_overlap(slice({NAMES}, {len(_USUAL) + 1}, size({NAMES})), {_OUR_NAMES})"
 )
 _PLACES = [*_USUAL, *_RARE]
-# As strings, UTF-8 or not: these are not copied where they are asked for.
+# As strings, UTF-8 or not: accessing these does not copy them.
 _CONTENTS = (
     f"cast(CASE WHEN {_IS_USUAL} THEN slice({CONTENTS}, 1, {len(_USUAL)}) "
     f"ELSE {array(map(content, _PLACES))} END AS array<string>)"
@@ -67,7 +67,7 @@ _CONTENTS = (
 
 
 def letter_projections() -> Projections:
-    """The projections that make the table. Each copies its rows: it passes on what is needed."""
+    """The projections that make the table. Each copies its rows, so it keeps only what it needs."""
     found = {each: f"get(contents, {_PLACES.index(each.header)})" for each in _HEADER_COLUMNS}
     is_fine = " AND ".join((_IS_OURS, *(each.is_fine(at) for each, at in found.items())))
     passed_on = (*_RECORD, "written_by", "own_headers")
@@ -86,17 +86,17 @@ def letter_projections() -> Projections:
 
 
 def _written_by() -> str:
-    """The system that wrote the letter: each adds its headers behind those that it found."""
+    """The system that wrote the letter: each appends its headers to those that it found."""
     systems = {form.topic: form.name for form in FOREIGN} | {_MARKER: OURS}
     named = ", ".join(f"'{marker}', '{name}'" for marker, name in systems.items())
     last = f"try_element_at(array_intersect({NAMES}, array({texts(systems)})), 1)"
-    # Asked first, since it takes a fraction of the time, and nearly all are ours.
+    # Checked first, as it takes a fraction of the time, and nearly all are ours.
     is_foreign = " OR ".join(f"array_contains({NAMES}, '{form.topic}')" for form in FOREIGN)
     return f"CASE WHEN {is_foreign} THEN try_element_at(map({named}), {last}) ELSE '{OURS}' END"
 
 
-# The message's own, since ours are columns; all of them where it is no letter of ours that can be
-# read. `filter` finds out in each case which are ours, but its lambda is interpreted.
+# The message's own, as ours are columns; all of them if it is not a readable letter of ours.
+# `filter` could find ours in every case, but its lambda is interpreted.
 _HEADERS = f"""CASE
     WHEN NOT is_fine THEN headers
     WHEN own_headers IS NOT NULL THEN slice(headers, 1, own_headers)

@@ -19,14 +19,14 @@ _DAY_MS = 86_400_000
 Projections: TypeAlias = tuple[tuple[Column | str, ...], ...]
 """The columns of one select after another.
 
-Not one for all: an expression that ten others use would be computed ten times. Columns have no data
-yet: made once, they serve every batch.
+Not one for all: an expression that ten others use would be computed ten times. Columns contain no
+data, so they are created once, for every batch.
 """
 
 
 def columns(*expressions: str) -> tuple[Column, ...]:
     """Columns of names, and of expressions with an alias."""
-    # A name is not parsed: some, `offset` for one, are reserved where a session wants that.
+    # Names are not parsed: some, such as `offset`, may be reserved words in a session.
     return tuple(F.col(each) if each.isidentifier() else F.expr(each) for each in expressions)
 
 
@@ -58,7 +58,7 @@ def when(condition: str, value: str) -> str:
 
 
 def between(value: str, least: int, most: int) -> str:
-    # With `BETWEEN`, Spark computes the value in a step before, of its own.
+    # With `BETWEEN`, Spark would compute the value in a separate step before.
     return f"({value} >= {least} AND {value} <= {most})"
 
 

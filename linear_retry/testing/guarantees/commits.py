@@ -62,7 +62,7 @@ class CommittedOnlyDone(Guarantee):
                     self._check_other_members(partition, next_offset, entry)
 
     def _assign(self, member: str, partitions: Iterable[Partition]) -> None:
-        """What was committed by then, by whomever; and what this one may have sent by then."""
+        """Notes what anyone had committed by then, and what this member may have sent by then."""
         for partition in partitions:
             key = member, partition
             if partition in self._highest:

@@ -19,7 +19,7 @@ from linear_retry.testing.guarantees.guarantee import Guarantee
 
 @dataclass(slots=True)
 class _FailedMessage:
-    """A message in one ownership. `gone`: that is over, and its letter may be on its way still."""
+    """A message in one assignment. `gone`: that has ended; its letter may still be in flight."""
 
     first: AttemptFinished
     failures: int = 0

@@ -18,7 +18,7 @@ from linear_retry.testing.guarantees.guarantee import Guarantee
 
 _SHOWN_OFFSETS = 10
 _SHOWN_FROM_THE_FIRST = 1_000
-"""Of so many messages that were done last it is kept by which entry, for the story's beginning."""
+"""For this many messages done last, the entry is kept, to start a violation's excerpt."""
 
 
 class InOrder(Guarantee):

@@ -10,7 +10,7 @@ from linear_retry.scope import Partition, Place
 from linear_retry.testing.event_log import AttemptFinished, Entry, EventEmitted, EventLog
 
 Run: TypeAlias = tuple[Partition, int, int]
-"""Of a partition: from this offset to that, which is not included."""
+"""A partition, and a range of its offsets: from, and up to but not including."""
 
 
 class Done:
@@ -20,17 +20,17 @@ class Done:
         self._offsets: dict[Partition, Runs] = defaultdict(Runs)
 
     def feed(self, entry: Entry) -> None:
-        """What happened next."""
+        """Takes the next entry."""
         for partition, begin, end in runs_done_by(entry):
             self._offsets[partition].add_range(begin, end)
 
     def in_partition(self, partition: Partition) -> Runs:
-        """The offsets; not a copy."""
+        """Returns the offsets, without copying."""
         return self._offsets[partition]
 
 
 def done_by(entry: Entry) -> Iterator[Place]:
-    """What this one entry says is done, one by one."""
+    """Yields the messages that this entry reports as done."""
     for partition, begin, end in runs_done_by(entry):
         for offset in range(begin, end):
             yield Place(*partition, offset)
@@ -63,7 +63,7 @@ def when_done(
 
 
 def runs_done_by(entry: Entry) -> tuple[Run, ...]:
-    """The same at once, for retention may have taken millions. Asked for each entry of a log."""
+    """Like `done_by`, as runs: retention may have removed millions. Called for each entry."""
     if isinstance(entry, AttemptFinished):
         return (_run(entry.place),) if entry.outcome == "done" else ()
     return _runs_done_by_event(entry.event) if isinstance(entry, EventEmitted) else ()

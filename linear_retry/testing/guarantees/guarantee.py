@@ -18,7 +18,7 @@ from linear_retry.testing.event_log import (
 
 _SHOWN_ENTRIES = 30
 _EXCERPTS = 100
-"""So many are made for one guarantee: thousands of a long log would take hours."""
+"""The most excerpts for one guarantee: thousands of a long log would take hours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class _Broken:
-    """`first` to `last` of the log show it, as far as they concern `member` or `partition`."""
+    """A violation, shown by entries `first` to `last` about `member` or `partition`."""
 
     text: str
     first: Entry | None
@@ -67,7 +67,7 @@ class Guarantee(ABC):
     def feed(self, entry: Entry) -> None:
         """Takes the next entry."""
 
-    def finish(self) -> None:  # noqa: B027  (most are broken by what happens, not by what does not)
+    def finish(self) -> None:  # noqa: B027  (most are violated by entries, not by their absence)
         """Takes the end of the log."""
 
     def violations(self, log: Sequence[Entry]) -> list[Violation]:

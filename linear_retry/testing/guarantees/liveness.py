@@ -22,7 +22,7 @@ from linear_retry.testing.guarantees.guarantee import Guarantee
 
 @dataclass(slots=True)
 class _Member:
-    """A member: what it has, until when its circuits stop what, how long its handler has worked."""
+    """A member: its partitions, its open circuits, and the time that its handler has taken."""
 
     owned: set[Partition] = field(default_factory=set)
     open: dict[Scope, float] = field(default_factory=dict)
@@ -31,27 +31,27 @@ class _Member:
     _worked_s: float = 0.0
 
     def retry_at_s(self, partition: Partition) -> float | None:
-        """When the last circuit that stops it is due, or it is read again; None: neither."""
+        """When the last circuit that pauses it is due, or it is read again; None: neither."""
         times = [at_s for scope, at_s in self.open.items() if scope.covers(partition)]
         unread = self.unreadable.get(partition)
         return max(times if unread is None else [*times, unread], default=None)
 
     def end(self, at_s: float) -> None:
-        """The attempt in progress is over."""
+        """Ends the attempt in progress."""
         self._worked_s, self.begun_s = self.worked_s(at_s), None
 
     def worked_s(self, at_s: float) -> float:
-        """Until then, the attempt in progress included."""
+        """The handler's time until then, including the attempt in progress."""
         return self._worked_s + (0.0 if self.begun_s is None else at_s - self.begun_s)
 
 
 @dataclass(slots=True)
 class _PartitionWait:
-    """What one partition waits for since when; the time that its owner's handler took is not in,
-    nor that in which the owner could do nothing (`excused_s`).
+    """Since when one partition waits, without the time that its owner's handler took, or in which
+    the owner could do nothing (`excused_s`).
 
-    `since` is None where it waits for nothing: it has no lag, or no owner. What is below
-    `reached`, the last offset that was attempted, is done or gone: it is read in order.
+    `since` is None if it waits for nothing: it has no lag, or no owner. Offsets below `reached`,
+    the last one attempted, are done or removed, as it is read in order.
     """
 
     lag: set[int] = field(default_factory=set)
@@ -79,7 +79,7 @@ class Liveness(Guarantee):
         self._waits: dict[Partition, _PartitionWait] = defaultdict(_PartitionWait)
         self._disturbances = 0
         self._last: Entry | None = None
-        # A message may be handled before whoever has written it writes that down.
+        # A message may be handled before its writer logs it.
         self._done = Done()
 
     def feed(self, entry: Entry) -> None:
@@ -118,7 +118,7 @@ class Liveness(Guarantee):
             self._check(self._last, self._waits)
 
     def _progress(self, entry: AttemptFinished | EventEmitted) -> None:
-        """What it says is done is progress, and so is an attempt that failed."""
+        """Notes progress: a message that is done, or a failed attempt."""
         runs = runs_done_by(entry)
         moved = {partition for partition, _, _ in runs}
         if isinstance(entry, AttemptFinished):
@@ -183,7 +183,7 @@ class Liveness(Guarantee):
                 reader.unreadable.pop((topic, partition), None)
 
     def _excuse(self, member: str, since_s: float, until_s: float) -> None:
-        """It could do nothing in this time. Where its handler is at work, that is in already."""
+        """Excuses this time, unless the handler was running, whose time is excluded already."""
         reader = self._members[member]
         for partition in reader.owned if reader.begun_s is None else ():
             wait = self._waits[partition]
@@ -191,7 +191,7 @@ class Liveness(Guarantee):
                 wait.excused_s += max(until_s - max(since_s, wait.since.at_s), 0.0)
 
     def _revoke(self, member: str, partitions: Iterable[Partition]) -> None:
-        """Of these that it had nobody is the owner now, unless another has been given it."""
+        """Removes the owner of those that it had, unless another has been assigned them."""
         owned = self._members[member].owned
         for partition in owned & {*partitions}:
             owned.discard(partition)
@@ -200,7 +200,7 @@ class Liveness(Guarantee):
                 self._waits[partition].owner = None
 
     def _check(self, entry: Entry, partitions: Iterable[Partition]) -> None:
-        """Whether one of these has waited for too long by now."""
+        """Checks whether one of these has waited for too long."""
         for partition in partitions:
             wait = self._waits[partition]
             if wait.since is None or wait.owner is None:
@@ -208,13 +208,13 @@ class Liveness(Guarantee):
             reader = self._members[wait.owner]
             worked_s = reader.worked_s(entry.at_s) - wait.worked_s
             waited_s = entry.at_s - wait.since.at_s - worked_s - wait.excused_s
-            if waited_s <= self._within_s:  # nearly always, and the circuits may be hundreds
+            if waited_s <= self._within_s:  # the usual case; there may be hundreds of circuits
                 continue
             retry_at_s = reader.retry_at_s(partition)
             if retry_at_s is not None:
                 waited_s -= max(retry_at_s - wait.since.at_s, 0.0)
             if waited_s > self._within_s:
-                # Not each time that one is attempted: thousands may have been removed unread.
+                # Not at each attempt: thousands may have been removed unread.
                 wait.lag = {offset for offset in wait.lag if offset >= wait.reached}
                 if not wait.lag:
                     wait.since = None
@@ -225,12 +225,12 @@ class Liveness(Guarantee):
                     f"{wait.owner}, {what}; {min(wait.lag)} is not done"
                 )
                 self._violate(text, wait.since, entry, member=wait.owner, partition=partition)
-                wait.since = None  # said once, until something moves
+                wait.since = None  # reported once, until there is progress
 
     def _restart_wait(
         self, entry: Entry, partitions: Iterable[Partition], *, anew: bool = True
     ) -> None:
-        """From now on these wait for the next thing, if there is one to wait for."""
+        """Restarts the wait of these, if they have anything to wait for."""
         for partition in partitions:
             wait = self._waits[partition]
             if not self._is_due(wait):

@@ -16,7 +16,7 @@ from linear_retry.testing.event_log import (
 from linear_retry.testing.guarantees.guarantee import Guarantee
 
 _EVENT_BEHIND_S = 0.05
-"""Where its attempt was not seen, the delay is added to when the event was told, a little later."""
+"""If the attempt was not seen, the delay counts from the event, which is a little later."""
 
 
 @dataclass(slots=True)
@@ -80,7 +80,7 @@ class NothingWhileOpen(Guarantee):
             first = before.said if before else None
             self._violate(text, first, said, member=said.member)
         ended = self._ended.get(said.member)
-        # The delay counts from the attempt's end: what it takes to stop, a commit, is not in it.
+        # The delay counts from the attempt's end, so it does not include the pause and its commit.
         begun = ended if ended is not None and ended.place == event.place else said
         retry_at_s = begun.at_s + event.delay_s
         self._open[said.member][event.scope] = _OpenCircuit(said, event.place, retry_at_s)

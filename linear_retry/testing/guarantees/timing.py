@@ -55,7 +55,7 @@ class NothingEarly(Guarantee):
                 self._ended.pop((member, event.place), None)
 
     def _forget(self, member: str, gone: Sequence[Partition] | None) -> None:
-        """What it has attempted of these; None: at all."""
+        """Forgets the member's attempts in these partitions; None: in all."""
         for known in (self._ended, self._not_before):
             for key in [key for key in known if key[0] == member]:
                 if gone is None or key[1][:2] in gone:
