@@ -1,17 +1,23 @@
 """docs/guides/handlers.md is true."""
 
 import sqlite3
+from collections.abc import Sequence
 from typing import Any
 
+import psycopg
 import pytest
 from confluent_kafka import Message
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from linear_retry import LinearConsumer
+from linear_retry.dlq.replay.outgoing import outgoing
+from linear_retry.records.text import Header
 from tests.charges import broker_with_orders, reasons, run_example
+from tests.dlq.sample_letters import our_letter
 from tests.docs.markdown import blocks, page
+from tests.postgres import Postgres
 
-_JSON, _HTTP, _DATABASE, _AVRO = blocks(page("docs/guides/handlers.md"), "python")
+_JSON, _HTTP, _FIRST_PLACE, _DATABASE, _AVRO = blocks(page("docs/guides/handlers.md"), "python")
 
 
 def _defined(code: str) -> dict[str, Any]:
@@ -52,8 +58,11 @@ def test_the_program_charges() -> None:
 class _Message:
     """What a handler asks of a message."""
 
-    def __init__(self, value: bytes, offset: int) -> None:
-        self._value, self._offset = value, offset
+    def __init__(self, value: bytes, offset: int, headers: Sequence[Header] = ()) -> None:
+        self._value, self._offset, self._headers = value, offset, [*headers]
+
+    def headers(self) -> list[Header] | None:
+        return self._headers or None
 
     def topic(self) -> str:
         return "orders"
@@ -66,6 +75,19 @@ class _Message:
 
     def value(self) -> bytes:
         return self._value
+
+
+@pytest.mark.parametrize("for_group", [None, "", "refunds"])
+def test_a_replayed_message_keeps_its_first_place(for_group: str | None) -> None:
+    """For whichever group it was sent; any other message is where it is."""
+    first_place = _defined(_FIRST_PLACE)["first_place"]
+    letter = our_letter(7)
+    assert letter.origin is not None
+    replayed = outgoing(letter, "run-1", lambda *_: None, for_group).headers
+    origin = f"{letter.origin.topic}/{letter.origin.partition}/{letter.origin.offset}"
+    assert origin == first_place(_Message(b"book", 99, replayed))
+    assert "orders/0/99" == first_place(_Message(b"book", 99, [("trace", None)]))
+    assert "orders/0/99" == first_place(_Message(b"book", 99))
 
 
 def test_a_message_that_comes_again_is_booked_once() -> None:
@@ -84,6 +106,25 @@ def test_a_message_that_comes_again_is_booked_once() -> None:
     assert [(70,)] == database.execute("SELECT balance FROM account").fetchall()
     assert [(5,)] == database.execute('SELECT "offset" FROM handled').fetchall()
     database.close()
+
+
+@pytest.mark.broker
+def test_the_same_with_postgres() -> None:
+    """With the two changes that the page names for psycopg."""
+    changed = _DATABASE.replace("?", "%s").replace("with database:", "with database.transaction():")
+    save = _defined(changed)["save"]
+    with Postgres() as server, psycopg.connect(server.url, autocommit=True) as database:
+        database.execute(
+            'CREATE TABLE handled (topic text, partition int, "offset" bigint, '
+            'PRIMARY KEY (topic, partition, "offset"))'
+        )
+        database.execute("CREATE TABLE account AS SELECT 100 AS balance")
+        for _ in range(2):
+            save(database, _Message(b"30", 5))
+        with pytest.raises(ValueError, match="invalid literal"):
+            save(database, _Message(b"many", 6))
+        assert [(70,)] == database.execute("SELECT balance FROM account").fetchall()
+        assert [(5,)] == database.execute('SELECT "offset" FROM handled').fetchall()
 
 
 def test_the_deserializer_gets_value_and_topic() -> None:
