@@ -146,6 +146,8 @@ def _check(policy: Policy, then: Strategy) -> None:
             f"on_exhausted={policy.on_exhausted!r}: messages never leave the line then; leave it "
             "out, or simulate without retry topics"
         )
+    if policy.hold_s == 0:
+        raise ConfigurationError("hold=0: the held message would be attempted all the time")
     if then.jitter:
         raise ConfigurationError(
             f"{then.label}: retry topics have no jitter, since all records of a topic wait equally "

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
-from linear_retry.spark.tuning import Tuned, proposals
+from linear_retry.spark.tuning import Tuned, mean_waits_ms, proposals
+from linear_retry.strategy.strategy import Strategy
 from linear_retry.tuning.proposal import TooFew, propose
 from linear_retry.tuning.solver import Conditions
 from tests.tuning.recorded import durations_ms, recorded
@@ -91,3 +92,10 @@ def test_partitions_and_order_change_nothing(
     assert {"enough", "members"} == {row.group for row in rows}
     for row in rows:
         assert repr(proposed[row.group]) == repr(row)
+
+
+def test_a_strategy_is_simulated_by_its_mean_waits() -> None:
+    """Half of the jitter is added; what `max_elapsed` then prevents is no wait."""
+    delays = [10, 20, 30]
+    assert (10_000, 20_000, 30_000) == mean_waits_ms(Strategy(delays))
+    assert (12_500, 25_000) == mean_waits_ms(Strategy(delays, jitter=0.5, max_elapsed=74))

@@ -176,6 +176,12 @@ def test_what_cannot_be_simulated(then: Strategy, on_exhausted: OnExhausted, wor
         RetryTopicsSimulator(Policy(Strategy([1]), on_exhausted), then)
 
 
+def test_a_hold_takes_time() -> None:
+    """Without, no time would pass between two attempts of the held message."""
+    with pytest.raises(ConfigurationError, match="attempted all the time"):
+        RetryTopicsSimulator(Policy(Strategy([1]), hold_s=0.0), Strategy([1]))
+
+
 def test_a_time_limit_that_allows_no_step() -> None:
     """The message is a dead letter where it would have left the line."""
     journey = _through("1h", then=Strategy(["5m"], max_elapsed="1m"))

@@ -11,22 +11,15 @@ import typer
 from linear_retry.cli.options.connection import with_option_groups
 from linear_retry.cli.options.values import length_ms, read_lengths
 from linear_retry.cli.output.exit_codes import NEGATIVE, exit_on_error
-from linear_retry.cli.output.rows import is_terminal, write_aligned, write_json
+from linear_retry.cli.output.rows import write_json
 from linear_retry.cli.spark.options import RecordedOutages, require_pyspark
-from linear_retry.cli.strategy import journey_report, simulation_report
-from linear_retry.cli.strategy.commands import FILE_HELP, load, print_heading, summary
+from linear_retry.cli.strategy import journey_report, screen, simulation_report
+from linear_retry.cli.strategy.commands import FILE_HELP, load, summary
 from linear_retry.errors import ConfigurationError, StrategyError
 from linear_retry.retry.decision import OnExhausted, Policy
-from linear_retry.strategy.delays import duration_text
-from linear_retry.strategy.retry_topics import Journey, RetryTopicsSimulator
-from linear_retry.strategy.simulation import Recovered, Simulation, Simulator
+from linear_retry.strategy.retry_topics import RetryTopicsSimulator
+from linear_retry.strategy.simulation import Simulator
 from linear_retry.strategy.strategy import Strategy
-
-_NARROWEST, _WIDEST = 76, 120
-_STYLES = {
-    **dict.fromkeys(("fails", "fail", "dead-lettered", "stopped"), "red"),
-    **dict.fromkeys(("succeeds", "recovered"), "green"),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +157,8 @@ def _in_given(file: Path, given: GivenOutages, retry_topics: RetryTopics, as_jso
         head, waits_out_ms = asked.heading(), simulator.waits_out_ms
         write_json(head | simulation_report.as_json(each, waits_out_ms) for each in simulations)
     else:
-        _print(simulations, asked.strategy, asked.attempt_ms)
+        screen.show_strategy(asked.strategy, asked.attempt_ms)
+        screen.show_simulations(simulations, has_jitter=asked.strategy.jitter > 0)
         typer.echo(simulation_report.limit(simulator.waits_out_ms))
 
 
@@ -172,7 +166,8 @@ def _asked(file: Path, given: GivenOutages, then: Path | None, as_json: bool) ->
     outages_ms = [length_ms(text, "--outage") for text in given.outage or []]
     attempt_ms = length_ms(given.attempt, "--attempt")
     loaded, after = load(file), None if then is None else load(then)
-    problems = [one for each in (loaded, after) for one in getattr(each, "problems", ())]
+    refused = [each for each in (loaded, after) if isinstance(each, StrategyError)]
+    problems = [problem for each in refused for problem in each.problems]
     outages_ms += [] if given.outages is None else read_lengths(given.outages, problems)
     if isinstance(loaded, StrategyError) or isinstance(after, StrategyError) or problems:
         _refuse(file, problems, as_json)
@@ -192,11 +187,11 @@ def _with_retry_topics(asked: _Asked, then: Strategy, given: RetryTopics, as_jso
         waits_out_ms = simulator.waits_out_ms
         write_json(head | journey_report.as_json(each, waits_out_ms) for each in journeys)
     else:
-        _print_heading(asked.strategy, asked.attempt_ms)
+        screen.show_strategy(asked.strategy, asked.attempt_ms)
         typer.echo(f"then, in retry topics: {then.label}")
         if asked.strategy.jitter:
             typer.echo("all times are without jitter")
-        _print_journeys(journeys)
+        screen.show_journeys(journeys)
         typer.echo(journey_report.limit(simulator.waits_out_ms))
 
 
@@ -227,61 +222,3 @@ def _refused(option: str) -> Iterator[None]:
         yield
     except ConfigurationError as error:
         raise typer.BadParameter(str(error), param_hint=option) from error
-
-
-def _print_heading(strategy: Strategy, attempt_ms: int) -> None:
-    print_heading(strategy)
-    if attempt_ms:
-        typer.echo(f"an attempt takes {duration_text(attempt_ms)} to fail")
-
-
-def _print_journeys(journeys: list[Journey]) -> None:
-    if len(journeys) > 1:
-        write_aligned(journey_report.outages(journeys), _STYLES)
-        typer.echo("\n".join(journey_report.verdict_of_all(journeys)))
-        return
-    (journey,) = journeys
-    typer.echo(f"outage of {duration_text(journey.message.outage_ms)}")
-    if is_terminal() and journey.message.outage_ms:
-        _draw([("the first message", journey.message), ("the line", journey.line)])
-    write_aligned(journey_report.attempts(journey), _STYLES)
-    first, behind = journey_report.verdict(journey)
-    good = isinstance(journey.message.ending, Recovered)
-    typer.secho(first, fg="green" if good else "red", bold=True)
-    typer.echo(behind)
-
-
-def _print(simulations: list[Simulation], strategy: Strategy, attempt_ms: int) -> None:
-    _print_heading(strategy, attempt_ms)
-    if len(simulations) == 1:
-        _print_one(simulations[0], strategy.jitter > 0)
-    else:
-        write_aligned(simulation_report.outages(simulations, strategy.jitter > 0), _STYLES)
-        typer.echo(simulation_report.verdict_of_all(simulations))
-
-
-def _print_one(simulation: Simulation, jitter: bool) -> None:
-    typer.echo(f"outage of {duration_text(simulation.outage_ms)}")
-    if is_terminal() and simulation.outage_ms:
-        _draw([("", simulation)])
-    write_aligned(simulation_report.attempts(simulation), _STYLES)
-    good = isinstance(simulation.ending, Recovered)
-    typer.secho(simulation_report.verdict(simulation), fg="green" if good else "red", bold=True)
-    if jitter:
-        typer.echo(simulation_report.verdict_with_jitter(simulation))
-
-
-def _draw(simulations: list[tuple[str, Simulation]]) -> None:
-    """One below the other, each under its name, and all to one scale."""
-    from rich.console import Console
-
-    from linear_retry.cli.strategy.timeline import timeline
-
-    console = Console(highlight=False)
-    if console.width < _NARROWEST or console.options.ascii_only:
-        return
-    end_ms = max(simulation.ending.at_ms for _, simulation in simulations)
-    for name, simulation in simulations:
-        if name:
-            console.print(name)
-        console.print(timeline(simulation, min(console.width, _WIDEST), end_ms))

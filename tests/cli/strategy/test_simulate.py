@@ -308,6 +308,7 @@ def test_several_outages_that_are_all_waited_out_or_none(file: Path) -> None:
             ["--outage", "1", "--then", "simple", "--hold", "x"],
             'Invalid value for --hold: "x" is not a duration',
         ),
+        (["--outage", "1", "--then", "simple", "--hold", "0"], "attempted all the time"),
         (["--outage", "1", "--then", "rate-limited"], "retry topics have no jitter"),
         (
             ["--outage", "1", "--then", "simple", "--on-exhausted", "stop"],
