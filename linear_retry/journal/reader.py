@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
+from linear_retry.errors import UnknownTopicError
 from linear_retry.journal.entry import DEFAULT_TOPIC, Entry, Unreadable, read_entry
 from linear_retry.kafka.topics.reader import Progress
 from linear_retry.kafka.topics.standalone_consumer import ANSWER_TIMEOUT_S
@@ -39,9 +40,14 @@ class JournalTail:
 
         Raises `UnknownTopicError`, and `BrokerError` if no broker answers or one refuses.
         """
-        for records in self._tail.backlog(progress):
-            for record in records:
-                yield read_entry(record.value)
+        try:
+            for records in self._tail.backlog(progress):
+                for record in records:
+                    yield read_entry(record.value)
+        except UnknownTopicError as error:
+            raise UnknownTopicError(
+                f"{error}, or create it and add a Journal to the listeners of your consumers"
+            ) from error
 
     def follow(self) -> AbstractContextManager[object]:
         """Within this context, `read` returns the entries after the backlog."""

@@ -131,6 +131,7 @@ def test_what_is_no_entry_is_counted(kafka: EmbeddedKafka) -> None:
     ("arguments", "code", "words"),
     [
         (("--journal", "nowhere"), 3, "topic 'nowhere' does not exist; check its name"),
+        (("--journal", "nowhere"), 3, "or create it and add a Journal to the listeners"),
         (("--journal", ""), 2, "the topic's name is empty"),
         (("--since", "soon"), 2, '"soon" is not a time'),
     ],
