@@ -160,8 +160,8 @@ class DeadLettered(_OfMessage):
 class SentToRetry(_OfMessage):
     """The retry topic acknowledged this message: it is attempted again about `retry_at`.
 
-    `step` is that of the retry topics' strategy, 1-based. The order ends here: what is behind the
-    message goes on without it.
+    `step` is that of the retry topics' strategy, 1-based. The order ends here: what follows the
+    message continues without it.
     """
 
     retry_topic: str

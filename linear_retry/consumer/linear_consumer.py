@@ -186,7 +186,7 @@ class LinearConsumer(OperatorMethods):
 
         The block lasts no longer than the consumer. If that ends first, the block is cancelled as
         `asyncio.timeout` does it: an error of the consumer is raised at the end of the block, or
-        added to the block's own as a note; after a stop the program goes on behind the block.
+        added to the block's own as a note; after a stop the program continues after the block.
         """
         check_async_handler(handler)
         consume = partial(self._session.run_async, handler)

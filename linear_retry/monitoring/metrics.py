@@ -40,40 +40,40 @@ class _Family(NamedTuple):
 
 _GAUGE, _COUNTER = GaugeMetricFamily, CounterMetricFamily
 _FAMILIES = {
-    "state": _Family(_GAUGE, "1 for the state that it is in", ("state",), max),
-    "ready": _Family(_GAUGE, "1: in its group, and not asked to stop", merged=min),
-    "last_poll_timestamp_seconds": _Family(_GAUGE, "When it last polled, in Unix time", merged=min),
+    "state": _Family(_GAUGE, "1 for the current state, else 0", ("state",), max),
+    "ready": _Family(_GAUGE, "1: in its group, and not stopping", merged=min),
+    "last_poll_timestamp_seconds": _Family(
+        _GAUGE, "Time of the last poll, in Unix time", merged=min
+    ),
     "open_circuits": _Family(_GAUGE, "Circuits that are not closed"),
-    "circuit_open_seconds": _Family(_GAUGE, "For how long this circuit has been open", _PLACE, max),
+    "circuit_open_seconds": _Family(_GAUGE, "How long this circuit has been open", _PLACE, max),
     "circuit_retry_timestamp_seconds": _Family(
-        _GAUGE, "When it is tried again, in Unix time", _PLACE, min
+        _GAUGE, "Time of the next attempt, in Unix time", _PLACE, min
     ),
-    "circuit_failures": _Family(_GAUGE, "How often the held message has failed", _PLACE, max),
-    "attempts": _Family(_COUNTER, "Calls of the handler that came to an end", ("outcome",)),
-    "waits": _Family(_COUNTER, "Waits that began", _PLACE),
-    "wait_seconds": _Family(
-        _COUNTER, "Their delays, counted as they begin: planned, not past", _PLACE
-    ),
-    "dead_letters": _Family(_COUNTER, "Dead letters that were acknowledged", (*_PLACE, "reason")),
-    "circuits_closed": _Family(_COUNTER, "By what it came to", ("outcome",)),
-    "events": _Family(_COUNTER, "What happened, by event", ("event",)),
+    "circuit_failures": _Family(_GAUGE, "Failures of the held message", _PLACE, max),
+    "attempts": _Family(_COUNTER, "Completed calls of the handler", ("outcome",)),
+    "waits": _Family(_COUNTER, "Waits started", _PLACE),
+    "wait_seconds": _Family(_COUNTER, "Total delay of these waits, counted as each starts", _PLACE),
+    "dead_letters": _Family(_COUNTER, "Acknowledged dead letters", (*_PLACE, "reason")),
+    "circuits_closed": _Family(_COUNTER, "Circuits closed, by outcome", ("outcome",)),
+    "events": _Family(_COUNTER, "Events emitted, by event", ("event",)),
     "dead_letter_failures": _Family(
         _COUNTER,
-        "Sendings of a dead letter that failed; the circuit is open, it is tried again",
+        "Failed deliveries of dead letters; the circuit stays open, and they are retried",
         _PLACE,
     ),
     "skipped": _Family(_COUNTER, "Messages given up for good, on_permanent=skip", _PLACE),
     "handler_too_slow": _Family(
         _COUNTER,
-        "Handlers that took longer than max.poll.interval.ms: what they did does not count",
+        "Handler calls longer than max.poll.interval.ms, whose outcome does not count",
         _PLACE,
     ),
-    "limit_reached": _Family(_COUNTER, "Messages held for the limit of dead letters", _PLACE),
-    "data_lost": _Family(_COUNTER, "Gaps: removed by the brokers before we had read it", _PLACE),
-    "journal_dropped": _Family(
-        _COUNTER, "Events that are not in this topic of a journal", ("topic",)
+    "limit_reached": _Family(_COUNTER, "Messages held by the limit of dead letters", _PLACE),
+    "data_lost": _Family(
+        _COUNTER, "Gaps: offsets that were removed or skipped before they were read", _PLACE
     ),
-    "lag": _Family(_GAUGE, "Offsets that the group has still to read", _PLACE, max),
+    "journal_dropped": _Family(_COUNTER, "Events missing from this journal topic", ("topic",)),
+    "lag": _Family(_GAUGE, "Offsets that the group has yet to read", _PLACE, max),
 }
 _BY_PARTITION = {
     "DeadLetterFailed": "dead_letter_failures",

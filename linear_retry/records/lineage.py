@@ -43,12 +43,12 @@ class Hop:
     strategy: str
     retry_at_ms: int
     is_marked: bool = False
-    """Whether its record bears the `original-received-*` headers too."""
+    """Whether its record has the `original-received-*` headers too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """Who a message is, and what became of it before. `hop` is the one that it came by."""
+    """The identity of a message, and its history. `hop` is the one that it came by."""
 
     retry_id: str
     generation: int
@@ -67,7 +67,7 @@ class Lineage:
 def life_of(contents: Mapping[str, bytes | None], topic: str, *, in_retry_topic: bool) -> Life:
     """What a record with these headers is that was read from `topic`.
 
-    Whatever headers of ours it bears otherwise, it is a message like others: they may have been
+    With any other headers of ours it is an ordinary message: they may have been
     copied from another one. `in_retry_topic`: it was read from one of the reader's own.
     """
     if contents.get(names.SEND_TO) == names.RETRY.encode() and (

@@ -369,7 +369,7 @@ BROKEN: dict[str, tuple[str, list[Entry], list[int], str]] = {
             end_s=20,
         ),
         [9, 14],
-        "orders[0] stood still for 19.000 s in one, which no open circuit stopped; 2 is not done",
+        "orders[0] was blocked for 19.000 s in one, which no open circuit paused; 2 is not done",
     ),
     "its circuit is never probed": (
         "Liveness",
@@ -384,7 +384,7 @@ BROKEN: dict[str, tuple[str, list[Entry], list[int], str]] = {
             end_s=75,
         ),
         [12, 13],
-        "orders[0] stood still for 14.000 s in one, after retry_at; 0 is not done",
+        "orders[0] was blocked for 14.000 s in one, after retry_at; 0 is not done",
     ),
     "dead-lettered too early": (
         "DeadLetteredOnlyWhenDue",

@@ -54,4 +54,4 @@ def test_a_group_on_the_fake_is_asked_whether_it_lives(monkeypatch: pytest.Monke
     group.dependency.down = False
     group.turn(60)
     (found,) = group.violations(finished=False)
-    assert found.startswith("Liveness: orders[0] stood still for")
+    assert found.startswith("Liveness: orders[0] was blocked for")

@@ -84,7 +84,7 @@ def _place(numbers: str, journey: Journey) -> str:
 
 def _back(journey: Journey) -> Recovered:
     ending = journey.line.ending
-    assert isinstance(ending, Recovered), "the line stands still until something succeeds"
+    assert isinstance(ending, Recovered), "the line waits until a message succeeds"
     return ending
 
 

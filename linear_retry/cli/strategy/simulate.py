@@ -53,7 +53,7 @@ class GivenOutages:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryTopics:
-    """What becomes of messages that the strategy has not saved."""
+    """What happens to messages that the strategy has not saved."""
 
     then: Annotated[
         Path | None,

@@ -17,7 +17,7 @@ from linear_retry.records.topics.setup import TopicSetup
 def create_topics(
     setup: TopicSetup, config: Mapping[str, Any], replication: int | None, *, as_json: bool
 ) -> None:
-    """Prints a line or an object for each topic as soon as it is known what became of it."""
+    """Prints a line or an object for each topic as soon as its outcome is known."""
     found = find_topics(config, setup, replication)
     topics, failed = Topics(config), 0
     for topic in found.needed:
@@ -40,7 +40,7 @@ def create_topics(
 
 
 def _create(topics: Topics, topic: NeededTopic) -> tuple[str, str | None]:
-    """What became of it, and why it was not created."""
+    """Creates it; returns the outcome, and the error if it failed."""
     try:
         return ("created" if topics.create(topic) else "unchanged"), None
     except BrokerError as error:

@@ -74,7 +74,7 @@ class RetryTopics:
         """One topic, named `topic`: each message is attempted again `every` so long.
 
         Until `max_duration` after its first failure: then it is dead-lettered, or discarded. Both
-        are seconds, or durations such as `"5m"`. Its records also bear
+        are seconds, or durations such as `"5m"`. Its records also have
         `original-received-timestamp` and `original-received-topic`. Raises `ConfigurationError`.
         """
         if on_expired not in ("dead-letter", "discard"):

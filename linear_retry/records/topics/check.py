@@ -181,8 +181,8 @@ def _letter_retention(_: NeededTopic, found: TopicDescription) -> _Problems:
         yield (
             "retention",
             "warning",
-            f"{_retention(found.retention_ms)}: a letter that nobody has dealt with "
-            f"by then is removed; set it to {LEAST_KEPT_MS} ({delay_text(LEAST_KEPT_MS)}) or more",
+            f"{_retention(found.retention_ms)}: letters that are still open "
+            f"by then are removed; set it to {LEAST_KEPT_MS} ({delay_text(LEAST_KEPT_MS)}) or more",
         )
 
 

@@ -21,11 +21,11 @@ from linear_retry.testing.guarantees.guarantee import Guarantee
 class CommittedOnlyDone(Guarantee):
     """Every visible message below a committed offset is done, and committed offsets never go back.
 
-    Offsets that one member was answered are compared with each other, those looked up likewise: the
-    answer to a commit may be late. With offsets of others a member's are compared from when it was
-    assigned the partition: what it commits then is no less than what was committed before, unless
-    it may be the late answer to a commit that it sent when it had the partition earlier. Nothing is
-    compared with what was committed while two had it: they began where the other was not yet.
+    Acknowledged commits of one member are compared with each other, and lookups with lookups, as an
+    acknowledgement may arrive late. A member's commits are compared with those of others from its
+    assignment on: it must not commit less than was committed before, unless that may be a late
+    acknowledgement from an earlier assignment. Nothing is compared with commits made while two
+    members had the partition: each started where the other had not been yet.
     """
 
     def __init__(self, visible: Mapping[Partition, Iterable[int]]) -> None:

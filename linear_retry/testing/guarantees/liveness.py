@@ -219,9 +219,9 @@ class Liveness(Guarantee):
                 if not wait.lag:
                     wait.since = None
                     continue
-                what = "which no open circuit stopped" if retry_at_s is None else "after retry_at"
+                what = "which no open circuit paused" if retry_at_s is None else "after retry_at"
                 text = (
-                    f"{Scope(*partition)} stood still for {waited_s:.3f} s in "
+                    f"{Scope(*partition)} was blocked for {waited_s:.3f} s in "
                     f"{wait.owner}, {what}; {min(wait.lag)} is not done"
                 )
                 self._violate(text, wait.since, entry, member=wait.owner, partition=partition)
