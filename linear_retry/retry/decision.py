@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 from typing import Literal, Protocol, TypeAlias, assert_never
 
 from linear_retry.errors import UsageError
@@ -81,8 +82,9 @@ class Policy:
     `dead_letters` is the dead-letter topic; "" if no choice needs one. `letter_limit` is the
     number of dead letters in a row after which no more are sent until a message succeeds: that
     many point to an outage or a bug. None: no limit. `hold_s` is how long a message then waits
-    for its next attempt; None: the strategy's last delay, and at least 30 s. `carrier` takes
-    messages that the strategy has not saved; None: they go to the dead-letter topic at once.
+    for its next attempt; None: the strategy's last delay, at most its `max_elapsed`, and at least
+    30 s. `carrier` takes messages that the strategy has not saved; None: they go to the dead-letter
+    topic at once.
     """
 
     strategy: Delays
@@ -254,7 +256,10 @@ def defer_s(
     """
     hold_s = policy.hold_s if publish is None else policy.hold_s_of(publish)
     if hold_s is None:
-        hold_s = max(_last_delay_s(policy.strategy_for(failure), rng) or 0.0, MIN_DEFER_S)
+        strategy = policy.strategy_for(failure)
+        # Delays that `max_elapsed` prevents are never waited for, so no hold is as long either.
+        last_s = min(_last_delay_s(strategy, rng) or 0.0, strategy.max_elapsed_s or inf)
+        hold_s = max(last_s, MIN_DEFER_S)
     return max(hold_s, failure.at_least_s) if isinstance(failure, Transient) else hold_s
 
 

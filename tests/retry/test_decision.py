@@ -293,6 +293,13 @@ def test_what_is_held_back_waits_for_the_last_delay_or_half_a_minute(
     assert Defer(delay_s, 1) == decide(failure, 3, policy, consecutive=1)
 
 
+@pytest.mark.parametrize(("limit", "delay_s"), [("5m", 300.0), ("2h", 3600.0), ("5s", 30.0)])
+def test_what_is_held_back_waits_no_longer_than_max_elapsed(limit: str, delay_s: float) -> None:
+    """A last delay that is never waited for otherwise is not waited for here."""
+    policy = Policy(Strategy([1, "1h"], max_elapsed=limit), letter_limit=1)
+    assert Defer(delay_s, 1) == decide(Transient(_ERROR), 3, policy, consecutive=1)
+
+
 @given(_delays_s, st.floats(0, 1), st.floats(0, 1, exclude_max=True))
 def test_what_is_held_back_never_waits_for_less_than_half_a_minute(
     delays_s: list[float], jitter: float, drawn: float

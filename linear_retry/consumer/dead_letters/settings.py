@@ -24,7 +24,8 @@ class DeadLetters:
     once, also after crashes and rebalances. `limit`, a whole number from 1: after that many letters
     in a row without a success, the next message is held instead, and attempted again after each
     `hold` until something succeeds. None: no limit. `hold` is seconds, or a duration such as
-    `"5m"`, above 0 and up to 7 days. None: the strategy's last delay, or 30 s if that is less.
+    `"5m"`, above 0 and up to 7 days. None: the strategy's last delay, at most its
+    `max_elapsed`, and at least 30 s.
     """
 
     topic: str
