@@ -110,7 +110,7 @@ def read_max_elapsed_ms(value: object, problems: list[str]) -> int | None:
     """The milliseconds of `max_elapsed`, 1 at least; what is wrong is added to `problems`."""
     if value is None:
         return None
-    # Whoever writes 0 may mean no limit, and every message would be exhausted at once.
+    # 0 may be meant as no limit, but would exhaust every message at once.
     return round(_positive_ms(value, "max_elapsed", problems))
 
 
