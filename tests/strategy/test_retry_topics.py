@@ -7,8 +7,9 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from linear_retry import Strategy, events
+from linear_retry.consumer.dead_letters.retry_topics import RetryTopics
 from linear_retry.errors import ConfigurationError
-from linear_retry.retry.decision import OnExhausted, Policy
+from linear_retry.retry.decision import Left, OnExhausted, Policy
 from linear_retry.strategy.retry_topics import Journey, RetryTopicsSimulator
 from linear_retry.strategy.simulation import GivenUp, Recovered
 from tests.consumer.group import FakeGroup
@@ -76,6 +77,22 @@ def test_the_steps_follow_the_delays_of_the_line(
     assert (starts[-1] < outage_ms) == isinstance(message.ending, GivenUp)
     assert attempts_of(message) == starts[: len(failed) + 1]
     assert len(attempts_of(message)) == message.ending.attempt
+
+
+@given(steps_ms, attempts_ms, st.none() | st.integers(1, 100_000))
+@example([5000, 5000], 0, 10_000)
+def test_the_steps_are_those_of_retry_topics(
+    then_ms: list[int], attempt_ms: int, limit_ms: int | None
+) -> None:
+    """What sends messages to the topics finds the same steps at the same times."""
+    then = _of_ms(then_ms, limit_ms)
+    message = RetryTopicsSimulator(Policy(_SIMPLE), then, attempt_ms).through(10**9).message
+    carrier, starts = RetryTopics("orders.retry", strategy=then), list[int]()
+    left = Left(9_000 + 4 * attempt_ms, first_failure_ms=attempt_ms)
+    while (hop := carrier.next_hop(left, 0.0)) is not None:
+        starts.append(hop.retry_at_ms)
+        left = Left(hop.retry_at_ms + attempt_ms, attempt_ms, hop)
+    assert starts == starts_ms(message.failures)[4:]
 
 
 def _line_by_hand(
