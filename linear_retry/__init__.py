@@ -2,6 +2,7 @@
 
 import typing
 
+from linear_retry.consumer.dead_letters.recovery import Recovery
 from linear_retry.consumer.dead_letters.retry_topics import RetryTopics
 from linear_retry.consumer.dead_letters.settings import DeadLetters
 from linear_retry.consumer.linear_consumer import LinearConsumer
@@ -47,6 +48,7 @@ __all__ = [
     "LinearRetryError",
     "Listener",
     "PermanentError",
+    "Recovery",
     "RetryAfter",
     "RetryTopics",
     "Scope",

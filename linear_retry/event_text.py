@@ -19,10 +19,12 @@ _TEXTS: dict[type, str] = {
     e.CommandAnswered: "{0.command}{place} by {0.by}: {0.answer} (command {0.command_id})",
     e.DeadLettered: "dead letter: {0.place} to {0.dead_letter_topic} ({0.reason}), failures: "
     "{0.failures}, id {0.retry_id}, generation {0.generation}{escaped}: {0.error}",
-    e.DeadLetterFailed: "dead letter not sent ({0.scope}): {0.place} to {0.dead_letter_topic}, "
+    e.DeadLetterFailed: "not sent ({0.scope}): {0.place} to {0.dead_letter_topic}, "
     "attempts: {0.attempts}, next attempt in {due}",
     e.SentToRetry: "sent to retry: {0.place} to {0.retry_topic}, step {0.step}, failures: "
     "{0.failures}, id {0.retry_id}, next attempt {due}",
+    e.HandedOver: "handed over to the recovery callback: {0.place}, failures: {0.failures}, "
+    "id {0.retry_id}: {0.error}",
     e.LimitReached: "dead letter held back ({0.scope}): {0.limit} in a row without a success, so "
     f"this may be an outage or a bad deployment; {_FAILURE}",
     e.Skipped: "skipped: {0.place}, id {0.retry_id}: {0.error}",

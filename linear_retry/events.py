@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 from linear_retry.scope import Partition, Place, Scope
 
 CloseOutcome: TypeAlias = Literal[
-    "recovered", "dead-lettered", "sent-to-retry", "skipped", "dropped"
+    "recovered", "dead-lettered", "sent-to-retry", "handed-over", "skipped", "dropped"
 ]
 
 WaitReason: TypeAlias = Literal["failed", "letter", "limit"]
@@ -88,7 +88,11 @@ class LimitReached(_OfWait):
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterFailed(_OfHeldMessage):
-    """A dead letter could not be sent: the circuit is open, and it is sent again at `retry_at`."""
+    """A dead letter could not be sent: the circuit is open, and it is sent again at `retry_at`.
+
+    Or a message for a retry topic, or for the callback of `Recovery`, which raised: it is
+    `dead_letter_topic` then that names the retry topic, or says `recovery callback`.
+    """
 
     dead_letter_topic: str
     error: str
@@ -169,6 +173,15 @@ class SentToRetry(_OfMessage):
     generation: int
     step: int
     retry_at: datetime
+    error: str
+    failures: int
+
+
+@dataclass(frozen=True, slots=True)
+class HandedOver(_OfMessage):
+    """`on_exhausted=Recovery(callback)`: the callback has taken this message, and returned."""
+
+    retry_id: str
     error: str
     failures: int
 
@@ -301,6 +314,7 @@ Event: TypeAlias = (
     | DeadLettered
     | DeadLetterFailed
     | SentToRetry
+    | HandedOver
     | LimitReached
     | Skipped
     | PassedOver

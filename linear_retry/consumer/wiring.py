@@ -10,6 +10,7 @@ from linear_retry.consumer.dead_letters.publisher import (
     DeadLetterPublisher,
     PlainDelivery,
 )
+from linear_retry.consumer.dead_letters.recovery import RecoveryCall
 from linear_retry.consumer.dead_letters.settings import DeadLetters
 from linear_retry.consumer.dead_letters.transactional import TransactionalDelivery
 from linear_retry.consumer.loop import Chore, Loop
@@ -91,7 +92,9 @@ class Wiring:
             self.client, self.assignment, self.offsets, emit, leaves_group=leaves_group
         )
         target = ConsumerTarget(
-            config.line, partitions, self.letters, operator_actions, config.retry, emit
+            *(config.line, partitions, self.letters, self._recovery(), operator_actions),
+            config.retry,
+            emit,
         )
         self.loop = self._loop(partitions, target, operator_actions)
 
@@ -261,6 +264,10 @@ class Wiring:
             delivery = PlainDelivery(AcknowledgedProducer(letters.topic, keys, make), wait)
         topics = () if config.retries is None else config.retries.topics
         return DeadLetterPublisher(delivery, wait, letters.oversized, self.monitor.emit, topics)
+
+    def _recovery(self) -> RecoveryCall | None:
+        recovery = self.config.recovery
+        return None if recovery is None else RecoveryCall(recovery, self.assignment.epochs)
 
     def _transactional(
         self, topic: str, wait: AckWait, flow_control: FlowControl

@@ -36,6 +36,7 @@ AnswerName: TypeAlias = Literal[
     "not-sent",
     "dead-lettered",
     "sent-to-retry",
+    "handed-over",
     "skipped",
     "dropped",
     "no-message",

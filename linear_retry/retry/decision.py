@@ -41,16 +41,20 @@ class Delays(Protocol):
         """Seconds to wait after failure number `failures` (1-based); None: exhausted."""
 
 
-class Carrier(Protocol):
-    """What holds messages that left the line until their next attempt, as `RetryTopics` does."""
+class Limit(Protocol):
+    """How many messages in a row may leave the line, and how long the next one then waits."""
 
     @property
     def limit(self) -> int | None:
-        """How many messages in a row may leave without a success; None: any number."""
+        """How many, without a success among them; None: any number."""
 
     @property
     def hold_s(self) -> float | None:
-        """How long a message waits that would exceed the limit; None: as in `Policy`."""
+        """How long the next one waits for each attempt; None: by the strategy, 30 s at least."""
+
+
+class Carrier(Limit, Protocol):
+    """What holds messages that left the line until their next attempt, as `RetryTopics` does."""
 
     @property
     def discards(self) -> bool:
@@ -83,8 +87,8 @@ class Policy:
     number of dead letters in a row after which no more are sent until a message succeeds: that
     many point to an outage or a bug. None: no limit. `hold_s` is how long a message then waits
     for its next attempt; None: the strategy's last delay, at most its `max_elapsed`, and at least
-    30 s. `carrier` takes messages that the strategy has not saved; None: they go to the dead-letter
-    topic at once.
+    30 s. `carrier` takes messages that the strategy has not saved, and so does `recovery`; without
+    either they go to the dead-letter topic at once.
     """
 
     strategy: Delays
@@ -94,10 +98,12 @@ class Policy:
     hold_s: float | None = None
     dead_letters: str = ""
     carrier: Carrier | None = None
+    recovery: Limit | None = None
 
     @property
     def needs_dead_letters(self) -> bool:
-        return "dead-letter" in (self.on_exhausted, self.on_permanent)
+        gives_up = self.on_exhausted == "dead-letter" and self.recovery is None
+        return gives_up or self.on_permanent == "dead-letter"
 
     def strategy_for(self, failure: Failure) -> Delays:  # noqa: ARG002  (the seam for several)
         """The strategy for this failure: the same one for all."""
@@ -106,20 +112,16 @@ class Policy:
     @property
     def has_limit(self) -> bool:
         """Whether only so many messages in a row may leave the line, to wherever."""
-        limits = (self.letter_limit, None if self.carrier is None else self.carrier.limit)
-        return limits != (None, None)
+        others = (each.limit for each in (self.carrier, self.recovery) if each is not None)
+        return any(limit is not None for limit in (self.letter_limit, *others))
 
-    def limit_of(self, publish: Publish) -> int | None:
-        """How many messages in a row may be sent there without a success."""
-        if self.carrier is None or publish.hop is None:
-            return self.letter_limit
-        return self.carrier.limit
-
-    def hold_s_of(self, publish: Publish) -> float | None:
-        """How long the message waits that would exceed that; None: by the strategy."""
-        if self.carrier is None or publish.hop is None:
-            return self.hold_s
-        return self.carrier.hold_s
+    def limit_of(self, leaving: Publish | Recover) -> tuple[int | None, float | None]:
+        """`limit` and `hold_s` of where the message goes."""
+        is_hop = isinstance(leaving, Publish) and leaving.hop is not None
+        where: Limit | None = self.carrier if is_hop else None
+        if isinstance(leaving, Recover):
+            where = self.recovery
+        return (self.letter_limit, self.hold_s) if where is None else (where.limit, where.hold_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +172,11 @@ class Publish:
 
 
 @dataclass(frozen=True, slots=True)
+class Recover:
+    """Hand it over to the user's function, and continue once that returns."""
+
+
+@dataclass(frozen=True, slots=True)
 class Defer:
     """The `limit` in a row is reached: hold the message, attempt it again after `delay_s`."""
 
@@ -189,7 +196,7 @@ class Stop:
     reason: Reason
 
 
-Decision: TypeAlias = Wait | Publish | Defer | Skip | Stop
+Decision: TypeAlias = Wait | Publish | Recover | Defer | Skip | Stop
 """What follows a failure. Messages that are never attempted, such as another group's replay, are
 filtered out before the hand-over, in `Loop`."""
 
@@ -237,10 +244,10 @@ def decide(
     not asked where it would go next.
     """
     decision = _by_itself(failure, failures, policy, rng, elapsed_s, left)
-    if isinstance(decision, Publish):
-        limit = policy.limit_of(decision)
+    if isinstance(decision, Publish | Recover):
+        limit, hold_s = policy.limit_of(decision)
         if limit is not None and consecutive >= limit:
-            return Defer(defer_s(failure, policy, rng, decision), limit)
+            return Defer(defer_s(failure, policy, rng, hold_s), limit)
     return decision
 
 
@@ -248,13 +255,9 @@ def defer_s(
     failure: Failure,
     policy: Policy,
     rng: Callable[[], float] | None = None,
-    publish: Publish | None = None,
+    hold_s: float | None = None,
 ) -> float:
-    """How long a message waits that would exceed the limit of where it is to be sent.
-
-    Without `publish` that is the dead-letter topic.
-    """
-    hold_s = policy.hold_s if publish is None else policy.hold_s_of(publish)
+    """How long a message waits that would exceed a limit whose `hold_s` is this, or by default."""
     if hold_s is None:
         strategy = policy.strategy_for(failure)
         # Delays that `max_elapsed` prevents are never waited for, so no hold is as long either.
@@ -300,8 +303,10 @@ def _is_in_time(strategy: Delays, since_first_s: float) -> bool:
     return limit_s is None or since_first_s <= limit_s + _ROUNDING_S
 
 
-def _leave(policy: Policy, left: Left | None, at_least_s: float) -> Publish | Skip:
+def _leave(policy: Policy, left: Left | None, at_least_s: float) -> Publish | Recover | Skip:
     """Off the line: to the next wait that the carrier has, else to where its waits end."""
+    if policy.recovery is not None:
+        return Recover()
     if policy.carrier is not None and left is not None:
         hop = policy.carrier.next_hop(left, at_least_s)
         if hop is not None:

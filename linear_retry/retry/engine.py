@@ -17,6 +17,7 @@ from linear_retry.retry.decision import (
     Permanent,
     Publish,
     Reason,
+    Recover,
     RetrySettings,
     Skip,
     Stop,
@@ -116,6 +117,9 @@ class Target(Protocol[T]):
     def publish(self, held: Held[T], reason: Reason) -> None:
         """Starts to send the letter to its `destination`; done once that is acknowledged."""
 
+    def recover(self, held: Held[T]) -> None:
+        """Starts to hand it over to the user's function; done once that returns."""
+
     def place(self, held: Held[T]) -> str:
         """The message's place, for an error text."""
 
@@ -181,9 +185,9 @@ class Engine(Generic[T]):
     def acknowledged(self, held: Held[T], letter: DeadLetter, *, finishes: bool) -> None:
         """Handles an acknowledged letter: counted and emitted; stored only if it `finishes`."""
         self._consecutive.note(letter.reason)
-        event = left_line(held, letter)
+        event, outcome = left_line(held, letter)
         if finishes:
-            self.finish(held, "sent-to-retry" if held.hop else "dead-lettered", event)
+            self.finish(held, outcome, event)
         else:
             self._emit(event)
 
@@ -223,6 +227,8 @@ class Engine(Generic[T]):
                 return opening
             case Publish(topic, reason, hop):
                 self._target.publish(replace(held, destination=topic, hop=hop), reason)
+            case Recover():
+                self._target.recover(held)
             case Skip():
                 letter = self._target.letter(held, "permanent")
                 self.finish(held, "skipped", skipped(held, letter.retry_id))

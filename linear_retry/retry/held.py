@@ -16,6 +16,9 @@ from linear_retry.scope import Partition, Scope
 
 T = TypeVar("T")
 
+RECOVERY = "recovery callback"
+"""The destination of what is handed over: it is no name of a topic."""
+
 
 @dataclass(frozen=True, slots=True)
 class Held(Generic[T]):
@@ -132,11 +135,26 @@ def _dead_lettered(held: Held[Any], letter: DeadLetter) -> events.DeadLettered:
     )
 
 
-def left_line(held: Held[Any], letter: DeadLetter) -> events.DeadLettered | events.SentToRetry:
-    """The event of the letter's acknowledgement."""
-    hop = held.hop
-    if hop is None:
-        return _dead_lettered(held, letter)
+def left_line(held: Held[Any], letter: DeadLetter) -> tuple[events.Event, events.CloseOutcome]:
+    """The event of the letter's acknowledgement, and the outcome that it has for its circuit."""
+    if held.destination == RECOVERY:
+        return _handed_over(held, letter), "handed-over"
+    if held.hop is not None:
+        return _sent_to_retry(held, letter, held.hop), "sent-to-retry"
+    return _dead_lettered(held, letter), "dead-lettered"
+
+
+def _handed_over(held: Held[Any], letter: DeadLetter) -> events.HandedOver:
+    return events.HandedOver(
+        *held.partition,
+        held.offset,
+        retry_id=letter.retry_id,
+        error=held.error_text,
+        failures=letter.failures,
+    )
+
+
+def _sent_to_retry(held: Held[Any], letter: DeadLetter, hop: Hop) -> events.SentToRetry:
     return events.SentToRetry(
         *held.partition,
         held.offset,

@@ -49,7 +49,7 @@ class RetryTopicsSimulator:
     ) -> None:
         _check(policy, then)
         self._limit = limit
-        self._hold_ms = round(defer_s(_DOWN, policy) * 1000)
+        self._hold_ms = round(defer_s(_DOWN, policy, hold_s=policy.hold_s) * 1000)
         self._attempts = schedule(policy, attempt_ms)
         self._in_line = len(self._attempts.starts_ms)
         self._leaves_ms = self._attempts.starts_ms[-1] + attempt_ms

@@ -190,6 +190,7 @@ def _outcome(command: Command, answer: Answer) -> str:
         if command.command == "retry"
         else "now in the dead letters",
         "sent-to-retry": "failed again, and waits in a retry topic now",
+        "handed-over": "failed again, and is handed over to the recovery callback",
         "skipped": 'failed again, and is skipped for good (on_permanent="skip")',
         "dropped": "its partition went to another member, or the consumer stopped, before the end",
         "no-message": "the wait is over; the next message is attempted",

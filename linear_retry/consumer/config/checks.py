@@ -11,6 +11,7 @@ from linear_retry.consumer.config.consumer_config import ConsumerConfig, Depende
 from linear_retry.consumer.config.line import LineConfig, Topics, WhenExhausted, line_config
 from linear_retry.consumer.config.topics import refuse_own_topics
 from linear_retry.consumer.config.values import as_strategy
+from linear_retry.consumer.dead_letters.recovery import Recovery
 from linear_retry.consumer.dead_letters.retry_topics import RetryTopics
 from linear_retry.consumer.dead_letters.settings import DeadLetters
 from linear_retry.consumer.monitoring.client_log import with_log
@@ -66,7 +67,9 @@ def plan(
     """Checks all arguments and returns them as one value. Raises `ConfigurationError`."""
     delays = as_strategy(strategy)
     line = line_config(config, topics, on_exhausted)
-    policy, letters = policy_of(delays, line.on_exhausted, on_permanent, dead_letters, line.retries)
+    policy, letters = policy_of(
+        delays, line.on_exhausted, on_permanent, dead_letters, line.retries, line.recovery
+    )
     _check_choice("scope", scope, get_args(ScopeKind))
     _check_timeout("start_timeout_s", start_timeout_s)
     _check_timeout("close_timeout_s", close_timeout_s)
@@ -82,6 +85,7 @@ def plan(
         ),
         line=_line(line, settings),
         retries=line.retries,
+        recovery=line.recovery,
         reads_retries=line.reads_retries,
         retry=RetrySettings(policy, is_transient(transient), scope, dependencies.rng),
         dead_letters=letters,
@@ -138,6 +142,7 @@ def policy_of(
     on_permanent: OnPermanent,
     dead_letters: str | DeadLetters | None,
     retries: RetryTopics | None = None,
+    recovery: Recovery | None = None,
 ) -> tuple[Policy, DeadLetters | None]:
     """Combines these choices into a policy. Raises `ConfigurationError`."""
     _check_choice("on_exhausted", on_exhausted, get_args(OnExhausted))
@@ -153,7 +158,7 @@ def policy_of(
             "and on_exhausted='repeat' never ends; remove one of them"
         )
     letters = DeadLetters(dead_letters) if isinstance(dead_letters, str) else dead_letters
-    policy = Policy(strategy, on_exhausted, on_permanent, carrier=retries)
+    policy = Policy(strategy, on_exhausted, on_permanent, carrier=retries, recovery=recovery)
     if letters is None:
         if policy.needs_dead_letters:
             raise ConfigurationError(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
+from linear_retry.consumer.dead_letters.recovery import Recovery
 from linear_retry.consumer.dead_letters.retry_topics import RetryTopics
 from linear_retry.consumer.dead_letters.settings import DeadLetters
 from linear_retry.journal.journal import Journal, JournalContext
@@ -59,6 +60,7 @@ class ConsumerConfig:
     own_topics: frozenset[str]
     line: Line
     retries: RetryTopics | None
+    recovery: Recovery | None
     reads_retries: bool
     retry: RetrySettings
     dead_letters: DeadLetters | None

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from linear_retry.consumer.config.topics import check_topics
+from linear_retry.consumer.dead_letters.recovery import Recovery
 from linear_retry.consumer.dead_letters.retry_topics import RetryTopics
 from linear_retry.errors import ConfigurationError
 from linear_retry.retry.decision import OnExhausted
 
 Topics: TypeAlias = list[str] | tuple[str, ...] | RetryTopics
-WhenExhausted: TypeAlias = OnExhausted | RetryTopics
+WhenExhausted: TypeAlias = OnExhausted | RetryTopics | Recovery
 
 RETRY_SUFFIX = ".retry"
 _GROUP, _INSTANCE = "group.id", "group.instance.id"
@@ -20,13 +21,14 @@ _GROUP, _INSTANCE = "group.id", "group.instance.id"
 class LineConfig:
     """`config` and `topics` are those of the consumer that reads; `retries` is where it sends.
 
-    `on_exhausted` says what comes after the retry topics, or in their place.
+    `on_exhausted` says what comes after the retry topics or the recovery, or in their place.
     """
 
     config: Mapping[str, Any]
     topics: tuple[str, ...]
     on_exhausted: OnExhausted
     retries: RetryTopics | None
+    recovery: Recovery | None
     reads_retries: bool
 
     def live_group(self, group_id: str) -> str:
@@ -37,16 +39,20 @@ class LineConfig:
 def line_config(config: Mapping[str, Any], topics: Topics, when: WhenExhausted) -> LineConfig:
     """The live line of a group, or its retry line. Raises `ConfigurationError`."""
     retries = when if isinstance(when, RetryTopics) else None
-    on_exhausted: OnExhausted = "dead-letter" if isinstance(when, RetryTopics) else when
+    recovery = when if isinstance(when, Recovery) else None
+    on_exhausted = "dead-letter" if isinstance(when, RetryTopics | Recovery) else when
     if not isinstance(topics, RetryTopics):
         check_topics(topics)
-        return LineConfig(config, tuple(topics), on_exhausted, retries, reads_retries=False)
-    if on_exhausted != "dead-letter" or retries not in (None, topics):
+        return LineConfig(
+            config, tuple(topics), on_exhausted, retries, recovery, reads_retries=False
+        )
+    if on_exhausted != "dead-letter" or recovery or retries not in (None, topics):
         raise ConfigurationError(
             f"on_exhausted={when!r}: a consumer of retry topics sends what fails to the next of "
             "these; leave it out"
         )
-    return LineConfig(_of_retries(config), topics.subscription, "dead-letter", topics, True)
+    config = _of_retries(config)
+    return LineConfig(config, topics.subscription, "dead-letter", topics, None, reads_retries=True)
 
 
 def _of_retries(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""Publishes dead letters, plain or in a transaction, and waits for the acknowledgement."""
+"""Takes messages off the line, to dead letters, retry topics or a function of the user's."""

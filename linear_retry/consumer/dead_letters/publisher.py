@@ -208,7 +208,7 @@ class DeadLetterPublisher:
         If the last one was acknowledged after the wait for it ended, its event is emitted now.
         """
         if self._delivery.close() and self._unanswered is not None:
-            self._emit(left_line(*self._unanswered))
+            self._emit(left_line(*self._unanswered)[0])
 
     # -- inside ----------------------------------------------------------------------------
 

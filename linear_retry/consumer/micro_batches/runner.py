@@ -174,6 +174,10 @@ class MicroBatchRunner:
             self._send(held, record, reason)
         self._engine.finish(held, "dead-lettered")
 
+    def recover(self, held: Held[MicroBatch]) -> None:
+        """Never called: a stream has no such choice."""
+        raise AssertionError(f"{self.place(held)}: no recovery callback: a bug; please report it")
+
     def place(self, held: Held[MicroBatch]) -> str:
         return f"{held.partition[0]}, micro-batch {held.offset}"
 

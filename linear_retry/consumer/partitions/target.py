@@ -7,6 +7,7 @@ from functools import partial
 from typing import assert_never
 
 from linear_retry.consumer.dead_letters.publisher import DeadLetterPublisher, Steps
+from linear_retry.consumer.dead_letters.recovery import RecoveryCall
 from linear_retry.consumer.operations.operator_actions import OperatorActions
 from linear_retry.consumer.partitions.assignment import Assignment
 from linear_retry.consumer.partitions.flow_control import FlowControl
@@ -19,7 +20,7 @@ from linear_retry.records.dead_letter import DeadLetter
 from linear_retry.records.lineage import Line, Lineage, lineage_of
 from linear_retry.retry.decision import GIVEN_UP, RetrySettings
 from linear_retry.retry.engine import Abandoned, Acknowledged, Answer, Engine, NotSent
-from linear_retry.retry.held import Held, dead_letter
+from linear_retry.retry.held import RECOVERY, Held, dead_letter
 from linear_retry.scope import Place, Scope
 
 
@@ -46,11 +47,12 @@ class ConsumerTarget:
         line: Line,
         partitions: Partitions,
         publisher: DeadLetterPublisher | None,
+        recovery: RecoveryCall | None,
         operator_actions: OperatorActions,
         settings: RetrySettings,
         emit: Callable[[Event], None],
     ) -> None:
-        """`publisher` may be None only if no choice needs dead letters."""
+        """`publisher` and `recovery` may be None only if no choice needs them."""
         self.line = line
         self.partitions = partitions
         self.emit = emit
@@ -58,6 +60,7 @@ class ConsumerTarget:
         self._offsets = partitions.offsets
         self._read_ahead = partitions.read_ahead
         self._publisher = publisher
+        self._recovery = recovery
         self._operator_actions = operator_actions
         self._commits = partitions.commits
         self.delivery: Steps[None] | None = None
@@ -91,6 +94,10 @@ class ConsumerTarget:
     def publish(self, held: Held[Message], reason: str) -> None:
         self.deliver(replace(held, letter=self.letter(held, reason)))
 
+    def recover(self, held: Held[Message]) -> None:
+        letter = self.letter(held, "exhausted")
+        self.deliver(replace(held, letter=letter, destination=RECOVERY))
+
     def place(self, held: Held[Message]) -> str:
         return str(Place(*held.partition, held.offset))
 
@@ -102,12 +109,13 @@ class ConsumerTarget:
 
     def deliver(self, held: Held[Message]) -> None:
         """Starts to send its letter. The offset is stored only after the acknowledgement."""
-        publisher, letter = self._publisher, held.letter
-        if publisher is None or letter is None:
-            raise AssertionError("no dead-letter topic: a bug; please report it")
+        is_recovery = held.destination == RECOVERY
+        sender, letter = self._recovery if is_recovery else self._publisher, held.letter
+        if sender is None or letter is None:
+            raise AssertionError("nowhere to send it: a bug; please report it")
         if self._operator_actions.requests.due_at_s < math.inf:
             self._operator_actions.begin(held)
-        sending = publisher.send(held, letter, partial(read, held.message))
+        sending = sender.send(held, letter, partial(read, held.message))
         self.delivery = self._deliver(held, letter, sending)
 
     def _deliver(

@@ -73,6 +73,7 @@ class Scene:
                 joined.commits,
             ),
             publisher,
+            None,
             joined.operator_actions(settings.policy),
             settings,
             joined.emit,

@@ -1,0 +1,82 @@
+"""Hands a message over to the user's own function in place of the dead-letter topic."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from linear_retry.consumer.config.values import check_limit, read_hold_s
+from linear_retry.consumer.dead_letters.publisher import Steps
+from linear_retry.consumer.runners.handler_checks import why_not
+from linear_retry.errors import ConfigurationError
+from linear_retry.kafka import Message
+from linear_retry.records.dead_letter import DeadLetter
+from linear_retry.records.record import Record
+from linear_retry.records.text import brief
+from linear_retry.retry.engine import Abandoned, Acknowledged, Answer, NotSent
+from linear_retry.retry.held import Held
+from linear_retry.scope import Partition
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """`on_exhausted=Recovery(callback)` hands a message over that retrying has not saved.
+
+    `callback(message, error)` is called with its last error. Once it returns, the message is done;
+    if it raises, the circuit opens, and it, not the handler, is called again after 1, 2, 5, 10, 10
+    ... seconds. It runs on the thread that owns the consumer, and counts towards
+    `max.poll.interval.ms` as a handler does. After a crash it may be called again for the same
+    message. Permanent errors go where `on_permanent` says.
+
+    `limit` and `hold` are as in `DeadLetters`.
+    """
+
+    callback: Callable[[Message, Exception], object]
+    limit: int | None = None
+    hold: float | str | None = None
+
+    def __post_init__(self) -> None:
+        """Checks the values. Raises `ConfigurationError`."""
+        refusal: str | None = "it can be called on no message"
+        if callable(self.callback):
+            refusal = why_not(self.callback, 2)
+            if inspect.iscoroutinefunction(self.callback):
+                refusal = "it would never be awaited"
+        if refusal is not None:
+            raise ConfigurationError(
+                f"Recovery callback={self.callback!r}: not a function of a message and its error "
+                f"({refusal}); give a plain function of these two"
+            )
+        check_limit(self.limit)
+        read_hold_s(self.hold)
+
+    @property
+    def hold_s(self) -> float | None:
+        """`hold` in seconds."""
+        return read_hold_s(self.hold)
+
+
+class RecoveryCall:
+    """Calls the user's function, in the steps of a delivery: a return is the acknowledgement."""
+
+    def __init__(self, recovery: Recovery, epochs: Mapping[Partition, int]) -> None:
+        """`epochs` has the partitions that are ours now, each with that of its assignment."""
+        self._callback = recovery.callback
+        self._epochs = epochs
+
+    def send(
+        self,
+        held: Held[Any],
+        letter: DeadLetter,  # noqa: ARG002  (as `DeadLetterPublisher.send`)
+        read: Callable[[], Record],  # noqa: ARG002  (the same)
+    ) -> Steps[Answer]:
+        """Calls it once, and has the consumer polled after that: it may have taken its time."""
+        if self._epochs.get(held.partition) != held.epoch or held.error is None:
+            return Abandoned()
+        answer: Answer = Acknowledged()
+        try:
+            self._callback(held.message, held.error)
+        except Exception as error:  # noqa: BLE001  (the user's: any exception means another call)
+            answer = NotSent(brief(error))
+        yield True
+        return answer
