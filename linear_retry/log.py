@@ -4,7 +4,7 @@ import dataclasses
 import logging
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
 
@@ -38,6 +38,23 @@ def log_start(group: str, member: str, process: Process) -> None:
     text = f"started: member {member} of group {group} on {process}"
     fields = dataclasses.asdict(process)
     _write(logging.INFO, text, "Started", group=group, member=member, **fields)
+
+
+def log_retry_topics(group: str, topics: Sequence[str], *, reads: bool) -> None:
+    """Logs at the start where the order ends."""
+    names = ", ".join(topics)
+    text = f"retry line of group {group}: reads {names}, each message after its topic's delay"
+    if not reads:
+        text = (
+            f"group {group} keeps the order up to its retry topics ({names}): what follows a "
+            "message that is sent there is handled before it"
+        )
+    _write(logging.INFO, text, "RetryTopicsUsed", group=group, topics=list(topics))
+
+
+def log_topic_problem(topic: str, problem: str) -> None:
+    """Logs at the start what is wrong with a topic, and does not prevent the start."""
+    _write(logging.WARNING, problem, "TopicProblem", topic=topic)
 
 
 def log_listener_failure(listener: object) -> None:

@@ -92,6 +92,7 @@ _LEVELS = {
     "CircuitClosed": logging.INFO,
     "DeadLettered": logging.ERROR,
     "SentToRetry": logging.WARNING,
+    "HandedOver": logging.WARNING,
     "DeadLetterFailed": logging.ERROR,
     "LimitReached": logging.ERROR,
     "Skipped": logging.ERROR,

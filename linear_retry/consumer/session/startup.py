@@ -11,6 +11,7 @@ from linear_retry.consumer.config.consumer_config import ConsumerConfig
 from linear_retry.consumer.config.topics import is_pattern
 from linear_retry.consumer.dead_letters.publisher import DeadLetterPublisher
 from linear_retry.consumer.monitoring.client_log import cause_of
+from linear_retry.consumer.session.retry_topics import check_retry_topics
 from linear_retry.errors import BrokerError, ConfigurationError
 from linear_retry.events import Event, RetentionTooShort
 from linear_retry.kafka import KafkaException
@@ -125,6 +126,7 @@ class Startup:
         if self.brokers.stopping():
             return False
         missing_topics(counts | ours, [*config.topics, *ours])
+        check_retry_topics(config, counts | ours)
         self._check_rights(list(ours))
         for journal in config.journals:
             journal.prepare(counts)

@@ -1,0 +1,54 @@
+"""Checks, before the group is joined, that retry topics keep messages for their delays."""
+
+from collections.abc import Mapping
+
+from linear_retry.consumer.config.consumer_config import ConsumerConfig
+from linear_retry.consumer.config.topics import is_pattern
+from linear_retry.errors import BrokerError, ConfigurationError
+from linear_retry.kafka.topics.description import Topics
+from linear_retry.log import log_retry_topics, log_topic_problem
+from linear_retry.records.topics.check import TopicProblem, check_topic
+from linear_retry.records.topics.description import NeededTopic
+
+_WITHIN_S = 5.0
+
+
+def check_retry_topics(config: ConsumerConfig, counts: Mapping[str, int]) -> None:
+    """Raises `ConfigurationError` for what would break their promise; warns about the rest.
+
+    `counts` has the partitions of each topic. What the brokers do not say, as some may not, is not
+    checked: `linear-retry topics check` does it as somebody who may ask.
+    """
+    retries = config.retries
+    if retries is None:
+        return
+    log_retry_topics(config.line.group_id, retries.topics, reads=config.reads_retries)
+    problems = _problems(config, counts)
+    refused = [each.text for each in problems if each.severity == "refused"]
+    if refused:
+        raise ConfigurationError("\n".join(refused))
+    for problem in problems:
+        if problem.is_error:
+            log_topic_problem(problem.topic, problem.text)
+
+
+def _problems(config: ConsumerConfig, counts: Mapping[str, int]) -> list[TopicProblem]:
+    retries, dependencies = config.retries, config.dependencies
+    if retries is None:
+        return []
+    try:
+        topics = Topics(config.settings.connection, _WITHIN_S, dependencies.admin)
+        found = topics.describe(retries.topics)
+    except BrokerError as error:
+        log_topic_problem(", ".join(retries.topics), f"retry topics are not checked: {error}")
+        return []
+    # The sources are not known where the retry topics are read.
+    sources = [] if config.reads_retries else [t for t in config.topics if not is_pattern(t)]
+    partitions = max((counts.get(topic, 0) for topic in sources), default=0)
+    return [
+        problem
+        for topic in retries.topics
+        for problem in check_topic(
+            NeededTopic(topic, "retry", partitions, 1, {}, retries.delay_ms(topic)), found[topic]
+        )
+    ]
