@@ -24,7 +24,8 @@ class RetryAfter(Exception):  # noqa: N818  (a request of the handler's, not an 
     Counts as a failure; the delay is `max(seconds, the strategy's)`. For HTTP 429 and 503. `when`
     is the value of a `Retry-After` header, seconds or an HTTP date, as text; or a number of
     seconds, a `timedelta`, a `datetime` (without a zone: local time), or None: the strategy alone
-    decides. Values are clamped to 0 to 3600 s, so a time in the past is 0.
+    decides. Values are clamped to 0 to 3600 s, so a time in the past is 0. A wait beyond the
+    strategy's `max_elapsed` is not begun: the message is exhausted.
 
     The constructor never raises: a `ValueError` would look like the handler's own, a permanent
     error, and dead-letter a message because of an outage. An unreadable value counts as None.

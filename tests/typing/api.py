@@ -67,6 +67,7 @@ def strategies() -> None:
     assert_type(Strategy.load(Path("strategies") / "short-outage.json"), Strategy)
     assert_type(Strategy.named("short-outage"), Strategy)
     assert_type(loaded.delay_s(1), float | None)
+    assert_type(loaded.reached_ms(1.5), tuple[int, ...])
     assert_type(loaded.delay_s(2, lambda: 0.5), float | None)
     assert_type(list(loaded), list[float])
     assert_type(len(loaded), int)
