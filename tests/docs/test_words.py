@@ -17,7 +17,7 @@ _PAGES = sorted(
         "*.md",
         "docs/**/*.md",
         "docs/pictures/*.svg",
-        "strategies/*.md",
+        "strategies/*",
         "examples/**/*.md",
         "benchmarks/*.md",
         "ops/*",

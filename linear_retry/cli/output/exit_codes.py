@@ -27,13 +27,13 @@ TERMINATED: Final = 143
 MEANINGS: Final[Mapping[int, str]] = MappingProxyType(
     {
         DONE: "done, or nothing to do",
-        NEGATIVE: "the answer is no, or the reader of the output has gone",
+        NEGATIVE: "the answer is no, or the output was closed",
         USAGE_ERROR: "wrong usage",
         UNAVAILABLE: "something that it needs is missing, or is refused",
         FENCED: "ended by a newer command on the same topic",
         INSUFFICIENT_DATA: "not enough data",
         PENDING: "accepted, but not finished in time",
-        HUNG_UP: "the terminal has gone",
+        HUNG_UP: "the terminal was closed",
         INTERRUPTED: "Ctrl-C",
         TERMINATED: "SIGTERM",
     }
