@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from linear_retry.events import Event
-from linear_retry.retry.clock import NowS, SystemClock
+from linear_retry.retry.clock import NowS, SystemClock, now_ms
 from linear_retry.scope import Partition, Place
+from linear_retry.testing.retry_hop import RetryHop, hop_of
 
 AttemptOutcome: TypeAlias = Literal["done", "failed", "interrupted"]
 """It returned (`done`), raised an `Exception` (`failed`) or something else (`interrupted`)."""
@@ -16,11 +17,15 @@ AttemptOutcome: TypeAlias = Literal["done", "failed", "interrupted"]
 
 @dataclass(frozen=True, slots=True)
 class AttemptStarted:
-    """An attempt begins: the message was delivered to the handler."""
+    """An attempt begins: the message was delivered to the handler.
+
+    `hop` is what the headers say of a message that came through a retry topic; else None.
+    """
 
     at_s: float
     member: str
     place: Place
+    hop: RetryHop | None = None
 
     def __str__(self) -> str:
         return f"{_when(self)}: {self.place} is attempted"
@@ -146,9 +151,18 @@ class EventLog:
     `entries` is the log, in the order of time. Its methods may be called from any thread.
     """
 
-    def __init__(self, now_s: NowS = SystemClock.now_s, entries: list[Entry] | None = None) -> None:
-        """`now_s`: seconds that never decrease, on the same clock for all members."""
+    def __init__(
+        self,
+        now_s: NowS = SystemClock.now_s,
+        entries: list[Entry] | None = None,
+        utc_ms: Callable[[], int] = now_ms,
+    ) -> None:
+        """`now_s`: seconds that never decrease, on the same clock for all members.
+
+        `utc_ms`: the clock that is compared with the broker's, for messages in retry topics.
+        """
         self.now_s = now_s
+        self._utc_ms = utc_ms
         self.entries: list[Entry] = [] if entries is None else entries
         self._watchers: list[Callable[[Entry], object]] = []
         # Members are threads: without it entries may be out of order, and two threads inside one
@@ -191,7 +205,7 @@ class EventLog:
     def attempting(self, member: str, message: Any) -> AbstractContextManager[None]:
         """Records its body as an attempt of `message`, in a loop of your own."""
         place = Place(message.topic(), message.partition(), message.offset())
-        return _Attempt(self._write, member, place)
+        return _Attempt(self._write, member, place, hop_of(message, self._utc_ms()))
 
     def on_commit(self, member: str) -> Callable[[Any, Sequence[Any]], None]:
         """A callback for the configuration key `on_commit`: records acknowledged commits.
@@ -249,15 +263,18 @@ class EventLog:
 class _Attempt:
     """A class, for speed: a test has millions, and a generator's context takes thrice as long."""
 
-    __slots__ = ("_member", "_place", "_write")
+    __slots__ = ("_hop", "_member", "_place", "_write")
 
-    def __init__(self, write: Callable[..., None], member: str, place: Place) -> None:
+    def __init__(
+        self, write: Callable[..., None], member: str, place: Place, hop: RetryHop | None
+    ) -> None:
         self._write = write
         self._member = member
         self._place = place
+        self._hop = hop
 
     def __enter__(self) -> None:
-        self._write(AttemptStarted, self._member, self._place)
+        self._write(AttemptStarted, self._member, self._place, self._hop)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         outcome: AttemptOutcome = "done"

@@ -169,7 +169,7 @@ class FakeGroup:
         self.on_exhausted: OnExhausted = on_exhausted
         self.on_permanent: OnPermanent = on_permanent
         self.dead_letters = DeadLetters(LETTERS, limit=letter_limit, transactional=transactional)
-        self.witness = EventLog(self.fake.clock.now_s)
+        self.witness = EventLog(self.fake.clock.now_s, utc_ms=self.fake.clock.utc_ms)
         self.dependency = Dependency()
         self.dependency.advance = self.fake.clock.advance
         self.members: list[Member] = []

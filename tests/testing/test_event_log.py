@@ -29,7 +29,9 @@ from linear_retry.testing.event_log import AttemptOutcome
 from tests.testing.logs import P0, P1, letter
 
 _PLACE = Place(*P0, 7)
-_MESSAGE = SimpleNamespace(topic=lambda: "orders", partition=lambda: 0, offset=lambda: 7)
+_MESSAGE = SimpleNamespace(
+    topic=lambda: "orders", partition=lambda: 0, offset=lambda: 7, headers=list
+)
 
 
 class Clock:

@@ -14,6 +14,7 @@ from linear_retry.testing import (
     broken,
 )
 from linear_retry.testing.guarantees.done import done_by
+from linear_retry.testing.guarantees.retries import Retries
 
 
 def violations(
@@ -27,12 +28,13 @@ def violations(
     alive_within_s: float = 10.0,
     asked_at_s: float | None = None,
     finished: bool = True,
+    retries: Retries | None = None,
 ) -> list[str]:
     """Every guarantee that holds on any clock; empty where all hold.
 
     `committed` is what the broker has in the end; it is asked at `asked_at_s`, and nothing more has
     happened by then. `finished`: the last fault is long past, so everything must be done and
-    committed.
+    committed. `retries`: of a log with a retry line that blocks for nothing.
     """
     last_s = log[-1].at_s if log else 0.0
     at_s = last_s if asked_at_s is None else asked_at_s
@@ -42,6 +44,7 @@ def violations(
         max_elapsed=max_elapsed,
         limit=letter_limit,
         alive_within_s=alive_within_s,
+        retries=retries,
     )
     asked = [one for one in chosen if finished or not isinstance(one, NothingLost)]
     return [str(one) for one in broken([*log, Committed(at_s, "", dict(committed))], asked)]

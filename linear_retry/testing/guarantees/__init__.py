@@ -7,9 +7,15 @@ from linear_retry.testing.guarantees.commits import CommittedOnlyDone
 from linear_retry.testing.guarantees.dead_letters import DeadLetteredOnlyWhenDue, LettersWithinLimit
 from linear_retry.testing.guarantees.delivery import BoundedDuplicates, InOrder, NothingLost
 from linear_retry.testing.guarantees.guarantee import Guarantee
-from linear_retry.testing.guarantees.liveness import Liveness
+from linear_retry.testing.guarantees.liveness import LiveLineNeverWaits, Liveness
 from linear_retry.testing.guarantees.open_circuits import NothingWhileOpen
 from linear_retry.testing.guarantees.ownership import OnlyWhileOwned
+from linear_retry.testing.guarantees.retries import (
+    InOnePlace,
+    RetriedWhenDue,
+    Retries,
+    WithinSequence,
+)
 from linear_retry.testing.guarantees.state import BoundedState
 from linear_retry.testing.guarantees.timing import NothingEarly
 
@@ -21,13 +27,16 @@ def all_guarantees(
     max_elapsed: bool = False,
     limit: int | None = None,
     alive_within_s: float = 10.0,
+    retries: Retries | None = None,
+    retry_strategy_length: int | None = 0,
 ) -> list[Guarantee]:
     """One of each guarantee that holds on any clock, for one log. Leave out those not needed.
 
     `visible`: the offsets that a reader of each partition finds, or would have found before
     retention. `strategy_length`: the number of delays in the strategy, None for one that repeats.
     `max_elapsed`: whether the strategy has one. `limit`: the limit of dead letters in a row, as in
-    `DeadLetters`.
+    `DeadLetters`. `retries`: the `RetryTopics` of a log with both lines of a group; its topics are
+    in `visible` then, and `retry_strategy_length` is of the retry line's own strategy.
     """
     return [
         InOrder(visible),
@@ -37,8 +46,24 @@ def all_guarantees(
         CommittedOnlyDone(visible),
         OnlyWhileOwned(),
         BoundedDuplicates(),
-        Liveness(alive_within_s),
-        DeadLetteredOnlyWhenDue(strategy_length, max_elapsed=max_elapsed),
+        Liveness(alive_within_s, retries),
+        DeadLetteredOnlyWhenDue(
+            strategy_length,
+            max_elapsed=max_elapsed,
+            retries=retries,
+            retry_strategy_length=retry_strategy_length,
+        ),
         BoundedState(),
-        *([] if limit is None else [LettersWithinLimit(limit)]),
+        *([LettersWithinLimit(limit)] if limit is not None and retries is None else []),
+        *([] if retries is None else _of_retry_topics(retries, limit, alive_within_s)),
+    ]
+
+
+def _of_retry_topics(retries: Retries, limit: int | None, alive_within_s: float) -> list[Guarantee]:
+    return [
+        LettersWithinLimit(limit, retry_limit=retries.limit),
+        RetriedWhenDue(retries),
+        WithinSequence(retries),
+        InOnePlace(),
+        LiveLineNeverWaits(retries, alive_within_s),
     ]

@@ -1,4 +1,4 @@
-"""Dead letters: no message is given up too early or too late."""
+"""Dead letters: no message leaves the line too early or too late."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -15,13 +15,19 @@ from linear_retry.testing.event_log import (
     EventEmitted,
 )
 from linear_retry.testing.guarantees.guarantee import Guarantee
+from linear_retry.testing.guarantees.retries import Retries
+from linear_retry.testing.retry_hop import RetryHop
 
 
 @dataclass(slots=True)
 class _FailedMessage:
-    """A message in one assignment. `gone`: that has ended; its letter may still be in flight."""
+    """A message in one assignment. `revoked`: that has ended; its letter may still be in flight.
+
+    `hop` is the one by which it came, if it came through a retry topic.
+    """
 
     first: AttemptFinished
+    hop: RetryHop | None = None
     failures: int = 0
     held_back: int = 0
     revoked: bool = False
@@ -33,30 +39,40 @@ class DeadLetteredOnlyWhenDue(Guarantee):
     `exhausted`: after exactly the strategy's failures plus one, or after fewer if it has
     `max_elapsed`; and one more for each time that the limit of letters in a row held it back. A
     letter sent before its partition was revoked may be acknowledged afterwards, but before the
-    member attempts anything else.
+    member attempts anything else. All this holds for a message that is sent to a retry topic, too.
     """
 
-    def __init__(self, strategy_length: int | None, *, max_elapsed: bool = False) -> None:
+    def __init__(
+        self,
+        strategy_length: int | None,
+        *,
+        max_elapsed: bool = False,
+        retries: Retries | None = None,
+        retry_strategy_length: int | None = 0,
+    ) -> None:
         """`strategy_length`: the number of delays; None if the last is repeated for ever.
 
         `max_elapsed`: the strategy has one, so that a message may be exhausted after fewer.
+        `retries`: of a log with a retry line, whose blocking strategy has `retry_strategy_length`.
         """
         super().__init__()
         self._strategy_length = strategy_length
         self._max_elapsed = max_elapsed
+        self._retries = retries
+        self._retry_strategy_length = retry_strategy_length
+        self._hop: dict[str, RetryHop | None] = {}
         self._failed: dict[str, dict[Place, _FailedMessage]] = defaultdict(dict)
         self._with_revoked: set[str] = set()
 
     def feed(self, entry: Entry) -> None:
         match entry:
-            case AttemptStarted(_, member) if member in self._with_revoked:
-                self._with_revoked.discard(member)
-                failed = self._failed[member]
-                self._failed[member] = {
-                    p: message for p, message in failed.items() if not message.revoked
-                }
+            case AttemptStarted(_, member, _, hop):
+                self._hop[member] = hop
+                if member in self._with_revoked:
+                    self._drop_revoked(member)
             case AttemptFinished(_, member, place, "failed"):
-                self._failed[member].setdefault(place, _FailedMessage(entry)).failures += 1
+                new = _FailedMessage(entry, self._hop.get(member))
+                self._failed[member].setdefault(place, new).failures += 1
             case AttemptFinished(_, member, place, "done"):
                 self._failed[member].pop(place, None)
             case EventEmitted(_, member, events.Skipped() as event):
@@ -66,28 +82,43 @@ class DeadLetteredOnlyWhenDue(Guarantee):
                 if message is not None:
                     message.held_back += 1
             case EventEmitted(_, _, events.DeadLettered() as event):
-                self._check(entry, event)
+                self._check(entry, event, "has a dead letter", event.reason)
+            case EventEmitted(_, _, events.SentToRetry() as event):
+                self._check(entry, event, "was sent to retry", "exhausted")
             case EventEmitted(_, member, events.Revoked() | events.Lost() as event):
                 self._revoke(member, event.partitions)
 
-    def _check(self, said: EventEmitted, event: events.DeadLettered) -> None:
+    def _check(
+        self,
+        said: EventEmitted,
+        event: events.DeadLettered | events.SentToRetry,
+        what: str,
+        reason: str,
+    ) -> None:
         place = event.place
         message = self._failed[said.member].pop(place, None)
         if message is None:
-            self._report(said, None, place, "has a dead letter, and no attempt of it has failed")
-        elif event.failures != message.failures:
-            text = (
-                f"has a dead letter of {event.failures} failures, and {message.failures} were seen"
-            )
+            if reason != "permanent" or not self._is_in_retry_topic(place):
+                self._report(said, None, place, f"{what}, and no attempt of it has failed")
+            return
+        seen = message.failures + (0 if message.hop is None else message.hop.failures)
+        if event.failures != seen:
+            text = f"{what} of {event.failures} failures, and {seen} were seen"
             self._report(said, message.first, place, text)
-        elif event.reason == "exhausted" and not self._is_exhausted(message):
+        elif reason == "exhausted" and not self._is_exhausted(message):
             text = f"was exhausted after {message.failures} failures"
             self._report(said, message.first, place, text)
 
+    def _is_in_retry_topic(self, place: Place) -> bool:
+        """What is no retry is dead-lettered there, and not attempted."""
+        return self._retries is not None and self._retries.delay_ms(place.topic) is not None
+
     def _is_exhausted(self, message: _FailedMessage) -> bool:
-        if self._strategy_length is None:
+        is_retry = message.hop is not None
+        length = self._retry_strategy_length if is_retry else self._strategy_length
+        if length is None:
             return False
-        least = self._strategy_length + 1
+        least = length + 1
         return (self._max_elapsed or least <= message.failures) and (
             message.failures <= least + message.held_back
         )
@@ -95,6 +126,11 @@ class DeadLetteredOnlyWhenDue(Guarantee):
     def _report(self, said: EventEmitted, first: Entry | None, place: Place, what: str) -> None:
         text = f"{place} {what}, in {said.member}"
         self._violate(text, first, said, member=said.member, partition=place[:2])
+
+    def _drop_revoked(self, member: str) -> None:
+        self._with_revoked.discard(member)
+        failed = self._failed[member]
+        self._failed[member] = {p: message for p, message in failed.items() if not message.revoked}
 
     def _revoke(self, member: str, partitions: Iterable[Partition]) -> None:
         revoked = {*partitions}
@@ -107,15 +143,18 @@ class DeadLetteredOnlyWhenDue(Guarantee):
 class LettersWithinLimit(Guarantee):
     """After `limit` dead letters in a row without a success, only an operator causes another.
 
-    That is a give-up, or `lift_limit`.
+    That is a give-up, or `lift_limit`. What is sent to retry topics is in the same row: after
+    `retry_limit`, no more of that.
 
-    `DeadLetters(topic, limit=...)` promises it, for the letters that a member knows of: not for
-    those that were found in the topic after it had crashed.
+    `DeadLetters(topic, limit=...)` and `RetryTopics` promise it, for the letters that a member
+    knows of: not for those that were found in the topic after it had crashed.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int | None, *, retry_limit: int | None = None) -> None:
+        """None: any number."""
         super().__init__()
-        self._limit = limit
+        self._limit = inf if limit is None else limit
+        self._retry_limit = inf if retry_limit is None else retry_limit
         self._consecutive: dict[str, list[EventEmitted]] = defaultdict(list)
         self._lifted: dict[str, float] = {}
         self._crashed: set[str] = set()
@@ -133,14 +172,19 @@ class LettersWithinLimit(Guarantee):
                 self._lifted.pop(member, None)
             case EventEmitted(_, member, events.LimitLifted(letters)):
                 more = inf if letters is None else letters
-                self._lifted[member] = max(len(self._consecutive[member]) + more, self._limit)
+                self._lifted[member] = len(self._consecutive[member]) + more
             case EventEmitted(_, member, events.DeadLettered(reason="given-up")):
                 self._consecutive.pop(member, None)
-            case EventEmitted(_, member, events.DeadLettered() as event) if (
-                member not in self._crashed
-            ):
-                sent = self._consecutive[member]
-                sent.append(entry)
-                if len(sent) > self._lifted.get(member, self._limit):
-                    text = f"{event.place} has letter {len(sent)} in a row, in {member}"
-                    self._violate(text, sent[0], entry, member=member)
+            case EventEmitted(_, member, events.DeadLettered() as event):
+                self._sent(entry, event.place, member, self._limit)
+            case EventEmitted(_, member, events.SentToRetry() as event):
+                self._sent(entry, event.place, member, self._retry_limit)
+
+    def _sent(self, said: EventEmitted, place: Place, member: str, limit: float) -> None:
+        if member in self._crashed:
+            return
+        sent = self._consecutive[member]
+        sent.append(said)
+        if len(sent) > max(self._lifted.get(member, 0), limit):
+            text = f"{place} has letter {len(sent)} in a row, in {member}"
+            self._violate(text, sent[0], said, member=member)

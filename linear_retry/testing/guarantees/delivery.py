@@ -56,8 +56,8 @@ class NothingLost(Guarantee):
     """In the end every visible message is done and committed.
 
     Check it once the last fault is long past and the last `retry_at` has come. Done messages are
-    handled, dead-lettered, skipped by `on_permanent="skip"`, or passed over; or removed by
-    retention, if the consumer reported that (`DataLost`).
+    handled, dead-lettered, sent to a retry topic, skipped by `on_permanent="skip"`, or passed over;
+    or removed by retention, if the consumer reported that (`DataLost`).
     """
 
     def __init__(self, visible: Mapping[Partition, Iterable[int]]) -> None:
@@ -99,7 +99,8 @@ class NothingLost(Guarantee):
 class BoundedDuplicates(Guarantee):
     """A message that is done is attempted again only if its partition changed hands.
 
-    Or if the member crashed: its successor has another name. The same holds for dead letters.
+    Or if the member crashed: its successor has another name. The same holds for those that leave
+    the line: for dead letters and retry topics.
     """
 
     def __init__(self) -> None:
@@ -113,8 +114,10 @@ class BoundedDuplicates(Guarantee):
                 self._check_duplicate(entry, place, "was attempted again, though done")
             case AttemptFinished(_, member, place, "done"):
                 self._add(entry, place)
-            case EventEmitted(_, member, events.DeadLettered() as event):
-                self._check_duplicate(entry, event.place, "has a dead letter, though done")
+            case EventEmitted(_, _, events.DeadLettered() | events.SentToRetry() as event):
+                is_letter = isinstance(event, events.DeadLettered)
+                what = "has a dead letter" if is_letter else "was sent to retry"
+                self._check_duplicate(entry, event.place, f"{what}, though done")
                 self._add(entry, event.place)
             case EventEmitted(
                 _, member, events.Revoked() | events.Lost() | events.Assigned() as event

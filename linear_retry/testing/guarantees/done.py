@@ -14,7 +14,10 @@ Run: TypeAlias = tuple[Partition, int, int]
 
 
 class Done:
-    """The messages that are handled, dead-lettered, skipped, passed over, or expired."""
+    """The messages that are handled, have left the line, are skipped, passed over, or expired.
+
+    Who has left it is dead-lettered, or in a retry topic: another message, on the retry line.
+    """
 
     def __init__(self) -> None:
         self._offsets: dict[Partition, Runs] = defaultdict(Runs)
@@ -39,7 +42,7 @@ def done_by(entry: Entry) -> Iterator[Place]:
 def when_done(
     log: EventLog, visible: Mapping[Partition, Iterable[int]], then: Callable[[], object]
 ) -> None:
-    """Calls `then`, once, when all of `visible` is done: handled, dead-lettered, skipped.
+    """Calls `then`, once, when all of `visible` is done: handled, gone from the line, skipped.
 
     For `consumer.stop`. It is called in the thread that writes the entry, that of the handler; or
     at once, if all of it is done already.
@@ -71,7 +74,7 @@ def runs_done_by(entry: Entry) -> tuple[Run, ...]:
 
 def _runs_done_by_event(event: events.Event) -> tuple[Run, ...]:
     match event:
-        case events.DeadLettered() | events.Skipped() | events.PassedOver():
+        case events.DeadLettered() | events.SentToRetry() | events.Skipped() | events.PassedOver():
             return (_run(event.place),)
         case events.DataLost():
             return (((event.topic, event.partition), event.offset, event.next_offset),)

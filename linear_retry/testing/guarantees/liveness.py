@@ -18,6 +18,7 @@ from linear_retry.testing.event_log import (
 )
 from linear_retry.testing.guarantees.done import Done, runs_done_by
 from linear_retry.testing.guarantees.guarantee import Guarantee
+from linear_retry.testing.guarantees.retries import Retries
 
 
 @dataclass(slots=True)
@@ -72,9 +73,11 @@ class Liveness(Guarantee):
     count. A member that `Crashed` owns nothing any more.
     """
 
-    def __init__(self, within_s: float = 10.0) -> None:
+    def __init__(self, within_s: float = 10.0, retries: Retries | None = None) -> None:
+        """`retries`: in its topics so much longer may pass as messages wait there."""
         super().__init__()
         self._within_s = within_s
+        self._retries = retries
         self._members: dict[str, _Member] = defaultdict(_Member)
         self._waits: dict[Partition, _PartitionWait] = defaultdict(_PartitionWait)
         self._disturbances = 0
@@ -208,6 +211,8 @@ class Liveness(Guarantee):
             reader = self._members[wait.owner]
             worked_s = reader.worked_s(entry.at_s) - wait.worked_s
             waited_s = entry.at_s - wait.since.at_s - worked_s - wait.excused_s
+            if self._retries is not None:
+                waited_s -= (self._retries.delay_ms(partition[0]) or 0) / 1000
             if waited_s <= self._within_s:  # the usual case; there may be hundreds of circuits
                 continue
             retry_at_s = reader.retry_at_s(partition)
@@ -243,3 +248,30 @@ class Liveness(Guarantee):
 
     def _is_due(self, wait: _PartitionWait) -> bool:
         return wait.owner is not None and bool(wait.lag) and not self._disturbances
+
+
+class LiveLineNeverWaits(Liveness):
+    """The live line makes progress within `within_s`, whatever its retry line does.
+
+    It is `Liveness` for the topics that are no retry topics: what the retry line has open or in
+    progress excuses nothing.
+    """
+
+    def __init__(self, retries: Retries, within_s: float = 1.0) -> None:
+        super().__init__(within_s)
+        self._retry_delay_ms = retries.delay_ms
+        self._of_retry_line: set[str] = set()
+
+    def feed(self, entry: Entry) -> None:
+        match entry:
+            case AttemptStarted() | AttemptFinished() | Appended() if self._is_retry(
+                [entry.place[:2]]
+            ):
+                return
+            case EventEmitted(_, member, events.Assigned(partitions)) if self._is_retry(partitions):
+                self._of_retry_line.add(member)
+        if entry.member not in self._of_retry_line:
+            super().feed(entry)
+
+    def _is_retry(self, partitions: Iterable[Partition]) -> bool:
+        return any(self._retry_delay_ms(topic) is not None for topic, _ in partitions)

@@ -50,7 +50,7 @@ class NothingEarly(Guarantee):
             case EventEmitted(
                 _,
                 member,
-                events.DeadLettered() | events.Skipped() as event,
+                events.DeadLettered() | events.SentToRetry() | events.Skipped() as event,
             ):
                 self._ended.pop((member, event.place), None)
 

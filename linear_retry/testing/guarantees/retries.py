@@ -1,0 +1,242 @@
+"""Retry topics: each message at its time, in one place, one step after another."""
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias
+
+from linear_retry import events
+from linear_retry.scope import Place
+from linear_retry.testing.event_log import (
+    AttemptFinished,
+    AttemptStarted,
+    Committed,
+    Crashed,
+    Entry,
+    EventEmitted,
+)
+from linear_retry.testing.guarantees.guarantee import Guarantee
+from linear_retry.testing.retry_hop import RetryHop
+
+_GRAIN_S = 0.001
+"""Both clocks are read in whole milliseconds."""
+
+
+class Delays(Protocol):
+    """The part of a strategy that is needed here."""
+
+    @property
+    def delays_ms(self) -> tuple[int, ...]: ...
+
+    @property
+    def max_elapsed_s(self) -> float | None: ...
+
+
+class Retries(Protocol):
+    """What the guarantees need to know of a `RetryTopics`."""
+
+    @property
+    def strategy(self) -> Delays: ...
+
+    @property
+    def limit(self) -> int | None: ...
+
+    @property
+    def is_single(self) -> bool: ...
+
+    def delay_ms(self, topic: str) -> int | None: ...
+
+
+class RetriedWhenDue(Guarantee):
+    """A message in a retry topic is attempted only when its delay is over.
+
+    Due is the time at which the broker wrote its record (`LogAppendTime`) plus the topic's delay.
+    """
+
+    def __init__(self, retries: Retries, *, skew_s: float = 0.0) -> None:
+        """`skew_s`: how far the broker's clock may be behind the reader's."""
+        super().__init__()
+        self._delay_ms = retries.delay_ms
+        self._grace_s = skew_s + _GRAIN_S
+
+    def feed(self, entry: Entry) -> None:
+        if not isinstance(entry, AttemptStarted) or entry.hop is None:
+            return
+        delay_ms = self._delay_ms(entry.place.topic)
+        early_s = (delay_ms or 0) / 1000 - entry.hop.waited_s
+        if delay_ms is not None and early_s > self._grace_s:
+            text = f"{entry.place} was attempted {early_s:.3f} s before its delay was over"
+            self._violate(text, None, entry, member=entry.member, partition=entry.place[:2])
+
+
+class WithinSequence(Guarantee):
+    """A message takes the steps of its retry topics one by one, and no more than there are.
+
+    Each in a topic whose delay is not shorter than the step's. `exhausted` is only who has taken
+    the last, or fewer where the strategy has `max_elapsed`. It holds over restarts, and as long as
+    the strategy stays the same.
+    """
+
+    def __init__(self, retries: Retries) -> None:
+        super().__init__()
+        self._retries = retries
+        self._delays_ms = retries.strategy.delays_ms
+        self._begun: dict[Place, tuple[AttemptStarted, int]] = {}
+
+    def feed(self, entry: Entry) -> None:
+        match entry:
+            case AttemptStarted(_, _, place, RetryHop(step=step)):
+                self._begun[place] = entry, step
+            case AttemptFinished(_, _, place, "done"):
+                self._begun.pop(place, None)
+            case EventEmitted(_, _, events.SentToRetry() as event):
+                begun, before = self._begun.pop(event.place, (None, 0))
+                is_unknown = begun is not None and before == 0  # replayed into a retry topic
+                if event.step != before + 1 and not is_unknown:
+                    what = f"took step {event.step} after step {before}"
+                    self._report(begun, entry, event.place, what)
+                self._check_topic(begun, entry, event)
+            case EventEmitted(_, _, events.DeadLettered(reason="exhausted") as event):
+                begun, step = self._begun.pop(event.place, (None, 0))
+                self._check_exhausted(begun, entry, event.place, step)
+            case EventEmitted(_, _, events.DeadLettered() | events.Skipped() as event):
+                self._begun.pop(event.place, None)
+
+    def _check_topic(
+        self, begun: Entry | None, said: EventEmitted, event: events.SentToRetry
+    ) -> None:
+        delay_ms = self._retries.delay_ms(event.retry_topic)
+        if not self._retries.is_single and event.step > len(self._delays_ms):
+            what = f"took step {event.step} of {len(self._delays_ms)}"
+        elif delay_ms is None:
+            what = f"was sent to {event.retry_topic}, which is no retry topic"
+        elif delay_ms < self._delays_ms[min(event.step, len(self._delays_ms)) - 1]:
+            what = f"was sent to {event.retry_topic}, whose delay is shorter than step {event.step}"
+        else:
+            return
+        self._report(begun, said, event.place, what)
+
+    def _check_exhausted(
+        self, begun: Entry | None, said: EventEmitted, place: Place, step: int
+    ) -> None:
+        is_early = step < len(self._delays_ms) and not self._retries.is_single
+        if is_early and self._retries.strategy.max_elapsed_s is None:
+            what = f"was exhausted after step {step} of {len(self._delays_ms)}"
+            self._report(begun, said, place, what)
+
+    def _report(self, begun: Entry | None, said: EventEmitted, place: Place, what: str) -> None:
+        text = f"{place} {what}, in {said.member}"
+        self._violate(text, begun, said, member=said.member, partition=place[:2])
+
+
+_State: TypeAlias = Literal["in a retry topic", "done", "dead-lettered"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Whereabouts:
+    """Where a message is that has left the line, by the entry that says so."""
+
+    said: Entry
+    state: _State
+    step: int = 0
+    replay_count: int = -1
+
+    def is_of(self, hop: RetryHop) -> bool:
+        """Whether a record with this hop is where the message is now."""
+        if self.state == "dead-lettered":
+            return hop.replay_count > self.replay_count
+        return self.state == "in a retry topic" and self.step == hop.step
+
+
+class InOnePlace(Guarantee):
+    """A message that has left the line is in one place: a retry topic, done, or dead-lettered.
+
+    It may be in two, with one id, if its member had it in hand when that crashed, or lost or gave
+    back its partition; or if its record was not acknowledged in time and sent again.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._where: dict[str, _Whereabouts] = {}
+        self._in_hand: dict[str, dict[Place, RetryHop | None]] = defaultdict(dict)
+        self._doubtful: set[Place] = set()
+        self._may_be_twice: set[str] = set()
+
+    def feed(self, entry: Entry) -> None:
+        match entry:
+            case AttemptStarted(_, member, place, hop):
+                self._in_hand[member][place] = hop
+                if hop is not None:
+                    self._check(entry, place, hop.retry_id, hop)
+            case AttemptFinished(_, member, place, "done"):
+                self._handled(entry, place)
+            case EventEmitted(
+                _, _, events.SentToRetry() | events.DeadLettered() | events.Skipped() as event
+            ):
+                self._left(entry, event)
+            case EventEmitted(_, member, events.Revoked(partitions) | events.Lost(partitions)):
+                self._doubt(member, lambda place: place[:2] in partitions)
+            case EventEmitted(_, member, events.DeadLetterFailed() as event):
+                self._doubt(member, lambda place: place == event.place)
+            case Crashed(_, member):
+                self._doubt(member, lambda _: True)
+            case Committed():
+                self._drop_committed(entry)
+
+    def _handled(self, entry: AttemptFinished, place: Place) -> None:
+        hop = self._in_hand[entry.member].get(place)
+        if hop is None:
+            self._in_hand[entry.member].pop(place, None)
+        else:
+            self._where[hop.retry_id] = _Whereabouts(entry, "done")
+
+    def _left(
+        self,
+        said: EventEmitted,
+        event: events.SentToRetry | events.DeadLettered | events.Skipped,
+    ) -> None:
+        hop = self._in_hand[said.member].get(event.place)
+        if hop is None:
+            self._check(said, event.place, event.retry_id, None)
+        match event:
+            case events.SentToRetry(step=step):
+                where = _Whereabouts(said, "in a retry topic", step)
+            case events.DeadLettered():
+                where = _Whereabouts(
+                    said, "dead-lettered", replay_count=-1 if hop is None else hop.replay_count
+                )
+            case _:
+                where = _Whereabouts(said, "done")
+        self._where[event.retry_id] = where
+
+    def _check(
+        self,
+        entry: AttemptStarted | EventEmitted,
+        place: Place,
+        retry_id: str,
+        hop: RetryHop | None,
+    ) -> None:
+        """A message that comes by no hop has not left the line, or was replayed since."""
+        if place in self._doubtful:
+            self._may_be_twice.add(retry_id)
+        where = self._where.get(retry_id)
+        if where is None or retry_id in self._may_be_twice:
+            return
+        if not (where.state == "dead-lettered" if hop is None else where.is_of(hop)):
+            by = "on the line" if hop is None else f"by step {hop.step}"
+            step = f" by step {where.step}" if where.step else ""
+            text = f"{place} is {retry_id} {by}, which is {where.state}{step} already"
+            self._violate(text, where.said, entry)
+
+    def _doubt(self, member: str, covers: Callable[[Place], bool]) -> None:
+        """What it had in hand there may have been sent, and be sent again."""
+        for place, hop in self._in_hand[member].items():
+            if covers(place):
+                self._doubtful.add(place)
+                if hop is not None:
+                    self._may_be_twice.add(hop.retry_id)
+
+    def _drop_committed(self, entry: Committed) -> None:
+        for in_hand in self._in_hand.values():
+            for place in [p for p in in_hand if p[2] < entry.offsets.get(p[:2], 0)]:
+                del in_hand[place]
