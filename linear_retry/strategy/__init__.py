@@ -1,1 +1,1 @@
-"""How long to wait after failure k of a message: delays, strategy files, schedules, simulation."""
+"""The wait after failure k of a message: delays, strategy files, schedules, simulation."""

@@ -1,4 +1,4 @@
-"""Reads arrays of delays and the settings beside them, from files and from code alike."""
+"""Parses arrays of delays and their settings, from files and from code alike."""
 
 import json
 import re
@@ -17,9 +17,8 @@ MAX_DELAY_S = 7 * 24 * 3600
 Element: TypeAlias = float | str | Mapping[str, Any]
 """Seconds, a duration, `{"every": ..., "times": ...}` or `{"exponential": {...}}`."""
 
-# What Go's Duration.String() writes, and days: each unit at most once, the largest first. The
-# number of digits is bounded so that no sum of parts overflows, and so that the schema can say the
-# same.
+# The form of Go's Duration.String(), plus days: each unit at most once, the largest first. The
+# number of digits is bounded so that no sum of parts overflows, and the schema has the same rule.
 _NUMBER = r"([0-9]{1,9}(?:\.[0-9]{1,9})?)"
 _DURATION = re.compile(
     rf"(?=[0-9])(?:{_NUMBER}d)?(?:{_NUMBER}h)?(?:{_NUMBER}m)?(?:{_NUMBER}s)?(?:{_NUMBER}ms)?",
@@ -46,13 +45,13 @@ class _Run:
         wait_ms = min(self.first_ms, self.max_ms)
         for _ in range(self.times):
             yield round(wait_ms)
-            # Step by step and capped each time: factor ** 999 would raise OverflowError.
+            # Step by step, capped each time: factor ** 999 would raise OverflowError.
             wait_ms = min(wait_ms * self.factor, self.max_ms)
 
 
 @dataclass(frozen=True, slots=True)
 class _Filling:
-    """`times` waits that grow by one factor, as `initial_ms` says, and are `within_ms` together."""
+    """`times` waits that grow by one factor from `initial_ms`, and add up to `within_ms`."""
 
     initial_ms: float
     within_ms: float
@@ -60,17 +59,17 @@ class _Filling:
 
     def waits_ms(self) -> Iterator[int]:
         rate = log1p(self.within_ms / self.initial_ms) / self.times
-        # Rounded as moments and not as waits: else the waits would not add up to `within_ms`.
+        # The moments are rounded, not the waits, which would not add up to `within_ms` otherwise.
         moments_ms = (round(self.initial_ms * expm1(rate * n)) for n in range(self.times + 1))
         return (later_ms - earlier_ms for earlier_ms, later_ms in pairwise(moments_ms))
 
 
 def expand(delays: object, problems: list[str]) -> tuple[int, ...]:
-    """Every wait that `delays` stands for, in order, in whole milliseconds.
+    """Expands `delays` to every wait, in order, in whole milliseconds.
 
-    Each is rounded to the nearest millisecond (a tie to the even one) here and nowhere else: what
-    is shown, hashed and waited is the same number. What is wrong is added to `problems`, one
-    sentence each, which starts with the path inside (`delays[3].every`); the result is then empty.
+    Each is rounded to the nearest millisecond (a tie to the even one) only here, so the same
+    number is shown, hashed and waited. Adds a sentence to `problems` for each error, starting with
+    the path inside (`delays[3].every`); the result is then empty.
     """
     if not isinstance(delays, Sequence) or isinstance(delays, str | bytes | bytearray):
         problems.append(f"delays: {shown(delays)} is not an array; write one such as [1, 5]")
@@ -84,19 +83,19 @@ def expand(delays: object, problems: list[str]) -> tuple[int, ...]:
             'lengthen the waits, or let on_exhausted="repeat" repeat the last one'
         )
     problems += found
-    # Before the expansion: a thousand elements of a thousand waits each would be a million.
+    # Before the expansion: a thousand elements with a thousand waits each would be a million.
     return () if found else tuple(wait_ms for run in runs for wait_ms in run.waits_ms())
 
 
 def check_settings(jitter: object, name: object, description: object) -> Iterator[str]:
-    """What is wrong with the settings of a strategy, one sentence each."""
+    """Returns the problems of a strategy's settings, one sentence each."""
     if not is_number(jitter, 0, 1):
         yield f"jitter: {shown(jitter)} is not a share; write a number from 0 to 1, such as 0.1"
     for key, value in (("description", description), ("name", name)):
         if not isinstance(value, str):
             yield f'{key}: {shown(value)} is not a text; write one such as "for short outages"'
-        # Neither can be shown or sent: a lone surrogate in a header crashes librdkafka's binding,
-        # and a control character in a description would speak to the operator's terminal.
+        # Neither is safe: a lone surrogate in a header crashes librdkafka's binding, and a control
+        # character in a description could manipulate the operator's terminal.
         elif bad := NOT_TEXT.search(value):
             yield (
                 f"{key}: {shown(bad.group())} in it is a control character or half a character; "
@@ -107,7 +106,7 @@ def check_settings(jitter: object, name: object, description: object) -> Iterato
 
 
 def read_max_elapsed_ms(value: object, problems: list[str]) -> int | None:
-    """The milliseconds of `max_elapsed`, 1 at least; what is wrong is added to `problems`."""
+    """Reads `max_elapsed` in milliseconds, at least 1; adds any error to `problems`."""
     if value is None:
         return None
     # 0 may be meant as no limit, but would exhaust every message at once.
@@ -115,19 +114,19 @@ def read_max_elapsed_ms(value: object, problems: list[str]) -> int | None:
 
 
 def read_delay_s(value: object, path: str, problems: list[str]) -> float:
-    """The seconds of one wait, a number or a duration; what is wrong is added to `problems`."""
+    """Reads one wait in seconds, a number or a duration; adds any error to `problems`."""
     return round(_delay_ms(value, path, problems)) / 1000
 
 
 def shown(value: object) -> str:
-    """`value` for an error message: short, one line of ASCII, as JSON writes it."""
+    """Formats `value` for an error message: as JSON, short, in one line of ASCII."""
     if isinstance(value, str):
         return json.dumps(value) if len(value) <= 40 else f"{json.dumps(value[:40])}..."
     if isinstance(value, Mapping):
         return "an object"
     if isinstance(value, Sequence):
         return "an array"
-    # Python refuses to write out integers of more than 4300 digits.
+    # Python refuses to format integers with more than 4300 digits.
     if isinstance(value, int) and value.bit_length() > 64:
         return "a number of more than 64 bits"
     if value is None or isinstance(value, int | float):
@@ -136,7 +135,7 @@ def shown(value: object) -> str:
 
 
 def duration_ms(text: str) -> float | None:
-    """The milliseconds that `text` says, such as `1h30m`, however many; None: no duration."""
+    """Parses a duration such as `1h30m`, without an upper limit; None if it is not a duration."""
     match = _DURATION.fullmatch(text)
     if match is None:
         return None
@@ -145,7 +144,7 @@ def duration_ms(text: str) -> float | None:
 
 
 def duration_text(whole_ms: int) -> str:
-    """`whole_ms` as a strategy file would write it: `1h30m`, `250ms`, `0s`."""
+    """Formats `whole_ms` as in a strategy file: `1h30m`, `250ms`, `0s`."""
     rest_ms, written = whole_ms, ""
     for unit, unit_ms in zip(("h", "m", "s", "ms"), _UNITS_MS[1:], strict=True):
         count, rest_ms = divmod(rest_ms, unit_ms)
@@ -154,8 +153,8 @@ def duration_text(whole_ms: int) -> str:
 
 
 def is_number(value: object, low: float, high: float) -> TypeGuard[float]:
-    """Whether `value` is a number from `low` to `high`; no boolean is one."""
-    # In this form NaN is refused too, and an int too large for a float does no harm.
+    """Whether `value` is a number from `low` to `high`, and not a boolean."""
+    # This form also refuses NaN, and is safe for an int too large for a float.
     return isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
 
 
@@ -192,7 +191,7 @@ _Check: TypeAlias = Callable[[object, str, list[str]], float]
 def _values(
     checks: Mapping[str, _Check], given: Mapping[str, object], path: str, problems: list[str]
 ) -> dict[str, float]:
-    """The checked value of each key of `checks`; 0 where it is missing or refused."""
+    """Returns the checked value of each key in `checks`; 0 if it is missing or refused."""
     problems += _key_problems(checks, given, path)
     values = dict.fromkeys(checks, 0.0)
     for key in [key for key in checks if key in given]:
@@ -221,7 +220,7 @@ def _delay_ms(value: object, path: str, problems: list[str]) -> float:
 
 
 def _positive_ms(value: object, path: str, problems: list[str]) -> float:
-    """A wait of 1 ms at least, where 0 would have no meaning."""
+    """Reads a wait of at least 1 ms, as 0 would have no meaning."""
     found: list[str] = []
     wait_ms = _delay_ms(value, path, found)
     if wait_ms == 0 and not found:
@@ -242,7 +241,7 @@ def _duration_ms(text: str, path: str, problems: list[str]) -> float:
 
 
 def _times(value: object, path: str, problems: list[str]) -> float:
-    # 2.0 is an integer too: JSON has one kind of number, and the schema says so.
+    # 2.0 is an integer too: JSON has only one kind of number, as in the schema.
     if is_number(value, 1, MAX_DELAYS) and value == int(value):
         return value
     problems.append(

@@ -1,6 +1,6 @@
-"""Reads and writes strategy files, and finds those that come with the package.
+"""Reads and writes strategy files, and finds those included in the package.
 
-They are JSON; everything that is wrong with one is in one error.
+They are JSON; one error reports all problems of a file.
 """
 
 import json
@@ -26,12 +26,12 @@ from linear_retry.strategy.delays import (
 _PACKAGE = Path(__file__).parents[1]
 _SETTINGS = ("delays", "jitter", "max_elapsed", "description")
 _PATH_START, _PATH_END = 120, 60
-_MAX_DEPTH = 50  # a legal strategy has four
+_MAX_DEPTH = 50  # a valid strategy has four
 _FORMS = 'an array of delays such as [1, 5, "30s"], or {"delays": [...], "jitter": 0.1}'
 
 
 class Arguments(TypedDict):
-    """What `Strategy` is made from."""
+    """The arguments of `Strategy`."""
 
     delays: Sequence[Element]
     jitter: float
@@ -41,7 +41,7 @@ class Arguments(TypedDict):
 
 
 def load(path: str | os.PathLike[str]) -> Arguments:
-    """The strategy in the file at `path`. Raises `StrategyError`, for an unreadable file too."""
+    """Reads the strategy at `path`. Raises `StrategyError`, also for an unreadable file."""
     try:
         content = read_small(path)
     except ValueError as error:
@@ -50,10 +50,10 @@ def load(path: str | os.PathLike[str]) -> Arguments:
 
 
 def parse(text: bytes | str, where: str) -> Arguments:
-    """The strategy in `text`; its name is the stem of `where`, the path of the file.
+    """Parses the strategy in `text`; its name is the stem of `where`, the path of the file.
 
-    Raises `StrategyError` with everything that is wrong, and nothing else whatever `text` holds.
-    Each problem is one sentence: file, path inside it, value, rule, remedy.
+    Raises `StrategyError` with all problems, and no other error, whatever `text` contains. Each
+    problem is one sentence: file, path inside it, value, rule, remedy.
     """
     where = printable_path(where)
     document, problems = _document(text, where)
@@ -61,7 +61,7 @@ def parse(text: bytes | str, where: str) -> Arguments:
     written = {"delays": document} if is_short else document
     found: list[str] = []
     arguments = Arguments(
-        # A missing "delays" is among the structure's problems; the rest is checked all the same.
+        # A missing "delays" is already among the problems of the structure; check the rest anyway.
         delays=written.get("delays", []),
         jitter=written.get("jitter", 0.0),
         max_elapsed=written.get("max_elapsed"),
@@ -79,9 +79,9 @@ def parse(text: bytes | str, where: str) -> Arguments:
 
 
 def format_file(delays_ms: Sequence[int], description: str) -> str:
-    """JSON that `load` reads back as these delays, one element on each line.
+    """Returns JSON that `load` reads back as these delays, one element on each line.
 
-    Characters that a description may not have are replaced, and a long one is cut.
+    In the description, invalid characters are replaced, and a long one is truncated.
     """
     elements = ((duration_text(ms), sum(1 for _ in same)) for ms, same in groupby(delays_ms))
     written = [wait if times == 1 else {"every": wait, "times": times} for wait, times in elements]
@@ -91,10 +91,10 @@ def format_file(delays_ms: Sequence[int], description: str) -> str:
 
 
 def schema() -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of strategy files, for editors and pipelines.
+    """Returns the JSON Schema (draft 2020-12) of strategy files, for editors and pipelines.
 
-    What no schema can say is in its `$comment`: duplicate keys, a duration of more than 7 days,
-    more than 1000 delays after expansion, a file of more than 64 KiB.
+    Rules that a schema cannot express are in its `$comment`: duplicate keys, a duration of more
+    than 7 days, more than 1000 delays after expansion, a file of more than 64 KiB.
     """
     text = (
         resources.files("linear_retry.strategy").joinpath("strategy.schema.json").read_text("utf-8")
@@ -104,12 +104,12 @@ def schema() -> dict[str, Any]:
 
 
 def ready_names() -> tuple[str, ...]:
-    """The names of the strategies that come with the package, sorted."""
+    """Returns the names of the strategies included in the package, sorted."""
     return tuple(sorted(file.stem for file in _ready().glob("*.json")))
 
 
 def ready_path(name: str) -> Path:
-    """The file of the one of these with this name. Raises `StrategyError`."""
+    """Returns the file of the ready-made strategy of this name. Raises `StrategyError`."""
     if name not in (known := ready_names()):
         raise StrategyError(
             [
@@ -121,13 +121,13 @@ def ready_path(name: str) -> Path:
 
 
 def _ready() -> Path:
-    """A wheel has them in the package; a checkout, or an editable install of one, beside it."""
+    """Returns their folder: in the package in a wheel, else beside it, in the checkout."""
     inside = _PACKAGE / "strategies"
     return inside if inside.is_dir() else _PACKAGE.parent / "strategies"
 
 
 class _Object(dict[str, Any]):
-    """A JSON object that remembers which keys it had more than once."""
+    """A JSON object that remembers its duplicate keys."""
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__(pairs)
@@ -136,7 +136,7 @@ class _Object(dict[str, Any]):
 
 
 def _document(text: bytes | str, where: str) -> tuple[Any, list[str]]:
-    """What is written, and the problems with keys that are there twice."""
+    """Returns the parsed JSON, and the problems with duplicate keys."""
     errors = "surrogatepass" if isinstance(text, str) else "strict"
     content = text.encode(errors=errors) if isinstance(text, str) else text
     try:
@@ -150,15 +150,15 @@ def _document(text: bytes | str, where: str) -> tuple[Any, list[str]]:
         )
         raise StrategyError([f"{where} {problem}"]) from error
     except RecursionError:
-        # Not `from` it: its traceback is as long as the file is deep.
+        # Not `from error`, whose traceback is as long as the file is deep.
         raise StrategyError([f"{where}: nested too deeply; write {_FORMS}"]) from None
     except ValueError as error:
         raise StrategyError([f"{where}: {error}; write {_FORMS}"]) from error
 
 
 def _integer(digits: str) -> int | float:
-    # int() raises for more than 4300 digits and is slow long before; a float becomes inf at worst,
-    # and is refused at its place like any other number that is too large.
+    # int() raises for more than 4300 digits, and is slow long before; a float becomes inf at worst,
+    # and is then refused like any other number that is too large.
     return int(digits) if len(digits) <= 18 else float(digits)
 
 
@@ -177,7 +177,7 @@ def _structure_problems(document: Any, where: str) -> list[str]:
 
 
 def _repeated_keys(value: Any, where: str, path: str = "", depth: int = 0) -> Iterator[str]:
-    # By our own measure: the JSON parser's depends on how deep its caller is.
+    # Our own limit: the JSON parser's depends on the caller's stack depth.
     if depth == _MAX_DEPTH:
         raise RecursionError
     if isinstance(value, _Object):
@@ -204,6 +204,6 @@ def _cut(path: str) -> str:
 
 
 def _located(problem: str, where: str, is_short: bool) -> str:
-    # The short form has no "delays" in it: what the constructor calls delays[3] is its [3].
+    # The short form has no "delays": the constructor's delays[3] is [3] here.
     inside = problem.removeprefix("delays") if is_short else problem
     return f"{where}{inside}" if inside.startswith(":") else f"{where} {inside}"

@@ -20,7 +20,7 @@ _DOWN = Transient(ConnectionError("the dependency is down"))
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """`times` attempts in a row that fail, each followed by the same wait."""
+    """`times` failing attempts in a row, each followed by the same wait."""
 
     attempt: int
     """The number of the first of them."""
@@ -28,7 +28,7 @@ class Failures:
     at_ms: int
     """When the first of them starts."""
     every_ms: int
-    """From the start of one to the start of the next attempt; 0 where none comes."""
+    """From the start of one to the start of the next attempt; 0 if there is no next one."""
     wait_ms: int | None
     """None: it is one attempt, and the last of its message there."""
 
@@ -37,7 +37,7 @@ class Failures:
         return self.at_ms + (self.times - 1) * self.every_ms
 
     def before(self, moment_ms: int) -> int:
-        """How many of them start before `moment_ms`."""
+        """Returns how many of them start before `moment_ms`."""
         if moment_ms <= self.at_ms:
             return 0
         if self.every_ms == 0:
@@ -47,7 +47,7 @@ class Failures:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """The attempts of one strategy, for as long as there are any; `schedule` makes one."""
+    """All attempts of one strategy; `schedule` creates one."""
 
     starts_ms: tuple[int, ...]
     waits_ms: tuple[int, ...]
@@ -57,7 +57,7 @@ class Schedule:
     """After the last of `starts_ms`. None: the last wait is repeated for ever."""
 
     def first_from(self, moment_ms: int) -> tuple[int, int] | None:
-        """Number and start of the first attempt at `moment_ms` or later; None: it gives up."""
+        """Returns number and start of the first attempt from `moment_ms` on; None: it gives up."""
         index, last_ms = bisect_left(self.starts_ms, moment_ms), self.starts_ms[-1]
         if index < len(self.starts_ms):
             return index + 1, self.starts_ms[index]
@@ -68,7 +68,7 @@ class Schedule:
         return len(self.starts_ms) + more, last_ms + more * every_ms
 
     def failures(self, attempts: int) -> tuple[Failures, ...]:
-        """The first so many attempts, those with the same wait after them taken together."""
+        """Returns the first `attempts`, grouped by equal waits after them."""
         return tuple(self._runs(attempts))
 
     def _runs(self, attempts: int) -> Iterator[Failures]:
@@ -77,7 +77,7 @@ class Schedule:
         for wait_ms, run in groupby(waits_ms):
             times = len(list(run))
             if attempt + times > len(self.starts_ms):
-                times = attempts - attempt + 1  # the last wait, and what repeats it
+                times = attempts - attempt + 1  # the last wait and its repetitions
             every_ms = 0 if wait_ms is None else wait_ms + self.attempt_ms
             yield Failures(attempt, times, self.starts_ms[attempt - 1], every_ms, wait_ms)
             attempt += times
@@ -90,32 +90,32 @@ def schedule(
     *,
     is_limited: bool = True,
 ) -> Schedule:
-    """When attempts start that take `attempt_ms` to fail; `rng` draws the jitter of each wait.
+    """Schedules attempts that take `attempt_ms` to fail; `rng` draws the jitter of each wait.
 
     `is_limited`: only those that the strategy's `max_elapsed` allows. Raises `ConfigurationError`
-    where `on_exhausted="repeat"` has no last wait to repeat, one in which no time passes, or a
-    `max_elapsed`, which ends what never ends.
+    if `on_exhausted="repeat"` has no last wait to repeat, or only one in which no time passes, or
+    is combined with `max_elapsed`.
     """
     if policy.on_exhausted == "repeat":
         _check_repeated(policy, attempt_ms)
     starts_ms, waits_ms = [0], list[int]()
     while True:
         failures = len(starts_ms)
-        # The first attempt has failed at `attempt_ms`, and the last so long after its own start.
+        # The first attempt fails at `attempt_ms`, the last as long after its own start.
         elapsed_s = starts_ms[-1] / 1000 if is_limited else -inf
         decision = decide(_DOWN, failures, policy, rng, elapsed_s=elapsed_s)
         if not isinstance(decision, Wait):
             gives_up: GivesUp = "stopped" if isinstance(decision, Stop) else "dead-lettered"
             return Schedule(tuple(starts_ms), tuple(waits_ms), attempt_ms, gives_up)
         waits_ms.append(_whole_ms(decision.delay_s))
-        if policy.strategy.delay_s(failures) is None:  # and yet a wait: it is the last one again
+        if policy.strategy.delay_s(failures) is None:  # it repeats the last wait
             return Schedule(tuple(starts_ms), tuple(waits_ms), attempt_ms, None)
         starts_ms.append(starts_ms[-1] + attempt_ms + waits_ms[-1])
 
 
 def _whole_ms(wait_s: float) -> int:
-    """Without jitter it is one already; with it rounded up, so that a bound is never too low."""
-    return ceil(round(wait_s * 1000, 6))  # 0.105 * 1000 is a little more than 105
+    """Rounds up a wait with jitter, so that a bound is never too low; without, it is whole."""
+    return ceil(round(wait_s * 1000, 6))  # 0.105 * 1000 is slightly more than 105
 
 
 def _check_repeated(policy: Policy, attempt_ms: int) -> None:

@@ -1,8 +1,8 @@
-"""Takes strategies through outages of a given length.
+"""Simulates strategies in outages of a given length.
 
 The outage begins when the first attempt starts, and times are milliseconds since then. An attempt
-that starts before the end of the outage fails, whenever the attempt itself ends; one that starts
-at its end or later succeeds.
+that starts before the end of the outage fails, even if it ends later; one that starts at the end
+or later succeeds.
 """
 
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class GivenUp:
 
     attempt: int
     at_ms: int
-    """When that attempt has failed."""
+    """When that attempt failed."""
     too_early_ms: int
     outcome: GivesUp
 
@@ -37,10 +37,10 @@ Ending: TypeAlias = Recovered | GivenUp
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Between which bounds the idle time lies, whatever the jitter.
+    """The bounds of the idle time, over all jitter.
 
-    The longest is not where each wait is longest, but where they bring an attempt to just before
-    the end of the outage. `may_give_up`: the waits may also be so short that the strategy runs out.
+    The longest idle time is not that of the longest waits, but of waits that bring an attempt to
+    just before the end of the outage. `may_give_up`: with short waits, the strategy runs out.
     """
 
     idle_min_ms: int
@@ -50,26 +50,26 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """What happens in an outage of `outage_ms`: without jitter, but for `spread`."""
+    """The result for an outage of `outage_ms`, without jitter except for `spread`."""
 
     outage_ms: int
     failures: tuple[Failures, ...]
-    """Every attempt that fails, in order."""
+    """The failing attempts, in order."""
     ending: Ending
     spread: Spread | None
-    """With jitter; None: it gives up whatever the jitter."""
+    """The bounds with jitter; None: it gives up in any case."""
 
 
 class Simulator:
-    """Takes one strategy through outages of any length.
+    """Simulates one strategy in outages of any length.
 
-    `attempt_ms` is how long an attempt takes to fail. Raises `ConfigurationError` where
-    `on_exhausted="repeat"` has no last wait to repeat, or one in which no time passes.
+    `attempt_ms` is how long an attempt takes to fail. Raises `ConfigurationError` if
+    `on_exhausted="repeat"` has no last wait to repeat, or only one in which no time passes.
     """
 
     def __init__(self, policy: Policy, attempt_ms: int = 0) -> None:
         self._attempts = schedule(policy, attempt_ms)
-        # Jitter moves attempts beyond `max_elapsed`, so which are made is decided behind them.
+        # Jitter moves attempts beyond `max_elapsed`, so the limit is applied to the result.
         self._shortest = schedule(policy, attempt_ms, is_limited=False)
         self._longest = schedule(policy, attempt_ms, lambda: 1.0, is_limited=False)
         max_elapsed_s = policy.strategy.max_elapsed_s
@@ -77,13 +77,13 @@ class Simulator:
 
     @property
     def waits_out_ms(self) -> int | None:
-        """The longest outage in which it never gives up; None: there is no longest."""
+        """The longest outage in which it never gives up; None: it never gives up at all."""
         if self._shortest.gives_up is None:
             return None
         return _waits_out_ms(self._shortest, self._longest, self._last_ms)
 
     def through(self, outage_ms: int) -> Simulation:
-        """What happens in an outage of so many milliseconds, 0 or more."""
+        """Simulates an outage of this many milliseconds, 0 or more."""
         ending = ending_of(outage_ms, self._attempts)
         failed = ending.attempt - 1 if isinstance(ending, Recovered) else ending.attempt
         spread = _spread(outage_ms, self._shortest, self._longest)
@@ -93,7 +93,7 @@ class Simulator:
 
 
 def ending_of(outage_ms: int, attempts: Schedule) -> Ending:
-    """How the outage ends for a message with these attempts."""
+    """Returns how the outage ends for a message with these attempts."""
     found = attempts.first_from(outage_ms)
     if found is not None:
         return Recovered(*found, idle_ms=found[1] - outage_ms)
@@ -104,9 +104,9 @@ def ending_of(outage_ms: int, attempts: Schedule) -> Ending:
 
 
 def _spread(outage_ms: int, shortest: Schedule, longest: Schedule) -> Spread | None:
-    """Every attempt starts between its start in the one and its start in the other schedule.
+    """Computes the bounds: every attempt starts between its starts in the two schedules.
 
-    So the first that may succeed is the one that does in `longest`. From there on, up to the last
+    So the first that may succeed is the first that does in `longest`. From that one up to the last
     that may fail, each may also start at the last moment of the outage, and wait once more.
     """
     late = longest.first_from(outage_ms)
@@ -123,7 +123,7 @@ def _spread(outage_ms: int, shortest: Schedule, longest: Schedule) -> Spread | N
 
 
 def _limited(spread: Spread, left_ms: int) -> Spread | None:
-    """The bounds where no attempt starts later than `left_ms` after the outage."""
+    """Returns the bounds if no attempt starts later than `left_ms` after the outage."""
     if spread.idle_min_ms > left_ms:
         return None
     if spread.idle_max_ms <= left_ms:
@@ -132,9 +132,9 @@ def _limited(spread: Spread, left_ms: int) -> Spread | None:
 
 
 def _waits_out_ms(shortest: Schedule, longest: Schedule, last_ms: int | None) -> int:
-    """The earliest that the last attempt may start, where none starts later than `last_ms`.
+    """Returns the earliest start of the last attempt, if none starts later than `last_ms`.
 
-    It is the last if there is no further one, or if its wait may bring that beyond `last_ms`.
+    An attempt is the last if none follows, or if its wait may move the next beyond `last_ms`.
     """
     if last_ms is None:
         return shortest.starts_ms[-1]

@@ -1,4 +1,4 @@
-"""A retry strategy: how long to wait after failure k of a message, and when to give up."""
+"""A retry strategy: the wait after failure k of a message, and when to give up."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Strategy:
 
     `max_elapsed`, seconds or a duration above 0, bounds the time from a message's first failure:
     no retry begins later than that. A failure whose retry would, jitter and `RetryAfter` included,
-    is the last one, however many delays are left, and nothing is waited for: the rule of tenacity's
+    is the last one, however many delays are left, and there is no wait: the rule of tenacity's
     `stop_before_delay`. (stamina's `timeout` and Spring's `maxElapsedTime` allow one retry beyond
     it.) An attempt that has begun is never cut short. The time counts while the message is held,
-    and begins again at its next owner, or after a restart, as the count of failures does.
+    and starts again at its next owner, or after a restart, like the count of failures.
 
     Equal strategies have the same waits, settings, name and description; strategies with the same
     fingerprint have the same waits, jitter and `max_elapsed`. Raises `StrategyError` with
