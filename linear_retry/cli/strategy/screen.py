@@ -42,7 +42,7 @@ def show_journeys(journeys: list[Journey]) -> None:
     (journey,) = journeys
     typer.echo(f"outage of {duration_text(journey.message.outage_ms)}")
     if is_terminal() and journey.message.outage_ms:
-        _draw([("the first message", journey.message), ("the line", journey.line)])
+        _draw({"first message": journey.message, "line": journey.line})
     write_aligned(journey_report.attempts(journey), _STYLES)
     first, behind = journey_report.verdict(journey)
     good = isinstance(journey.message.ending, Recovered)
@@ -53,7 +53,7 @@ def show_journeys(journeys: list[Journey]) -> None:
 def _show_one(simulation: Simulation, has_jitter: bool) -> None:
     typer.echo(f"outage of {duration_text(simulation.outage_ms)}")
     if is_terminal() and simulation.outage_ms:
-        _draw([("", simulation)])
+        _draw({"consumer": simulation})
     write_aligned(simulation_report.attempts(simulation), _STYLES)
     good = isinstance(simulation.ending, Recovered)
     typer.secho(simulation_report.verdict(simulation), fg="green" if good else "red", bold=True)
@@ -61,8 +61,8 @@ def _show_one(simulation: Simulation, has_jitter: bool) -> None:
         typer.echo(simulation_report.verdict_with_jitter(simulation))
 
 
-def _draw(simulations: list[tuple[str, Simulation]]) -> None:
-    """One below the other, each under its name, and all to one scale."""
+def _draw(simulations: dict[str, Simulation]) -> None:
+    """One below the other, each with its name, all to one scale and with one legend."""
     from rich.console import Console
 
     from linear_retry.cli.strategy.timeline import timeline
@@ -70,8 +70,9 @@ def _draw(simulations: list[tuple[str, Simulation]]) -> None:
     console = Console(highlight=False)
     if console.width < _NARROWEST or console.options.ascii_only:
         return
-    end_ms = max(simulation.ending.at_ms for _, simulation in simulations)
-    for name, simulation in simulations:
-        if name:
-            console.print(name)
-        console.print(timeline(simulation, min(console.width, _WIDEST), end_ms))
+    width = min(console.width, _WIDEST)
+    end_ms = max(simulation.ending.at_ms for simulation in simulations.values())
+    for name, simulation in simulations.items():
+        *drawing, legend = timeline(simulation, width, end_ms, f"{name} back").split("\n")
+        console.print(*drawing, sep="\n")
+    console.print(legend)

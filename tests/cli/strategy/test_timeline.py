@@ -84,9 +84,11 @@ def test_it_fits(
 def test_two_to_one_scale() -> None:
     """The shorter one is blank behind its end."""
     simulation = Simulator(Policy(Strategy([30]))).through(20_000)
-    bar, early, late, _ = timeline(simulation, 80, 80_000).plain.split("\n")
+    text = timeline(simulation, 80, 80_000, "line back")
+    bar, early, late, _ = text.plain.split("\n")
     assert "×" + "▒" * 19 + "░" * 10 + "✓" + " " * 49 == bar
-    assert ("20s dependency back ┘", "30s consumer back ┘") == (early.strip(), late.strip())
+    assert ("20s dependency back ┘", "30s line back ┘") == (early.strip(), late.strip())
+    assert {""} >= {str(span.style) for span in text.spans if span.start <= 79 < span.end}
 
 
 @pytest.mark.parametrize("style", ["red", "yellow", "bold green", "bold white on red"])
