@@ -191,7 +191,7 @@ class DeadLetterPublisher:
         if not self._is_there(topic):
             return NotSent(
                 f"the topic {topic} does not exist, or this user may not DESCRIBE it; create "
-                "it, or give the right"
+                "it, or grant the permission"
             )
         self._unanswered = held, letter
         answer = yield from self._send_some_form(held, letter, read)

@@ -219,6 +219,6 @@ def _bytes(content: object, message: Message, what: str) -> bytes | None:
         return content
     raise DeadLetterError(
         f"{place_of(message)}: {what} is {type(content).__name__}, but Kafka gave bytes: the "
-        "handler has replaced it, and a dead letter must keep what came; do not call set_key or "
+        "handler has replaced it, and a dead letter needs the original; do not call set_key or "
         "set_value in a handler"
     )

@@ -129,7 +129,7 @@ def _librdkafka() -> ctypes.CDLL:
     missing = [name for name in _SIGNATURES if not hasattr(library, name)]
     if missing:
         raise ConfigurationError(
-            f"embedded broker: confluent-kafka {__version__} here does not show "
+            f"embedded broker: confluent-kafka {__version__} does not expose "
             f"librdkafka's {', '.join(missing)}; wheels of 2.16 and later for Linux and macOS do: "
             "upgrade it, or use a real broker"
         )

@@ -218,5 +218,5 @@ def _unacknowledged(where: str, record: OutgoingRecord, error: KafkaError | None
         return UnknownTopicError(f"{where}: topic {record.topic!r} does not exist; check its name")
     return BrokerError(
         f"{where}: {record.destination} has not acknowledged it: {error.str()}; check the address "
-        "and the permission to WRITE, and look at what has happened before you send it again"
+        "and the permission to WRITE, and look whether it was written before you send it again"
     )

@@ -110,6 +110,6 @@ def test_a_number_of_brokers_that_cannot_be_is_refused() -> None:
 def test_a_function_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where librdkafka is older, or hidden, the start says what is missing and what to do."""
     monkeypatch.setitem(mock_cluster._SIGNATURES, "rd_kafka_mock_of_tomorrow", (None, []))
-    missing = r"does not show.*rd_kafka_mock_of_tomorrow;.*upgrade it, or use a real broker"
+    missing = r"does not expose.*rd_kafka_mock_of_tomorrow;.*upgrade it, or use a real broker"
     with pytest.raises(ConfigurationError, match=missing), EmbeddedKafka():
         pass
