@@ -238,3 +238,25 @@ def test_a_handler_of_the_loops(fake: FakeKafka, way: str) -> None:
             awaiting(main())
         assert (2, 2) == (life.done, life.committed)
     assert life.closed
+
+
+@pytest.mark.parametrize("number", _BOTH)
+def test_a_signal_ends_the_block_of_running(fake: FakeKafka, number: int) -> None:
+    """After the message in hand, and without an error; then all is as it was before."""
+    life = Life(fake)
+
+    async def main() -> None:
+        begun = asyncio.Event()
+
+        async def handle(_: Message) -> None:
+            begun.set()
+            await asyncio.sleep(0)
+
+        async with life.consumer.running(life.watched(handle)):
+            await begun.wait()
+            send(number)
+            await forever()
+
+    awaiting(main())
+    assert (life.done, True) == (life.committed, life.closed)
+    assert [signal.default_int_handler, signal.SIG_DFL] == installed()
