@@ -23,6 +23,8 @@ _TEXTS: dict[type, str] = {
     "attempts: {0.attempts}, next attempt in {due}",
     e.SentToRetry: "sent to retry: {0.place} to {0.retry_topic}, step {0.step}, failures: "
     "{0.failures}, id {0.retry_id}, next attempt {due}",
+    e.ReturnedToSource: "returned to its source: {0.place} to {0.source}, step {0.step}, "
+    "id {0.retry_id}",
     e.HandedOver: "handed over to the recovery callback: {0.place}, failures: {0.failures}, "
     "id {0.retry_id}: {0.error}",
     e.LimitReached: "dead letter held back ({0.scope}): {0.limit} in a row without a success, so "

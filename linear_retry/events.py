@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 from linear_retry.scope import Partition, Place, Scope
 
 CloseOutcome: TypeAlias = Literal[
-    "recovered", "dead-lettered", "sent-to-retry", "handed-over", "skipped", "dropped"
+    "recovered", "dead-lettered", "sent-to-retry", "returned", "handed-over", "skipped", "dropped"
 ]
 
 WaitReason: TypeAlias = Literal["failed", "letter", "limit"]
@@ -178,6 +178,19 @@ class SentToRetry(_OfMessage):
 
 
 @dataclass(frozen=True, slots=True)
+class ReturnedToSource(_OfMessage):
+    """`back_to_source=True`: its delay is over, and the message is in its `source` topic again.
+
+    There it is attempted once; if that fails, it goes to the next step.
+    """
+
+    source: str
+    retry_id: str
+    generation: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
 class HandedOver(_OfMessage):
     """`on_exhausted=Recovery(callback)`: the callback has taken this message, and returned."""
 
@@ -314,6 +327,7 @@ Event: TypeAlias = (
     | DeadLettered
     | DeadLetterFailed
     | SentToRetry
+    | ReturnedToSource
     | HandedOver
     | LimitReached
     | Skipped

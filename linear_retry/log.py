@@ -158,7 +158,15 @@ _ERRORS = (
     *(e.DeadLettered, e.DeadLetterFailed, e.LimitReached, e.Skipped),
     *(e.PartitionUnreadable, e.DataLost, e.HandlerTooSlow),
 )
-_INFOS = (e.Assigned, e.Revoked, e.Stopped, e.CircuitClosed, e.PassedOver, e.LeakDropped)
+_INFOS = (
+    e.Assigned,
+    e.Revoked,
+    e.Stopped,
+    e.CircuitClosed,
+    e.PassedOver,
+    e.LeakDropped,
+    e.ReturnedToSource,
+)
 
 
 def level_of(event: e.Event) -> int:

@@ -44,6 +44,7 @@ class Loop:
         chores: Sequence[Chore],
         *,
         reads_retries: bool = False,
+        returns: bool = False,
     ) -> None:
         """`chores` that are due run once a turn, after the poll, in their order."""
         partitions = target.partitions
@@ -63,6 +64,7 @@ class Loop:
         self._stop = stop
         self._chores = chores
         self._reads_retries = reads_retries
+        self._returns = returns
         self._slow_handlers = SlowHandlerCount()
 
     def turn(self) -> Generator[Batch]:
@@ -207,8 +209,14 @@ class Loop:
         self.await_delivery()
 
     def _let_a_first_one_come(self, scope: Scope) -> None:
-        """Makes the first message delivered the probe, as the held one was revoked."""
-        if any(map(scope.covers, self._assignment.partitions)):
+        """Makes the first message delivered the probe, as the held one was revoked.
+
+        Not of retry topics: it would be attempted before its time. They just go on.
+        """
+        if self._reads_retries:
+            self._engine.drop(scope)
+            self._flow_control.resume(scope)
+        elif any(map(scope.covers, self._assignment.partitions)):
             self._read_ahead.start_small()
             self._flow_control.resume(scope)
         else:
@@ -221,27 +229,30 @@ class Loop:
         """
         if not self._reads_retries and have_no_headers(ahead):
             return ahead
-        while ahead and self._is_dismissed(ahead[0]):
-            del ahead[0]
-            if self._target.delivery is not None:
-                return []
         line = self._target.line
+        while ahead and (foreign := foreign_group(ahead[0], line)) is not None:
+            place = (*partition_of(ahead[0]), offset_of(ahead[0]))
+            self._target.emit(events.PassedOver(*place, retry_group_id=foreign))
+            self._done(ahead[:1])
+            del ahead[0]
+        if ahead and self._reads_retries and self._is_sent_on(ahead):
+            return []  # and `ahead` may be gone: what is sent on may open a circuit
         for index, message in enumerate(ahead):
             if foreign_group(message, line) is not None or not_a_retry(message, line) is not None:
                 return ahead[:index]
         return ahead
 
-    def _is_dismissed(self, message: Message) -> bool:
-        """Whether it is never attempted: another group's, or no retry, which is dead-lettered."""
-        line = self._target.line
-        foreign, problem = foreign_group(message, line), not_a_retry(message, line)
-        if foreign is not None:
-            place = (*partition_of(message), offset_of(message))
-            self._target.emit(events.PassedOver(*place, retry_group_id=foreign))
-            self._done([message])
-        elif problem is not None:
-            self._engine.refused(self._held(message), problem)
-        return foreign is not None or problem is not None
+    def _is_sent_on(self, ahead: list[Message]) -> bool:
+        """Whether the first is not attempted here: it is no retry, or is sent back."""
+        problem = not_a_retry(ahead[0], self._target.line)
+        if problem is None and not self._returns:
+            return False
+        held = self._held(ahead.pop(0))
+        if problem is not None:
+            self._engine.refused(held, problem)
+        else:
+            self._target.send_back(held)
+        return True
 
     def _held(self, message: Message) -> Held[Message]:
         partition = partition_of(message)

@@ -185,7 +185,8 @@ class Wiring:
             self.monitor,
             self._stop,
             chores,
-            reads_retries=self.config.reads_retries,
+            reads_retries=config.reads_retries,
+            returns=config.returns,
         )
 
     @staticmethod

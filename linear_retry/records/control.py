@@ -37,6 +37,7 @@ AnswerName: TypeAlias = Literal[
     "dead-lettered",
     "sent-to-retry",
     "handed-over",
+    "returned",
     "skipped",
     "dropped",
     "no-message",

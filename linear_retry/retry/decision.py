@@ -60,6 +60,9 @@ class Carrier(Limit, Protocol):
     def discards(self) -> bool:
         """Whether a message is skipped, and not dead-lettered, once its waits are over."""
 
+    def delay_ms(self, topic: str) -> int | None:
+        """How long messages wait in `topic`; None: they do not, it is not one of its topics."""
+
     def next_hop(self, left: Left, at_least_s: float) -> Hop | None:
         """The next wait of a message that fails now; None: its waits are over."""
 
@@ -108,6 +111,12 @@ class Policy:
     def strategy_for(self, failure: Failure) -> Delays:  # noqa: ARG002  (the seam for several)
         """The strategy for this failure: the same one for all."""
         return self.strategy
+
+    def is_returned(self, left: Left | None) -> bool:
+        """Whether the message came back from a retry topic to its source, for one attempt."""
+        if self.carrier is None or left is None or left.hop is None:
+            return False
+        return self.carrier.delay_ms(left.hop.topic) is None
 
     @property
     def has_limit(self) -> bool:
@@ -278,6 +287,8 @@ def _by_itself(
         case Permanent():
             return _after_permanent(policy)
         case Transient(at_least_s=at_least_s):
+            if policy.is_returned(left):
+                return _leave(policy, left, at_least_s)
             strategy = policy.strategy_for(failure)
             delay_s = strategy.delay_s(failures, rng)
             if delay_s is None and policy.on_exhausted == "repeat":

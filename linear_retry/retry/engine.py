@@ -184,7 +184,8 @@ class Engine(Generic[T]):
 
     def acknowledged(self, held: Held[T], letter: DeadLetter, *, finishes: bool) -> None:
         """Handles an acknowledged letter: counted and emitted; stored only if it `finishes`."""
-        self._consecutive.note(letter.reason)
+        if not held.is_returned:  # which says nothing about the dependency
+            self._consecutive.note(letter.reason)
         event, outcome = left_line(held, letter)
         if finishes:
             self.finish(held, outcome, event)

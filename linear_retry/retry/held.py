@@ -49,6 +49,11 @@ class Held(Generic[T]):
     sends: int = 0
     at_limit: bool = False
 
+    @property
+    def is_returned(self) -> bool:
+        """Whether it is sent back to where it came from first: the hop is the one it came by."""
+        return self.hop is not None and self.hop.topic != self.destination
+
     def failed(self, error: Exception, at_s: float, at_ms: int, strategy: str) -> Held[T]:
         """Returns the same message with one more failure: at `at_s` on the clock of waits."""
         return replace(
@@ -139,9 +144,22 @@ def left_line(held: Held[Any], letter: DeadLetter) -> tuple[events.Event, events
     """The event of the letter's acknowledgement, and the outcome that it has for its circuit."""
     if held.destination == RECOVERY:
         return _handed_over(held, letter), "handed-over"
+    if held.is_returned:
+        return _returned(held, letter), "returned"
     if held.hop is not None:
         return _sent_to_retry(held, letter, held.hop), "sent-to-retry"
     return _dead_lettered(held, letter), "dead-lettered"
+
+
+def _returned(held: Held[Any], letter: DeadLetter) -> events.ReturnedToSource:
+    return events.ReturnedToSource(
+        *held.partition,
+        held.offset,
+        source=held.destination,
+        retry_id=letter.retry_id,
+        generation=letter.generation,
+        step=letter.step or 0,
+    )
 
 
 def _handed_over(held: Held[Any], letter: DeadLetter) -> events.HandedOver:

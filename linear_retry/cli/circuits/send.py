@@ -31,7 +31,7 @@ from linear_retry.scope import Place
 _WAIT_S = 0.25
 _ALL_HEARD_S = 3.0
 """The time within which each member that follows the topic acknowledges a command."""
-_YES: tuple[AnswerName, ...] = ("recovered", "no-message", "lifted", "none-open")
+_YES: tuple[AnswerName, ...] = ("recovered", "returned", "no-message", "lifted", "none-open")
 _NOT_YET: tuple[AnswerName, ...] = ("heard", "pending", "begun")
 _WORST_FIRST = (UNAVAILABLE, PENDING, NEGATIVE, DONE)
 
@@ -190,6 +190,7 @@ def _outcome(command: Command, answer: Answer) -> str:
         if command.command == "retry"
         else "now in the dead letters",
         "sent-to-retry": "failed again, and waits in a retry topic now",
+        "returned": "returned to its source topic",
         "handed-over": "failed again, and is handed over to the recovery callback",
         "skipped": 'failed again, and is skipped for good (on_permanent="skip")',
         "dropped": "its partition went to another member, or the consumer stopped, before the end",

@@ -70,6 +70,7 @@ def plan(
     policy, letters = policy_of(
         delays, line.on_exhausted, on_permanent, dead_letters, line.retries, line.recovery
     )
+    _check_returns(line, letters)
     _check_choice("scope", scope, get_args(ScopeKind))
     _check_timeout("start_timeout_s", start_timeout_s)
     _check_timeout("close_timeout_s", close_timeout_s)
@@ -97,6 +98,15 @@ def plan(
         dependencies=dependencies,
         process=this_process(settings.config),
     )
+
+
+def _check_returns(line: LineConfig, letters: DeadLetters | None) -> None:
+    is_safe = letters is not None and letters.transactional
+    if line.reads_retries and line.retries and line.retries.back_to_source and not is_safe:
+        raise ConfigurationError(
+            "back_to_source=True: a message and its offset go in one transaction, or it could "
+            "come back twice; write dead_letters=DeadLetters(topic, transactional=True)"
+        )
 
 
 def _line(line: LineConfig, settings: ConsumerSettings) -> Line:

@@ -76,6 +76,11 @@ class ConsumerConfig:
     """A unique id for each consumer object."""
 
     @property
+    def returns(self) -> bool:
+        """Whether what is read is returned to its source, and not handled."""
+        return self.reads_retries and self.retries is not None and self.retries.back_to_source
+
+    @property
     def member(self) -> str:
         """The consumer's name in the journal, in health and in answers."""
         return self.settings.static_member or self.instance

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from linear_retry.consumer.config.values import as_strategy, check_limit, read_hold_s
 from linear_retry.errors import ConfigurationError
@@ -28,6 +28,11 @@ class RetryTopics:
     exhausted too, the message is dead-lettered. A message that leaves the line loses its place:
     what follows it in its partition is handled without it.
 
+    `back_to_source=True`: the retry line calls no handler. It returns each message to its original
+    topic and partition, in one transaction with its offset (so `DeadLetters(transactional=True)` is
+    needed): there it is attempted once, and goes to the next step if that fails. Other groups of
+    this library pass it over; any other consumer of the source gets it again.
+
     `limit` and `hold` are as in `DeadLetters`: after `limit` messages in a row have left without a
     success, the next one is held instead, and attempted again after each `hold`.
     """
@@ -36,6 +41,7 @@ class RetryTopics:
     strategy: Strategy
     limit: int | None
     hold: float | str | None
+    back_to_source: bool
     on_expired: OnExpired
     is_single: bool
     """Whether there is one topic, named `prefix`, for all steps."""
@@ -47,6 +53,7 @@ class RetryTopics:
         strategy: Strategy | Sequence[Element],
         limit: int | None = 20,
         hold: float | str | None = None,
+        back_to_source: bool = False,
     ) -> None:
         """Raises `ConfigurationError`."""
         delays = as_strategy(strategy)
@@ -56,7 +63,15 @@ class RetryTopics:
                 f"{delays.jitter:g}; give it at least one delay and no jitter: each topic has one "
                 "delay, by which it is sorted"
             )
-        self._set(prefix, delays, limit, hold, "dead-letter", is_single=False)
+        self._set(
+            prefix=prefix,
+            strategy=delays,
+            limit=limit,
+            hold=hold,
+            back_to_source=back_to_source,
+            on_expired="dead-letter",
+            is_single=False,
+        )
         for topic in self.topics:
             check_topic_name(topic, "RetryTopics")
 
@@ -70,6 +85,7 @@ class RetryTopics:
         on_expired: OnExpired = "dead-letter",
         limit: int | None = 20,
         hold: float | str | None = None,
+        back_to_source: bool = False,
     ) -> "RetryTopics":
         """One topic, named `topic`: each message is attempted again `every` so long.
 
@@ -83,30 +99,24 @@ class RetryTopics:
             )
         check_topic_name(topic, "RetryTopics.single")
         made = cls.__new__(cls)
-        delays = Strategy([every], max_elapsed=max_duration)
-        made._set(topic, delays, limit, hold, on_expired, is_single=True)
+        made._set(
+            prefix=topic,
+            strategy=Strategy([every], max_elapsed=max_duration),
+            limit=limit,
+            hold=hold,
+            back_to_source=back_to_source,
+            on_expired=on_expired,
+            is_single=True,
+        )
         return made
 
-    def _set(
-        self,
-        prefix: str,
-        strategy: Strategy,
-        limit: int | None,
-        hold: float | str | None,
-        on_expired: OnExpired,
-        *,
-        is_single: bool,
-    ) -> None:
-        check_limit(limit)
-        read_hold_s(hold)
-        for name, value in (
-            ("prefix", prefix),
-            ("strategy", strategy),
-            ("limit", limit),
-            ("hold", hold),
-            ("on_expired", on_expired),
-            ("is_single", is_single),
-        ):
+    def _set(self, **values: Any) -> None:
+        check_limit(values["limit"])
+        read_hold_s(values["hold"])
+        if not isinstance(values["back_to_source"], bool):
+            given = values["back_to_source"]
+            raise ConfigurationError(f"back_to_source={given!r}: must be True or False")
+        for name, value in values.items():
             object.__setattr__(self, name, value)
 
     @property

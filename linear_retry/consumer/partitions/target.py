@@ -98,6 +98,14 @@ class ConsumerTarget:
         letter = self.letter(held, "exhausted")
         self.deliver(replace(held, letter=letter, destination=RECOVERY))
 
+    def send_back(self, held: Held[Message]) -> None:
+        """Starts to return it to where it came from first, on its way through the retry topics."""
+        record = read(held.message)
+        lineage = lineage_of(record, self.line)
+        returned = replace(held, destination=lineage.destination, hop=lineage.hop)
+        letter = dead_letter(record, returned, "transient", self.line)
+        self.deliver(replace(returned, letter=letter))
+
     def place(self, held: Held[Message]) -> str:
         return str(Place(*held.partition, held.offset))
 
