@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from types import TracebackType
 from typing import Any, Never, Self, overload
@@ -17,7 +17,7 @@ from linear_retry.consumer.monitoring.monitor import Counts, Monitor, bind_liste
 from linear_retry.consumer.operations.operator_methods import OperatorMethods
 from linear_retry.consumer.operations.requests import OperatorRequest
 from linear_retry.consumer.runners.async_handler import AsyncHandler
-from linear_retry.consumer.runners.background import Background
+from linear_retry.consumer.runners.background import Background, Consume
 from linear_retry.consumer.runners.handler_checks import check_async_handler, check_handler
 from linear_retry.consumer.runners.own_loop import Attempt
 from linear_retry.consumer.runners.run_handler import Handler
@@ -176,8 +176,7 @@ class LinearConsumer(OperatorMethods):
         check_async_handler(handler)
         await self._session.run_async(handler)
 
-    @asynccontextmanager
-    async def running(self, handler: AsyncHandler) -> AsyncIterator[Self]:
+    def running(self, handler: AsyncHandler) -> AbstractAsyncContextManager[Self]:
         """`run_async` beside a block: `async with consumer.running(handler): ...`.
 
         Entering it waits until the brokers are reached and the topics checked, and raises what
@@ -189,7 +188,10 @@ class LinearConsumer(OperatorMethods):
         added to the block's own as a note; after a stop the program continues after the block.
         """
         check_async_handler(handler)
-        consume = partial(self._session.run_async, handler)
+        return self._beside(partial(self._session.run_async, handler))
+
+    @asynccontextmanager
+    async def _beside(self, consume: Consume) -> AsyncIterator[Self]:
         async with self, Background(consume, self.stop):
             yield self
 

@@ -92,15 +92,23 @@ def test_what_fails_at_the_start_is_raised_at_once(fake: FakeKafka) -> None:
 
 
 def test_a_handler_that_cannot_work(fake: FakeKafka) -> None:
-    """It is refused as `run_async` refuses it."""
+    """It is refused as `run_async` refuses it, before there is anything to enter."""
+    consumer = Life(fake).consumer
+    with pytest.raises(UsageError):
+        consumer.running(lambda: None)  # type: ignore[arg-type, misc]
+
+
+def test_a_handler_with_nothing_to_await(fake: FakeKafka) -> None:
+    """It is refused at the first message, which ends the block."""
     life = Life(fake)
 
     async def main() -> None:
         async with life.consumer.running(print):  # type: ignore[arg-type]
             await forever()
 
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError, match="nothing to await"):
         awaiting(main())
+    assert (0, True) == (life.committed, life.closed)
 
 
 def test_an_error_of_the_consumer_ends_the_block(fake: FakeKafka) -> None:
