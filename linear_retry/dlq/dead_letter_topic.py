@@ -12,7 +12,7 @@ from linear_retry.dlq.export import Exported, write_export
 from linear_retry.dlq.letters.filters import EVERYTHING, Filter
 from linear_retry.dlq.letters.letter import Letter, State
 from linear_retry.dlq.purge import Purge, plan_purge, purge
-from linear_retry.dlq.replay.checks import absent_groups
+from linear_retry.dlq.replay.checks import RefusedError, absent_groups
 from linear_retry.dlq.replay.newer_messages import NewerMessages, newer_messages
 from linear_retry.dlq.replay.plan import Plan
 from linear_retry.dlq.replay.rate_limit import RateLimit
@@ -97,6 +97,7 @@ class DeadLetterTopic:
         letter_filter: Filter = EVERYTHING,
         *,
         to: str | None = None,
+        to_retry: str | None = None,
         keep_timestamp: bool = False,
         for_group: str | None = None,
         progress: Progress | None = None,
@@ -108,8 +109,14 @@ class DeadLetterTopic:
         its letter's group, and skipped by other groups; `for_group` names another group, or, as
         "", every group. Use the plan in a `with`. Raises `RefusedError` if the replay is
         impossible.
+
+        `to_retry` is a retry topic of the letters' group, usually that of its first step: there
+        they wait for its delay, and the group's retry line handles them, so that they never hold up
+        live traffic. What fails again continues through the retry topics from there.
         """
-        plan = Plan(self.topic, to, keep_timestamp, for_group)
+        if to is not None and to_retry is not None:
+            raise RefusedError([f"to={to!r} and to_retry={to_retry!r}: name only one of them"])
+        plan = Plan(self.topic, to or to_retry, keep_timestamp, for_group, to_retry is not None)
         return plan_replay(self._cluster, plan, self.resolutions(), letter_filter, progress)
 
     def absent_groups(self, plan: Plan) -> tuple[str, ...]:

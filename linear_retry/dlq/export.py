@@ -29,6 +29,8 @@ class Exported:
 
     @property
     def state(self) -> State:
+        if self.letter.is_retry:
+            return State.RETRY
         return State.OPEN if self.resolution is None else self.resolution.state
 
 

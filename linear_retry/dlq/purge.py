@@ -38,7 +38,7 @@ def plan_purge(
     *,
     everything: bool = False,
 ) -> Purge:
-    """Plans to delete the longest prefix of each partition that has no open letter.
+    """Plans to delete the longest prefix of each partition in which all letters are done.
 
     With `everything`, all that is in the topic now. `remaining` gets the resolution keys of the
     letters that are kept: one may have been written twice, and its resolution applies to both.
@@ -48,7 +48,7 @@ def plan_purge(
     purge = Purge({number: end for number, (_, end) in bounds.items()})
     for letter, state in reading.letters(cluster.reader, topic, resolutions, progress=progress):
         before = purge.before[letter.partition]
-        if letter.offset < before and (everything or state is not State.OPEN):
+        if letter.offset < before and (everything or state.is_done):
             purge.letters += 1
             continue
         purge.before[letter.partition] = min(letter.offset, before)

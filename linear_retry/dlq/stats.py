@@ -57,6 +57,7 @@ FIELDS: Mapping[str, Field] = {
     "group": lambda letter, _: letter.group_id,
     "state": lambda _, state: state.value,
     "format": lambda letter, _: letter.format,
+    "step": lambda letter, _: None if letter.step is None else str(letter.step),
     "key": _key,
     "day": _time(10),
     "hour": _time(13),

@@ -62,6 +62,7 @@ def replay(
     by: str,
     why: str = "",
     to: str | None = None,
+    to_retry: str | None = None,
     rate: float | None = None,
     keep_timestamp: bool = False,
     for_group: str | None = None,
@@ -82,7 +83,11 @@ def replay(
             return Replayed()
         with DeadLetterTopic(letters.topic, librdkafka_keys(config)) as topic:
             plan = topic.plan_replay(
-                letters.filter, to=to, keep_timestamp=keep_timestamp, for_group=for_group
+                letters.filter,
+                to=to,
+                to_retry=to_retry,
+                keep_timestamp=keep_timestamp,
+                for_group=for_group,
             )
             with plan:
                 sent = topic.replay(plan, by=by, why=why, rate=rate, progress=progress)

@@ -42,7 +42,10 @@ def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealKafka]:
     with RealKafka(tmp_path_factory.mktemp("replay-doc") / "kafka") as kafka:
         for name in ("orders", "orders.retry", "orders.dlq"):
             kafka.create_topic(name)
+        stamped = {"message.timestamp.type": "LogAppendTime", "retention.ms": "1209600000"}
+        kafka.create_topic("orders.billing.retry.5m", 1, stamped)
         Scene(kafka, "orders", "orders.dlq").commits("billing")
+        Scene(kafka, "orders.billing.retry.5m", "orders.dlq").commits("billing.retry")
         yield kafka
 
 
@@ -65,6 +68,7 @@ def test_the_commands_work(own_broker: RealKafka) -> None:
     assert [
         "1 letter would be sent; --yes does it",
         "2 letters sent",
+        "1 letter sent",
         "1 letter sent",
         "1 letter would be sent; --yes does it",
         "2 letters would be sent; --yes does it",

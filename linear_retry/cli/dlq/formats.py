@@ -12,6 +12,11 @@ from linear_retry.dlq.letters.letter import NONE
 HEAD = ("when", "id", "origin", "reason", "failures", "exception", "state")
 PAYLOAD_HEAD = ("key", "value")
 
+IN_RETRY = (
+    "state retry: messages of a retry topic, which its retry line handles when they are due; "
+    "`linear-retry topics status` says how many still wait"
+)
+
 _HEX_BYTES = 200
 _UNLISTED = ("key", "value", "headers", "escaped_headers", "exception_stack")
 

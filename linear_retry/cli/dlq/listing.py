@@ -40,7 +40,8 @@ def list_letters(
     """
     row_of, write = _writer(payload=payload, as_json=as_json)
     with ProgressBar(f"reading {topic.topic}") as bar:
-        found = topic.letters(letter_filter, bar)
+        seen: set[State] = set()
+        found = _noted(topic.letters(letter_filter, bar), seen)
         if newest is None:
             rows, is_all = _sorted_rows(found, row_of)
         else:
@@ -52,6 +53,17 @@ def list_letters(
         write(rows)
         while not is_all and (rows := list(starmap(row_of, islice(found, _CHUNK)))):
             write(rows)
+        if State.RETRY in seen:
+            typer.echo(formats.IN_RETRY, err=True)
+
+
+def _noted(
+    found: Iterator[tuple[Letter, State]], seen: set[State]
+) -> Iterator[tuple[Letter, State]]:
+    """The same letters; their states are added to `seen`."""
+    for letter, state in found:
+        seen.add(state)
+        yield letter, state
 
 
 def _sorted_rows(found: Iterator[tuple[Letter, State]], row_of: _RowOf) -> tuple[list[Any], bool]:

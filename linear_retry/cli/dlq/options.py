@@ -34,6 +34,7 @@ class LetterState(StrEnum):
     OPEN = "open"
     REPLAYED = "replayed"
     RESOLVED = "resolved"
+    RETRY = "retry"
 
 
 class Origin(NamedTuple):
@@ -172,7 +173,7 @@ class Selection:
     ] = None
     state: Annotated[
         list[LetterState] | None,
-        typer.Option(metavar="STATE", help="open, replayed, resolved."),
+        typer.Option(metavar="STATE", help="open, replayed, resolved, retry."),
     ] = None
     limit: Annotated[int | None, typer.Option(metavar="N", min=0, help="At most N letters.")] = None
 
@@ -207,7 +208,16 @@ class ReplayOptions:
         typer.Option(
             metavar="TOPIC",
             callback=topic_name,
-            help="Send all of them to this topic instead, such as a group's retry topic.",
+            help="Send all of them to this topic instead.",
+        ),
+    ] = None
+    to_retry: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TOPIC",
+            callback=topic_name,
+            help="Put all of them into this retry topic of their group, such as that of its first "
+            "step: they are handled after its delay, by the retry line, beside live traffic.",
         ),
     ] = None
     for_group: Annotated[

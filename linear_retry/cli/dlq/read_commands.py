@@ -12,7 +12,7 @@ from linear_retry.strategy.delays import shown
 
 _FIELDS = (
     *("exception", "message", "origin", "partition", "reason", "group", "state", "format"),
-    *("key", "day", "hour"),
+    *("step", "key", "day", "hour"),
 )
 _NEWEST_AT_MOST = 10_000
 

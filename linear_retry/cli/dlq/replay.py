@@ -36,11 +36,14 @@ def replay_letters(
     topic: DeadLetterTopic, selected: Filter, options: ReplayOptions, *, as_json: bool
 ) -> None:
     """Prints what would be sent; with `--yes`, sends it."""
+    if options.to is not None and options.to_retry is not None:
+        raise typer.BadParameter("write --to or --to-retry, not both", param_hint="--to-retry")
     require_known_ids(topic, selected)
     with ProgressBar(f"reading {topic.topic}") as bar:
         plan = topic.plan_replay(
             selected,
             to=options.to,
+            to_retry=options.to_retry,
             keep_timestamp=options.keep_timestamp,
             for_group=options.for_group,
             progress=bar,

@@ -30,7 +30,7 @@ def show(topic: DeadLetterTopic, letter_id: str, *, payload: bool, as_json: bool
         if as_json:
             write_json([_as_json(letter, state, resolution, payload=payload)])
             continue
-        lines = [*_lines(letter, resolution), *_contents(letter, payload=payload)]
+        lines = [*_lines(letter, state, resolution), *_contents(letter, payload=payload)]
         typer.echo("\n".join(["", *lines] if number else lines))
 
 
@@ -50,12 +50,12 @@ def _as_json(
     }
 
 
-def _lines(letter: Letter, resolution: Resolution | None) -> Iterator[str]:
+def _lines(letter: Letter, state: State, resolution: Resolution | None) -> Iterator[str]:
     origin = letter.origin
     facts = {
         "id": letter.id,
         "generation": str(letter.generation),
-        "state": "open" if resolution is None else _resolved(resolution),
+        "state": _state(state, resolution),
         "written": printable.moment(letter.timestamp_ms),
         "stored at": str(Place(letter.topic, letter.partition, letter.offset)),
         "written by": "unknown: not a dead letter" if letter.format == "none" else letter.format,
@@ -64,6 +64,8 @@ def _lines(letter: Letter, resolution: Resolution | None) -> Iterator[str]:
         "group": letter.group_id,
         "reason": letter.reason,
         "failures": None if letter.failures is None else str(letter.failures),
+        "retry step": None if letter.step is None else str(letter.step),
+        "retry at": None if letter.retry_at_ms is None else printable.moment(letter.retry_at_ms),
         "exception": letter.exception_type,
         "message": letter.exception_message,
     }
@@ -85,7 +87,11 @@ def _labelled(name: str, text: str) -> Iterator[str]:
     yield from (f"{'':<11} {line}" for line in others)
 
 
-def _resolved(resolution: Resolution) -> str:
+def _state(state: State, resolution: Resolution | None) -> str:
+    if state is State.RETRY:
+        return "retry: a message of a retry topic, no dead letter"
+    if resolution is None:
+        return state.value
     why = f": {resolution.why}" if resolution.why else ""
     replay = f" ({resolution.replay_id})" if resolution.replay_id else ""
     by = f"{resolution.state} by {resolution.by}"

@@ -58,7 +58,7 @@ def _print(stats: Stats) -> None:
 
 def _facts(stats: Stats) -> Iterator[tuple[str, str]]:
     states = stats.states
-    done = stats.letters - states[State.OPEN]
+    done = sum(count for state, count in states.items() if state.is_done)
     yield "letters", str(stats.letters)
     yield "open", str(states[State.OPEN])
     yield (
@@ -66,6 +66,8 @@ def _facts(stats: Stats) -> Iterator[tuple[str, str]]:
         f"{done} ({100 * done // stats.letters} %): {states[State.REPLAYED]} replayed, "
         f"{states[State.RESOLVED]} resolved",
     )
+    if states[State.RETRY]:
+        yield "in retry", f"{states[State.RETRY]}: messages of a retry topic, no dead letters"
     if stats.oldest_ms is not None and stats.newest_ms is not None:
         yield "oldest", printable.moment(stats.oldest_ms)
         yield "newest", printable.moment(stats.newest_ms)
@@ -105,6 +107,8 @@ def exposition(found: Mapping[str, Stats]) -> Iterator[str]:
     yield f"# TYPE {LETTERS} gauge"
     for topic, stats in found.items():
         for state, count in stats.states.items():
+            if state is State.RETRY and not count:
+                continue
             yield f'{LETTERS}{{topic="{topic}",state="{state}"}} {count}'
     yield f"# HELP {OLDEST_OPEN} When the oldest open dead letter was written, in Unix time"
     yield f"# TYPE {OLDEST_OPEN} gauge"

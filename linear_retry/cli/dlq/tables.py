@@ -15,7 +15,12 @@ from linear_retry.dlq import Letter, State
 _COLUMNS = ("when", "id", "reason", "exception", "state")
 _EXCEPTION_CELLS = 12
 _GAP_CELLS = 2
-STYLES = {State.OPEN: "yellow", State.REPLAYED: "green", State.RESOLVED: "green"}
+STYLES = {
+    State.OPEN: "yellow",
+    State.REPLAYED: "green",
+    State.RESOLVED: "green",
+    State.RETRY: "cyan",
+}
 
 
 @dataclass(frozen=True, slots=True)

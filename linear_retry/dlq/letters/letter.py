@@ -6,7 +6,7 @@ from typing import NamedTuple
 from linear_retry.dlq.letters.foreign import FOREIGN, Contents, ForeignFormat, Origin
 from linear_retry.errors import DeadLetterError
 from linear_retry.records.record import Record
-from linear_retry.records.retry_headers import VERSION, read_retry_headers
+from linear_retry.records.retry_headers import RETRY, VERSION, read_retry_headers
 from linear_retry.records.text import Header
 
 OURS = "linear-retry"
@@ -14,11 +14,20 @@ NONE = "none"
 
 
 class State(StrEnum):
-    """Whether a letter is open, replayed or resolved."""
+    """Whether a letter is open, replayed or resolved.
+
+    `retry`: it is no letter, but a message that waits or waited in a retry topic.
+    """
 
     OPEN = "open"
     REPLAYED = "replayed"
     RESOLVED = "resolved"
+    RETRY = "retry"
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing is left to be done about it."""
+        return self in (State.REPLAYED, State.RESOLVED)
 
 
 # Not a frozen dataclass: creating one takes 3 µs, and a listing may have a million.
@@ -51,11 +60,20 @@ class Letter(NamedTuple):
     exception_stack: str | None = None
     escaped_headers: tuple[str, ...] = ()
     """The names, as in `headers`, of those that had to be changed to be read."""
+    send_to: str | None = None
+    """`dead-letter`, or `retry` in a retry topic; the next two are of its retries there."""
+    step: int | None = None
+    retry_at_ms: int | None = None
 
     @property
     def resolution_key(self) -> str:
         """The key of its record in the resolutions topic."""
         return f"{self.id}#{self.generation}"
+
+    @property
+    def is_retry(self) -> bool:
+        """Whether it is a message in a retry topic: its retry line brings it back."""
+        return self.send_to == RETRY
 
 
 def read_letter(record: Record, formats: tuple[ForeignFormat, ...] = FOREIGN) -> Letter:
@@ -101,6 +119,9 @@ def _ours(record: Record, contents: Contents) -> Letter:
         headers.exception_message,
         headers.exception_stack,
         record.escaped_headers,
+        headers.send_to,
+        headers.step,
+        headers.retry_at_ms,
     )
 
 

@@ -8,7 +8,9 @@ from linear_retry.dlq.replay.outgoing import largest_packed, unpacked
 from linear_retry.dlq.replay.plan import PartitionPlan, Plan
 from linear_retry.errors import BrokerError
 from linear_retry.records.dead_letter import resolutions_topic
-from linear_retry.records.topics.description import TopicDescription
+from linear_retry.records.retry_headers import GROUP_ID
+from linear_retry.records.topics.check import check_topic
+from linear_retry.records.topics.description import NeededTopic, TopicDescription
 from linear_retry.scope import Partition
 
 Facts = Mapping[str, TopicDescription | None]
@@ -27,7 +29,7 @@ def check(plan: Plan, facts: Facts, now_ms: int, *, compressed: bool) -> None:
 
     `compressed`: batches are compressed, so their size is not known before they are sent.
     """
-    problems = [*_resolutions(plan.topic, facts)]
+    problems = [*_resolutions(plan.topic, facts), *_groups(plan)]
     for target in plan.targets:
         if target in (plan.topic, resolutions_topic(plan.topic)):
             problems.append(
@@ -42,6 +44,8 @@ def check(plan: Plan, facts: Facts, now_ms: int, *, compressed: bool) -> None:
         mine = {n: each for n, each in enumerate(plan.partitions) if each.to_topic == target}
         problems += _partitions(mine.values(), target, fact)
         problems += _permission(target, fact)
+        if plan.is_to_retry:
+            problems += _retry_topic(plan, target, fact)
         if not compressed:
             problems += _sizes(plan.order, mine, target, fact)
         if plan.keep_timestamp:
@@ -61,7 +65,9 @@ def absent_groups(cluster: Cluster, plan: Plan) -> tuple[str, ...]:
     wanted: dict[str, set[Partition]] = {}
     for planned in plan.partitions:
         for group in planned.groups - {""}:
-            wanted.setdefault(group, set()).add((planned.to_topic, planned.to_partition or 0))
+            wanted.setdefault(plan.reader_of(group), set()).add(
+                (planned.to_topic, planned.to_partition or 0)
+            )
     if not wanted:
         return ()
     absent = []
@@ -108,6 +114,26 @@ def _partitions(
             f"partitions up to {highest}; add partitions, name another topic (--to), or leave "
             "these letters out (--origin)"
         )
+
+
+def _groups(plan: Plan) -> Iterator[str]:
+    groups = sorted({group for planned in plan.partitions for group in planned.groups})
+    if plan.is_to_retry and len(groups) > 1:
+        yield (
+            f"{plan.to}: dead letters of {len(groups)} groups ({', '.join(groups)}) would go "
+            "there, and a retry topic is one group's; select those of one (--header "
+            f"{GROUP_ID}={groups[0]}), or name one for all (--for-group)"
+        )
+
+
+def _retry_topic(plan: Plan, target: str, fact: TopicDescription) -> Iterator[str]:
+    if any(planned.source.topic == target for planned in plan.partitions):
+        yield (
+            f"{target}: dead letters come from there, so it is no retry topic; name one of the "
+            "group's retry topics, or leave out --to-retry"
+        )
+    needed = NeededTopic(target, "retry", fact.partitions, fact.replication, delay_ms=plan.delay_ms)
+    yield from (problem.text for problem in check_topic(needed, fact) if problem.is_error)
 
 
 def _permission(topic: str, fact: TopicDescription) -> Iterator[str]:

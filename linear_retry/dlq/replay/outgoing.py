@@ -11,12 +11,22 @@ from linear_retry.dlq.letters.foreign import FOREIGN
 from linear_retry.dlq.letters.letter import NONE, OURS, Letter
 from linear_retry.records.dead_letter import REFERENCE
 from linear_retry.records.record import Record
-from linear_retry.records.retry_headers import GROUP_ID, HEADER_NAMES, REPLAY_ID
+from linear_retry.records.retry_headers import (
+    FORMAT_VERSION,
+    GROUP_ID,
+    HEADER_NAMES,
+    REPLAY_ID,
+    RETRY,
+    SEND_TO,
+    VERSION,
+)
 from linear_retry.records.text import Header, whole_number
 
 _OVERSIZED = "retry-oversized"
 _ESCAPED = "retry-escaped-headers"
 _REPLAY_COUNT = "retry-replay-count"
+REPLAYED = "replayed"
+"""The `retry-reason` of a letter that was replayed to a retry topic."""
 
 # The headers that identify a message, and what `parse` takes if the letter has none.
 _IDENTITY: tuple[tuple[str, bytes | None], ...] = (
@@ -34,6 +44,9 @@ _NO_REFERENCES = 2  # a version of marshal in which nothing is shorter than in K
 
 Fetch: TypeAlias = Callable[[str, int, int], Record | None]
 """Returns the record at this topic, partition and offset; None if it is gone."""
+
+
+NO_IDENTITY = "without a group or a place, so that no retry line can know it: send it with --to"
 
 
 class NotReplayableError(Exception):
@@ -55,9 +68,29 @@ class Outgoing(NamedTuple):
     def group_in(self, topic: str) -> str:
         """Returns the only group that handles it in `topic`; "": every group does."""
         values = dict(self.headers)
-        if values.get("retry-destination") != topic.encode():
+        is_retry = values.get(SEND_TO) == RETRY.encode()
+        if not is_retry and values.get("retry-destination") != topic.encode():
             return ""
         return (values.get(GROUP_ID) or b"").decode("utf-8", "replace")
+
+    def to_retry(self, delay_ms: int | None, now_ms: int) -> "Outgoing":
+        """The message as one that waits in a retry topic: with the headers that say so.
+
+        None: the topic's delay is unknown. Without a step and without failures: those that it had
+        are over. Raises `NotReplayableError` if the letter does not say who the message is.
+        """
+        found = dict(self.headers)
+        if not all(found.get(name) for name, _ in _IDENTITY):
+            raise NotReplayableError(NO_IDENTITY)
+        waits = {
+            VERSION: FORMAT_VERSION,
+            SEND_TO: RETRY,
+            "retry-reason": REPLAYED,
+            **({} if delay_ms is None else {"retry-at-ms": now_ms + delay_ms}),
+        }
+        kept = [header for header in self.headers if header[0] not in waits]
+        added: list[Header] = [(name, str(value).encode()) for name, value in waits.items()]
+        return self._replace(headers=kept + added)
 
     def size_bytes(self) -> int:
         """Its size as the only record of an uncompressed batch (KIP-98), as topics limit it."""

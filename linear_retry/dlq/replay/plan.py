@@ -12,7 +12,10 @@ from typing import NamedTuple
 from linear_retry.dlq.letters.letter import NONE, Letter
 from linear_retry.dlq.replay.order import Entry, InOrder
 from linear_retry.dlq.replay.outgoing import Fetch, NotReplayableError, Outgoing, outgoing, unpacked
+from linear_retry.records.topics.retry_topics import read_delay_ms, retry_group
+from linear_retry.retry.clock import now_ms
 
+IN_RETRY = "of a retry topic, whose retry line brings it back: a replay would double it"
 NO_LETTER = "not a dead letter: it is sent only to a topic named for it (--to)"
 
 
@@ -66,12 +69,14 @@ class Plan:
 
     `not_replayable` counts, by reason, the letters that are not sent and stay open. `for_group` is
     the group that all are addressed to, "" for every group; None: each to the group of its letter.
+    `is_to_retry`: the topic `to` is a retry topic of that group.
     """
 
     topic: str
     to: str | None = None
     keep_timestamp: bool = False
     for_group: str | None = None
+    is_to_retry: bool = False
     replay_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     partitions: list[PartitionPlan] = field(default_factory=list)
     not_replayable: Counter[str] = field(default_factory=Counter)
@@ -92,6 +97,15 @@ class Plan:
     def targets(self) -> tuple[str, ...]:
         """The topics that messages are sent to."""
         return tuple(dict.fromkeys(each.to_topic for each in self.partitions))
+
+    @property
+    def delay_ms(self) -> int | None:
+        """How long messages wait in the retry topic, if its name says so."""
+        return read_delay_ms((self.to or "").rpartition(".")[2])
+
+    def reader_of(self, group: str) -> str:
+        """The consumer group that reads what is sent for `group`."""
+        return retry_group(group) if self.is_to_retry else group
 
 
 class _Planned(NamedTuple):
@@ -136,9 +150,14 @@ class Planner:
 
     def _plan_one(self, letter: Letter) -> _Planned:
         plan = self._plan
-        if plan.to is None and (letter.format == NONE or letter.origin is None):
+        if letter.is_retry:
+            raise NotReplayableError(IN_RETRY)
+        must_be_letter = plan.to is None or plan.is_to_retry
+        if must_be_letter and (letter.format == NONE or letter.origin is None):
             raise NotReplayableError(NO_LETTER)
         message = outgoing(letter, plan.replay_id, self._fetch, plan.for_group)
+        if plan.is_to_retry:
+            message = message.to_retry(plan.delay_ms, now_ms())
         source, place = _source(letter)
         content = message.packed(letter.partition, letter.offset)
         name, written_ms = letter.resolution_key, letter.timestamp_ms

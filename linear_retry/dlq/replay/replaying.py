@@ -11,7 +11,7 @@ from linear_retry.dlq.letters.letter import State
 from linear_retry.dlq.replay.checks import Facts, RefusedError, check
 from linear_retry.dlq.replay.order import Entry, batches
 from linear_retry.dlq.replay.outgoing import place_of, unpacked
-from linear_retry.dlq.replay.plan import PartitionPlan, Plan, Planner
+from linear_retry.dlq.replay.plan import Plan, Planner
 from linear_retry.dlq.replay.rate_limit import RateLimit
 from linear_retry.dlq.resolution.recording import Recorder
 from linear_retry.dlq.resolution.resolutions import Resolution, Resolutions, encoded
@@ -37,10 +37,13 @@ def plan_replay(
     """
     with ExitStack() as unless_planned:
         unless_planned.enter_context(plan)
+        if plan.is_to_retry and plan.for_group == "":
+            raise RefusedError([f"{plan.to}: a retry topic is one group's; name it (--for-group)"])
         partitions = 1 if plan.to is None else _partitions_of(cluster, plan.to)
         # The planner applies the limit: the first letters read are not the oldest of all.
-        only_open = replace(letter_filter, states=(State.OPEN,), limit=None)
-        found = reading.letters(cluster.reader, plan.topic, resolutions, only_open, progress)
+        # Retries among them are not sent, and that is said: they are no letters.
+        to_send = replace(letter_filter, states=(State.OPEN, State.RETRY), limit=None)
+        found = reading.letters(cluster.reader, plan.topic, resolutions, to_send, progress)
         letters = (letter for letter, _ in found)
         Planner(plan, cluster.record_at, partitions).take(letters, letter_filter.limit)
         _check(cluster, plan)
@@ -122,7 +125,7 @@ def send(
         value = encoded(replace(resolution, at_ms=now_ms()))
         records: list[OutgoingRecord] = []
         for entry in batch:
-            records.append(_message(entry, plan.partitions[entry.source], plan.keep_timestamp))
+            records.append(_message(entry, plan))
             records.append(recorder.resolution(entry.name, value))
         recorder.commit(records)
         sent += len(batch)
@@ -131,9 +134,11 @@ def send(
     return sent
 
 
-def _message(entry: Entry, partition: PartitionPlan, keep_timestamp: bool) -> OutgoingRecord:
-    message = unpacked(entry.content)
-    keeps = keep_timestamp and message.timestamp_ms >= 0
+def _message(entry: Entry, plan: Plan) -> OutgoingRecord:
+    partition, message = plan.partitions[entry.source], unpacked(entry.content)
+    if plan.is_to_retry:  # it was planned a while ago, and waits from now on
+        message = message.to_retry(plan.delay_ms, now_ms())
+    keeps = plan.keep_timestamp and message.timestamp_ms >= 0
     return OutgoingRecord(
         partition.to_topic,
         message.key,

@@ -143,7 +143,7 @@ def resolve(
 
 def reopen(cluster: Cluster, topic: str, selected: Filter, progress: Progress | None) -> int:
     """Reopens the selected replayed or resolved letters; returns their number."""
-    states = tuple(state for state in selected.states or tuple(State) if state is not State.OPEN)
+    states = tuple(state for state in selected.states or tuple(State) if state.is_done)
     dealt_with = replace(selected, states=states) if states else replace(selected, limit=0)
     return _record(cluster, topic, dealt_with, None, progress)
 

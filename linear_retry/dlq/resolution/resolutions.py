@@ -79,6 +79,8 @@ class Resolutions(Spilled):
 
     def state_of(self, letter: Letter) -> State:
         """The state of `letter`, from the same record."""
+        if letter.is_retry:
+            return State.RETRY
         if not self.next_offsets:
             return State.OPEN
         resolution = self.of(letter)

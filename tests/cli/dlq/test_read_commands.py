@@ -310,7 +310,7 @@ def test_stats_from_afar(topic: _Topic) -> None:
 def test_stats_in_json(topic: _Topic) -> None:
     """The same as one object; the counts over time add up to all."""
     (stats,) = _run(topic, "stats", "--json", "--reason", "permanent").objects
-    assert {"open": 3, "replayed": 1, "resolved": 0} == stats["states"]
+    assert {"open": 3, "replayed": 1, "resolved": 0, "retry": 0} == stats["states"]
     assert 4 == stats["letters"] == sum(span["letters"] for span in stats["over_time"])
     assert [{"exception": "billing.CardRefused", "letters": 4}] == stats["top_exceptions"]
     assert stats["oldest_ms"] <= stats["newest_ms"]
