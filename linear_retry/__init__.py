@@ -9,6 +9,11 @@ from linear_retry.consumer.linear_consumer import LinearConsumer
 from linear_retry.consumer.monitoring.health import Health
 from linear_retry.consumer.monitoring.monitor import Counts
 from linear_retry.consumer.runners.own_loop import Attempt
+from linear_retry.consumer.runners.together.run_together import (
+    run_together,
+    run_together_async,
+    running_together,
+)
 from linear_retry.errors import (
     BrokerError,
     ConfigurationError,
@@ -19,6 +24,7 @@ from linear_retry.errors import (
     HandlerTooSlowError,
     LinearRetryError,
     PermanentError,
+    RetryLineError,
     StrategyError,
     UsageError,
 )
@@ -50,11 +56,15 @@ __all__ = [
     "PermanentError",
     "Recovery",
     "RetryAfter",
+    "RetryLineError",
     "RetryTopics",
     "Scope",
     "Strategy",
     "StrategyError",
     "UsageError",
+    "run_together",
+    "run_together_async",
+    "running_together",
 ]
 
 if typing.TYPE_CHECKING:

@@ -68,6 +68,10 @@ class DataLossError(LinearRetryError):
     """Retention removed messages before they were handled, and `auto.offset.reset` is `error`."""
 
 
+class RetryLineError(LinearRetryError):
+    """The process of the retry line ended without a word: killed, out of memory, or crashed."""
+
+
 class BrokerError(LinearRetryError):
     """The brokers are unreachable at the start, or refuse a request that retrying cannot fix."""
 

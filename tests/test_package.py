@@ -268,8 +268,11 @@ def test_the_public_names_are_sorted_and_complete() -> None:
 
 @pytest.mark.parametrize("name", linear_retry.__all__)
 def test_every_public_name_says_what_it_promises(name: str) -> None:
-    """A class has a docstring of its own, and so has each of its public methods."""
+    """A class or function has a docstring of its own, and so has each public method."""
     item = getattr(linear_retry, name)
+    if inspect.isfunction(item):
+        assert inspect.getdoc(item)
+        return
     if not isinstance(item, type):
         assert get_args(item), f"{name} is neither a class nor a type's name"
         return
@@ -361,6 +364,15 @@ _CATCHES = {
     ("consumer.micro_batches.runner", "_error_of", "Exception"),
     # A listener is the user's: it must not disturb the loop.
     ("consumer.monitoring.monitor", "emit", "Exception"),
+    # What ends the retry line is raised where the live line runs, and ends that too.
+    ("consumer.runners.together.child", "serve", "BaseException"),
+    ("consumer.runners.together.retry_thread", "_run", "BaseException"),
+    # The other line ends first; then it goes on.
+    ("consumer.runners.together.run_together", "_beside", "BaseException"),
+    ("consumer.runners.together.run_together", "_run_async", "BaseException"),
+    # A user's object, or exception, may raise anything when it is pickled.
+    ("consumer.config.pickled", "why_not_picklable", "Exception"),
+    ("consumer.runners.together.messages", "_portable", "Exception"),
     # What raises here would be the handler's error, and permanent: a dead letter for an outage.
     ("retry.retry_after", "_read", "Exception"),
     # A log handler is the program's too, and may raise where its server is down.

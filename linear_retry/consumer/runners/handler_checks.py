@@ -18,7 +18,8 @@ def check_handler(handler: object, takes: str = _TAKES) -> None:
     for call in _calls(handler, takes):
         if inspect.iscoroutinefunction(call):
             raise UsageError(
-                f"handler={handler!r}: a coroutine function would never be awaited; use run_async"
+                f"handler={handler!r}: a coroutine function would never be awaited; use run_async, "
+                "or run_together_async"
             )
 
 

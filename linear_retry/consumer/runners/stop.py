@@ -15,13 +15,14 @@ class StopFlag:
 
     `poll_by_s` is when the loop must stop handing over and poll. It is kept here so that the one
     comparison with the clock after each message also sees a stop. `on_force_stop` is called, in any
-    thread, at a second stop. `interrupted`: an interrupt waits for the end of the turn. `forked`:
-    this is the child of a fork, and only its parent may continue.
+    thread, at a second stop; `on_ask` at each. `interrupted`: an interrupt waits for the end of the
+    turn. `forked`: this is the child of a fork, and only its parent may continue.
     """
 
     asked: bool = False
     poll_by_s: float = -math.inf
     on_force_stop: Callable[[], object] | None = None
+    on_ask: Callable[[], object] | None = None
     interrupted: bool = False
     forked: bool = False
 
@@ -33,6 +34,8 @@ class StopFlag:
         """Requests a stop. Thread-safe."""
         again, self.asked = self.asked, True
         self.poll_by_s = -math.inf
+        if self.on_ask is not None:
+            self.on_ask()
         if again and self.on_force_stop is not None:
             self.on_force_stop()
 

@@ -1,0 +1,46 @@
+"""Pickles a consumer as the arguments of its constructor."""
+
+import pickle
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from linear_retry.errors import ConfigurationError
+
+REMEDY = (
+    "define it at the top level of a module, or create it there; or run the retry line in a thread "
+    "(threads=True), or as a service of its own"
+)
+
+
+def check_picklable(arguments: Mapping[str, Any]) -> None:
+    """Raises `ConfigurationError` that names the argument that another process cannot be given."""
+    for name, value in _parts(arguments):
+        refusal = why_not_picklable(value)
+        if refusal is not None:
+            raise ConfigurationError(
+                f"{name}={value!r}: cannot be pickled for another process ({refusal}); {REMEDY}"
+            )
+
+
+def why_not_picklable(value: object) -> str | None:
+    """Returns why `value` cannot be given to another process; None if it can."""
+    try:
+        pickle.dumps(value)
+    except Exception as error:  # noqa: BLE001  (a user's object may raise anything)
+        return str(error) or type(error).__name__
+    return None
+
+
+def _parts(arguments: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Each argument, and each key of a mapping and item of a list by itself."""
+    for name, value in arguments.items():
+        if isinstance(value, Mapping):
+            yield from ((f"{name}[{key!r}]", item) for key, item in value.items())
+        elif isinstance(value, list | tuple | set | frozenset):
+            yield from _items(name, value)
+        else:
+            yield name, value
+
+
+def _items(name: str, values: Iterable[Any]) -> Iterator[tuple[str, Any]]:
+    yield from ((f"{name}[{number}]", item) for number, item in enumerate(values))

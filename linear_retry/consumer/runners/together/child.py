@@ -1,0 +1,120 @@
+"""Runs the retry line in a process of its own, which ends with that of the live line."""
+
+import asyncio
+import os
+import pickle
+import signal
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any, TypeAlias
+
+from linear_retry.consumer.linear_consumer import LinearConsumer
+from linear_retry.consumer.runners.together.messages import Begun, Ended, ended_with
+from linear_retry.log import relay_logs
+
+Prepare: TypeAlias = Callable[[LinearConsumer], object]
+
+_LOOK_EVERY_S = 1.0
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What the process is given. `log_levels` are those of the program's loggers."""
+
+    consumer: LinearConsumer
+    handler: Callable[..., Any]
+    prepare: Prepare | None
+    is_async: bool
+    log_levels: Mapping[str, int]
+
+
+def serve(pickled: bytes, connection: Connection, parent: int) -> None:
+    """The function of the process: runs the retry line, and says how it ended."""
+    sending = threading.Lock()
+
+    def send(message: object) -> None:
+        with sending:
+            connection.send(message)
+
+    try:
+        stop = _StopOnce()
+        _take_signals(stop)
+        work: Work = pickle.loads(pickled)
+        send(Begun())
+        relay_logs(send, work.log_levels)
+        stop.follow(work.consumer)
+        watch = threading.Thread(target=_follow, args=(connection, parent, stop), daemon=True)
+        watch.start()
+        _run(work)
+        ended = Ended()
+    except BaseException as error:  # noqa: BLE001  (the other process raises it)
+        ended = ended_with(error)
+    try:
+        send(ended)
+    except OSError:  # killed meanwhile: nobody is left to tell
+        os._exit(1)
+
+
+class _StopOnce:
+    """The stops of one consumer. Ctrl-C in a terminal reaches this process and the other one.
+
+    So the first stop comes twice; as a second one it would cancel an async handler.
+    """
+
+    def __init__(self) -> None:
+        self._consumer: LinearConsumer | None = None
+        self._asked = False
+
+    def follow(self, consumer: LinearConsumer) -> None:
+        self._consumer = consumer
+        if self._asked:  # a signal came while the program was imported
+            consumer.stop()
+
+    def ask(self) -> None:
+        """Stops the consumer, the first time."""
+        asked, self._asked = self._asked, True
+        if self._consumer is not None and not asked:
+            self._consumer.stop()
+
+    def force(self) -> None:
+        """Stops it again: an async handler is cancelled."""
+        if self._consumer is not None:
+            self._consumer.stop()
+
+
+def _take_signals(stop: _StopOnce) -> None:
+    """From here on signals stop the consumer; they were blocked while the process started."""
+    for number in _SIGNALS:
+        signal.signal(number, lambda *_: stop.ask())
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+
+
+def _follow(connection: Connection, parent: int, stop: _StopOnce) -> None:
+    """Passes on the stops of the live line, until that ends or its process has died.
+
+    The end of the pipe alone would not do: whatever the parent has forked may hold it open.
+    """
+    told = 0
+    try:
+        while os.name == "nt" or os.getppid() == parent:
+            if connection.poll(_LOOK_EVERY_S):
+                connection.recv_bytes()
+                told += 1
+                (stop.ask if told == 1 else stop.force)()
+    except (EOFError, OSError):
+        pass
+    stop.ask()
+
+
+def _run(work: Work) -> None:
+    with work.consumer as consumer:
+        if work.prepare is not None:
+            work.prepare(consumer)
+        if work.is_async:
+            asyncio.run(consumer.run_async(work.handler))
+        else:
+            consumer.run(work.handler)

@@ -1,0 +1,168 @@
+"""Starts the process of the retry line, stops it, and says how it ended."""
+
+import os
+import pickle
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing import get_context, resource_tracker
+from typing import Any
+
+from linear_retry.consumer.config.pickled import REMEDY, why_not_picklable
+from linear_retry.consumer.runners.together.child import Work, serve
+from linear_retry.consumer.runners.together.messages import STOP, Begun, Ended
+from linear_retry.errors import RetryLineError, UsageError
+from linear_retry.log import log_relayed
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class RetryProcess:
+    """The retry line, in a process that shares neither the interpreter's lock nor its memory.
+
+    Spawned, not forked: a fork has none of librdkafka's threads, and whatever locks were held.
+    """
+
+    def __init__(self, work: Work) -> None:
+        """Raises `ConfigurationError` and `UsageError` for what that process cannot be given."""
+        self._pickled = _pickled(work)
+        self._asked = False
+        self._killed = False
+        self._begun = False
+        self._error: BaseException | None = None
+        spawn = get_context("spawn")
+        self._connection, self._theirs = spawn.Pipe()
+        arguments = (self._pickled, self._theirs, os.getpid())
+        self._process = spawn.Process(target=serve, args=arguments, name="linear_retry retry line")
+        self._reader = threading.Thread(target=self._read, name="linear_retry retry line")
+        self._reader.daemon = True
+
+    def start(self, on_end: Callable[[], object]) -> None:
+        """Starts the process; `on_end` is called if it ends before it was told to stop."""
+        self._on_end = on_end
+        with _signals_blocked():
+            self._process.start()
+        self._theirs.close()  # else the pipe would not end with the process
+        self._reader.start()
+
+    def stop(self) -> None:
+        """Stops it; the second time an async handler is cancelled. Safe in signal handlers."""
+        self._asked = True
+        self._send_stop()
+
+    def end(self, within_s: float | None = None) -> BaseException | None:
+        """Waits until it has ended, and returns the error. Kills it after that time, or Ctrl-C.
+
+        What it had in hand is not done then, and is delivered again.
+        """
+        if not self._asked:
+            self.stop()
+        try:
+            self._reader.join(within_s)
+        finally:
+            if self._reader.is_alive():
+                self.kill()
+                self._reader.join()
+        return self._error
+
+    def kill(self) -> None:
+        self._killed = True
+        self._process.kill()
+
+    # -- in the thread that reads ------------------------------------------------------------
+
+    def _read(self) -> None:
+        ended: Ended | None = None
+        try:
+            ended = self._received()
+        finally:
+            self._error = self._how_it_died() if ended is None else _error_of(ended)
+            if not self._asked:
+                self._on_end()
+            self._process.join()
+            self._connection.close()
+
+    def _received(self) -> Ended | None:
+        """Passes on its log records, until it says that it has ended; None: it has died."""
+        with suppress(EOFError, OSError):
+            while True:
+                message: Any = self._connection.recv()
+                if isinstance(message, Ended):
+                    return message
+                if isinstance(message, Begun):
+                    self._begun = True
+                else:
+                    log_relayed(message)
+        return None
+
+    def _how_it_died(self) -> RetryLineError:
+        self._send_stop()  # it lives on if only its message could not be read
+        self._process.join()
+        who = f"the process of the retry line (pid {self._process.pid})"
+        if self._killed:
+            return RetryLineError(f"{who} did not end in time, and was killed")
+        return RetryLineError(f"{who} {_died(self._process.exitcode or 0, self._begun)}")
+
+    def _send_stop(self) -> None:
+        with suppress(OSError):  # it has ended
+            self._connection.send_bytes(STOP)
+
+
+def _died(exit_code: int, begun: bool) -> str:
+    if exit_code < 0:
+        name = signal.Signals(-exit_code).name
+        hint = (
+            "if nobody did that, memory ran out: see the kernel's log"
+            if name == "SIGKILL"
+            else "stderr may say more"
+        )
+        return f"was killed by {name}; the live line has ended with it; {hint}"
+    if begun:
+        return f"ended with exit code {exit_code} and no error; the live line has ended with it"
+    return (
+        f"ended with exit code {exit_code} before it began; stderr says why; it "
+        'imports the program, so call run_together under `if __name__ == "__main__":`'
+    )
+
+
+def _error_of(ended: Ended) -> BaseException | None:
+    if ended.error is not None:
+        ended.error.__cause__ = ended.cause
+    return ended.error
+
+
+def _pickled(work: Work) -> bytes:
+    refusal = why_not_picklable(work.handler)
+    if refusal is not None:
+        raise UsageError(
+            f"handler={work.handler!r}: cannot be pickled for another process ({refusal}); {REMEDY}"
+        )
+    refusal = why_not_picklable(work.prepare)
+    if refusal is not None:
+        raise UsageError(
+            f"prepare={work.prepare!r}: cannot be pickled for another process ({refusal}); {REMEDY}"
+        )
+    pickled = pickle.dumps(work)
+    main = sys.modules["__main__"]
+    if b"__main__" in pickled and getattr(main, "__file__", None) is None:
+        raise UsageError(
+            f"handler={work.handler!r}: the retry line's process cannot import what was typed at a "
+            f"prompt, or came from stdin; {REMEDY}"
+        )
+    return pickled
+
+
+@contextmanager
+def _signals_blocked() -> Iterator[None]:
+    """Ctrl-C while the process starts would end it with a traceback; it takes it once it can."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # started by the process's start, it would unblock them
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,0 +1,196 @@
+"""Runs both lines of a group: the live line here, the retry line in a process or a thread."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
+from typing import Protocol
+
+from linear_retry.consumer.linear_consumer import LinearConsumer
+from linear_retry.consumer.runners.async_handler import AsyncHandler
+from linear_retry.consumer.runners.background import Background
+from linear_retry.consumer.runners.handler_checks import check_async_handler, check_handler
+from linear_retry.consumer.runners.run_handler import Handler
+from linear_retry.consumer.runners.together.child import Prepare, Work
+from linear_retry.consumer.runners.together.retry_process import RetryProcess
+from linear_retry.consumer.runners.together.retry_thread import RetryThread
+from linear_retry.errors import ConfigurationError
+from linear_retry.log import levels
+
+
+class _RetryLine(Protocol):
+    """The retry line, wherever it runs."""
+
+    def start(self, on_end: Callable[[], object]) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def end(self, within_s: float | None = None) -> BaseException | None: ...
+
+
+def run_together(
+    live: LinearConsumer,
+    retry: LinearConsumer,
+    handler: Handler,
+    *,
+    threads: bool = False,
+    prepare: Prepare | None = None,
+) -> None:
+    """Runs the live line and the retry line of a group, and closes both when one of them ends.
+
+    `live` runs here, as by `live.run(handler)`; `retry`, a consumer of the `RetryTopics` that
+    `live` sends to, in a process of its own, so that a handler that computes never slows the live
+    line down. That process imports the program again: `handler` and all arguments of `retry` must
+    be importable or picklable, which is checked before anything starts, and a program calls this
+    under `if __name__ == "__main__":`. What `retry` logs is written by this process, unless its
+    own has log handlers. `prepare` is called there with `retry` before that runs, to serve its
+    health or its metrics, for instance.
+
+    With `threads=True` the retry line runs in a thread of this process: nothing is pickled, and
+    whenever it computes, the live line waits for the interpreter's lock. For handlers that wait
+    for I/O.
+
+    One `live.stop()`, SIGINT or SIGTERM ends both, each after its current message. An error of
+    either ends the other and is raised; of the second one, it has a note. If the process of the
+    retry line dies, killed or out of memory, that is `RetryLineError`: it is not started again, as
+    whatever watches over this process does that, and sees it. If this process dies, that of the
+    retry line ends after its current message.
+
+    Raises what `run` raises for either line, and `ConfigurationError` or `UsageError` for
+    arguments that the other process cannot be given.
+    """
+    check_handler(handler)
+    _check_lines(live, retry)
+    line: _RetryLine
+    if threads:
+        line = RetryThread(retry, handler, prepare)
+    else:
+        line = RetryProcess(Work(retry, handler, prepare, is_async=False, log_levels=levels()))
+    with _beside(live, line), live:
+        live.run(handler)
+
+
+async def run_together_async(
+    live: LinearConsumer,
+    retry: LinearConsumer,
+    handler: AsyncHandler,
+    *,
+    prepare: Prepare | None = None,
+) -> None:
+    """`run_together` for an `async def` handler; the retry line has an event loop of its own.
+
+    The first stop, SIGINT or SIGTERM ends both lines after their current messages; the second, or
+    a cancellation of the task, cancels both handlers. To run both on one event loop, use
+    `running`: `async with retry.running(handler): await live.run_async(handler)`.
+    """
+    await _run_async(live, _async_line(live, retry, handler, prepare), handler)
+
+
+@asynccontextmanager
+async def running_together(
+    live: LinearConsumer,
+    retry: LinearConsumer,
+    handler: AsyncHandler,
+    *,
+    prepare: Prepare | None = None,
+) -> AsyncIterator[None]:
+    """`run_together_async` beside a block, as `LinearConsumer.running`: both end together.
+
+    Entering it waits until the live line has started. What the retry line raises after that, as
+    everything that ends either line, ends the block.
+    """
+    line = _async_line(live, retry, handler, prepare)
+    async with Background(partial(_run_async, live, line, handler), live.stop):
+        yield
+
+
+async def _run_async(
+    live: LinearConsumer,
+    line: RetryProcess,
+    handler: AsyncHandler,
+    on_start: Callable[[], None] | None = None,
+) -> None:
+    _start(live, line)
+    try:
+        async with live:
+            await live._session.run_async(handler, on_start)
+    except GeneratorExit:  # garbage-collected: nothing can be awaited any more
+        line.stop()
+        raise
+    except BaseException as error:
+        if not isinstance(error, Exception):
+            line.stop()
+        _add_to(error, await _ended(line, _patience_s(live, error)))
+        raise
+    _raise(await _ended(line))
+
+
+async def _ended(line: RetryProcess, within_s: float | None = None) -> BaseException | None:
+    try:
+        return await asyncio.to_thread(line.end, within_s)
+    except asyncio.CancelledError:  # a second time: nobody waits for its message any more
+        line.kill()
+        raise
+
+
+def _async_line(
+    live: LinearConsumer, retry: LinearConsumer, handler: AsyncHandler, prepare: Prepare | None
+) -> RetryProcess:
+    check_async_handler(handler)
+    _check_lines(live, retry)
+    return RetryProcess(Work(retry, handler, prepare, is_async=True, log_levels=levels()))
+
+
+@contextmanager
+def _beside(live: LinearConsumer, line: _RetryLine) -> Iterator[None]:
+    """Starts the retry line; at the end of the block, ends it too, and raises its error."""
+    _start(live, line)
+    try:
+        yield
+    except BaseException as error:
+        _add_to(error, line.end(_patience_s(live, error)))
+        raise
+    _raise(line.end())
+
+
+def _start(live: LinearConsumer, line: _RetryLine) -> None:
+    live._session.stop.on_ask = line.stop
+    line.start(live.stop)
+
+
+def _patience_s(live: LinearConsumer, error: BaseException) -> float | None:
+    """None: the message in hand is finished first. Who interrupts the program waits no longer."""
+    return None if isinstance(error, Exception) else live._config.close_timeout_s
+
+
+def _add_to(error: BaseException, other: BaseException | None) -> None:
+    if other is not None:
+        error.add_note(f"and the retry line: {other!r}")
+
+
+def _raise(error: BaseException | None) -> None:
+    if error is not None:
+        raise error
+
+
+def _check_lines(live: LinearConsumer, retry: LinearConsumer) -> None:
+    """Raises `ConfigurationError` unless they are the two lines of one group."""
+    here, there = live._config, retry._config
+    if here.reads_retries or not there.reads_retries:
+        raise ConfigurationError(
+            "run_together takes the live line, then the retry line: the topics of the second are "
+            "the RetryTopics to which the first sends"
+        )
+    if here.line.group_id != there.line.group_id:
+        raise ConfigurationError(
+            f"run_together: the live line is of group {here.line.group_id!r}, the retry line of "
+            f"{there.line.group_id!r}; give both the same group.id"
+        )
+    if here.retries is not None and there.retries is not None:
+        sends, reads = here.retries.prefix, there.retries.prefix
+        if sends != reads:
+            raise ConfigurationError(
+                f"run_together: the live line sends to {sends!r}, and the retry line reads "
+                f"{reads!r}: what leaves the line would never come back; give both the same "
+                "RetryTopics"
+            )

@@ -1,0 +1,101 @@
+"""A stand-in for the consumer of a retry line, and handlers for it, in a process of its own."""
+
+import logging
+import os
+import signal
+import threading
+from typing import Any, Self
+
+from linear_retry import PermanentError
+
+logger = logging.getLogger("shop")
+
+
+class Line:
+    """Calls its handler with itself, then runs until it is stopped."""
+
+    def __init__(self, until: str = "") -> None:
+        self._until = until
+        self._stopped = threading.Event()
+        self.stops = 0
+        self.prepared = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._until,)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        logger.info("closed")
+
+    def stop(self) -> None:
+        self.stops += 1
+        self._stopped.set()
+
+    def run(self, handler: Any) -> None:
+        handler(self)
+        self._stopped.wait()
+
+    async def run_async(self, handler: Any) -> None:
+        await handler(self)
+        self._stopped.wait()
+
+
+class WrongError(Exception):
+    """Cannot be made from what pickle keeps of it."""
+
+    def __init__(self, one: int, two: int) -> None:
+        super().__init__(f"{one} and {two}")
+
+
+class OwnError(Exception):
+    """A user's."""
+
+
+def succeed(_: Line) -> None:
+    logger.info("running")
+    logger.debug("in detail")
+
+
+async def succeed_async(line: Line) -> None:
+    succeed(line)
+
+
+def fail(_: Line) -> None:
+    try:
+        raise OwnError("declined")
+    except OwnError as error:
+        raise PermanentError("no", topic="orders", partition=1, offset=7) from error
+
+
+def fail_beyond_pickle(_: Line) -> None:
+    raise WrongError(1, 2)
+
+
+def die(_: Line) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def leave(_: Line) -> None:
+    os._exit(3)
+
+
+def hang(_: Line) -> None:
+    logger.info("running")
+    threading.Event().wait()
+
+
+def count_signals(line: Line) -> None:
+    """Ctrl-C, and again."""
+    os.kill(os.getpid(), signal.SIGINT)
+    os.kill(os.getpid(), signal.SIGTERM)
+    logger.info("stops: %d", line.stops)
+
+
+def prepare(line: Any) -> None:
+    line.prepared = True
+
+
+def needs_prepare(line: Line) -> None:
+    logger.info("prepared: %s", line.prepared)

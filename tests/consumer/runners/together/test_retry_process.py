@@ -1,0 +1,149 @@
+"""The process of the retry line: how it is stopped, and what it says of its end."""
+
+import logging
+import re
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+import pytest
+
+from linear_retry import PermanentError, RetryLineError, UsageError
+from linear_retry.consumer.runners.together.child import Work
+from linear_retry.consumer.runners.together.retry_process import RetryProcess
+from linear_retry.log import levels
+from tests.consumer.runners.together import lines
+from tests.consumer.runners.together.lines import Line, OwnError
+from tests.kafka_operations import wait_until
+
+_END_S = 30.0
+
+
+class _Running:
+    """A process that has been started, and whether its end was reported."""
+
+    def __init__(self, handler: Any, prepare: Any = None, *, is_async: bool = False) -> None:
+        consumer = cast(Any, Line())
+        self.line = RetryProcess(Work(consumer, handler, prepare, is_async, levels()))
+        self.ended = threading.Event()
+        self.line.start(self.ended.set)
+
+
+Start = Callable[..., _Running]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Starts lines, and ends those that a failed test leaves."""
+    started: list[_Running] = []
+
+    def begin(*work: Any, **options: Any) -> _Running:
+        started.append(_Running(*work, **options))
+        return started[-1]
+
+    yield begin
+    for one in started:
+        one.line.kill()
+
+
+@pytest.fixture
+def logged(caplog: pytest.LogCaptureFixture) -> Callable[[str], bool]:
+    """Whether this process has logged a text, to the logger of the process's handlers."""
+    caplog.set_level(logging.INFO, "shop")
+    return lambda text: text in [record.getMessage() for record in caplog.records]
+
+
+def test_a_stop_ends_it(start: Start, logged: Callable[[str], bool]) -> None:
+    """Without an error; the live line is not stopped for it, and everything was closed."""
+    running = start(lines.succeed)
+    wait_until(lambda: logged("running"), "it runs")
+    running.line.stop()
+    assert running.line.end() is None
+    assert not running.ended.is_set()
+    assert logged("closed")
+
+
+def test_an_async_handler(start: Start, logged: Callable[[str], bool]) -> None:
+    """Runs on an event loop of that process."""
+    running = start(lines.succeed_async, is_async=True)
+    wait_until(lambda: logged("running"), "it runs")
+    assert running.line.end() is None
+
+
+def test_what_it_logs(start: Start, logged: Callable[[str], bool]) -> None:
+    """Is logged here, from the levels that are set here."""
+    running = start(lines.succeed)
+    wait_until(lambda: logged("running"), "it runs")
+    running.line.end()
+    assert not logged("in detail")
+
+
+def test_an_error(start: Start) -> None:
+    """Arrives with its attributes, its cause, and its traceback as a note; the live line ends."""
+    running = start(lines.fail)
+    assert running.ended.wait(_END_S)
+    error = running.line.end()
+    assert isinstance(error, PermanentError)
+    assert ("orders", 1, 7) == (error.topic, error.partition, error.offset)
+    assert isinstance(error.__cause__, OwnError)
+    (note,) = error.__notes__
+    assert "in fail\n" in note
+
+
+def test_an_error_beyond_pickle(start: Start) -> None:
+    """Is named, with its text and its traceback."""
+    running = start(lines.fail_beyond_pickle)
+    assert running.ended.wait(_END_S)
+    error = running.line.end()
+    assert isinstance(error, RetryLineError)
+    assert "the retry line ended with WrongError: 1 and 2" == str(error)
+    assert "in fail_beyond_pickle\n" in error.__notes__[0]
+
+
+@pytest.mark.parametrize(
+    ("handler", "said"),
+    [
+        (lines.die, "was killed by SIGKILL; the live line has ended with it; if nobody did that"),
+        (lines.leave, "ended with exit code 3 and no error; the live line has ended with it"),
+    ],
+)
+def test_it_dies(start: Start, handler: Any, said: str) -> None:
+    """Nobody is left waiting for it, and the reason is in one sentence."""
+    running = start(handler)
+    assert running.ended.wait(_END_S)
+    error = running.line.end()
+    assert isinstance(error, RetryLineError)
+    assert re.match(rf"the process of the retry line \(pid \d+\) {said}", str(error))
+
+
+def test_a_handler_that_hangs(start: Start, logged: Callable[[str], bool]) -> None:
+    """Is killed when nobody waits for it any longer."""
+    running = start(lines.hang)
+    wait_until(lambda: logged("running"), "it runs")
+    error = running.line.end(within_s=0.01)
+    assert isinstance(error, RetryLineError)
+    assert str(error).endswith("did not end in time, and was killed")
+
+
+def test_a_signal_to_both_processes(start: Start, logged: Callable[[str], bool]) -> None:
+    """As Ctrl-C in a terminal sends it: one stop, as the live line passes the second one on."""
+    running = start(lines.count_signals)
+    wait_until(lambda: logged("stops: 1"), "it was stopped once")
+    assert running.line.end() is None
+
+
+def test_it_is_prepared(start: Start, logged: Callable[[str], bool]) -> None:
+    """`prepare` is called there, before the first message."""
+    running = start(lines.needs_prepare, lines.prepare)
+    wait_until(lambda: logged("prepared: True"), "prepare was called")
+    assert running.line.end() is None
+
+
+@pytest.mark.parametrize(
+    ("handler", "prepare", "named"),
+    [(lambda _: None, None, "handler="), (lines.succeed, lambda _: None, "prepare=")],
+)
+def test_what_cannot_be_imported(handler: Any, prepare: Any, named: str) -> None:
+    """Is refused before anything starts, with the remedy."""
+    with pytest.raises(UsageError, match=f"^{named}.*cannot be pickled.*threads=True"):
+        _Running(handler, prepare)

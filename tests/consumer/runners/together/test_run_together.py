@@ -1,0 +1,75 @@
+"""`run_together` refuses lines that cannot work together, before anything starts."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from linear_retry import (
+    ConfigurationError,
+    LinearConsumer,
+    RetryTopics,
+    UsageError,
+    run_together,
+    run_together_async,
+)
+from linear_retry.kafka import Message
+
+_RETRIES = RetryTopics("orders.billing.retry", strategy=[1])
+_OTHERS = RetryTopics("orders.invoices.retry", strategy=[1])
+
+
+def _consumer(topics: Any, group: str = "billing", **options: Any) -> LinearConsumer:
+    return LinearConsumer(
+        {"bootstrap.servers": "localhost:1", "group.id": group},
+        topics,
+        strategy=[],
+        transient=OSError,
+        dead_letters="orders.dlq",
+        **options,
+    )
+
+
+def _live(**options: Any) -> LinearConsumer:
+    return _consumer(["orders"], **options)
+
+
+def _handle(_: Message) -> None:
+    pytest.fail("handled")
+
+
+async def _handle_async(_: Message) -> None:
+    pytest.fail("handled")
+
+
+@pytest.mark.parametrize(
+    ("live", "retry", "said"),
+    [
+        (_consumer(_RETRIES), _live(), "takes the live line, then the retry line"),
+        (_live(), _live(), "takes the live line, then the retry line"),
+        (_live(), _consumer(_RETRIES, "invoices"), "give both the same group.id"),
+        (_live(on_exhausted=_OTHERS), _consumer(_RETRIES), "give both the same RetryTopics"),
+    ],
+)
+def test_lines_that_do_not_belong_together(
+    live: LinearConsumer, retry: LinearConsumer, said: str
+) -> None:
+    """What leaves the one would never come back by the other."""
+    with pytest.raises(ConfigurationError, match=said):
+        run_together(live, retry, _handle)
+    with pytest.raises(ConfigurationError, match=said):
+        asyncio.run(run_together_async(live, retry, _handle_async))
+
+
+def test_a_handler_that_would_never_be_awaited() -> None:
+    """The error names the function to use."""
+    with pytest.raises(UsageError, match="run_together_async"):
+        run_together(_live(on_exhausted=_RETRIES), _consumer(_RETRIES), _handle_async)
+
+
+def test_a_handler_that_cannot_be_imported() -> None:
+    """Is refused, and neither line has started."""
+    live, retry = _live(on_exhausted=_RETRIES), _consumer(_RETRIES)
+    with pytest.raises(UsageError, match=r"cannot be pickled.*\(threads=True\)"):
+        run_together(live, retry, lambda _: None)
+    assert ["starting", "starting"] == [each.health().state for each in (live, retry)]
