@@ -6,8 +6,10 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from linear_retry import RetryTopics
 from tests.conftest import TopicFactory
 from tests.real_kafka import RealKafka
+from tests.scenarios.retry_scene import RetryScene, RetrySceneFactory
 from tests.scenarios.scene import Scene
 from tests.scenarios.wide_scene import WideScene, WideSceneFactory
 
@@ -54,6 +56,26 @@ def wide_scene(kafka: RealKafka, topic: TopicFactory, tmp_path: Path) -> Iterato
         first, *more = [topic(count) for count in partitions or (1, 1)]
         options |= {"config": protocol, "more_topics": more}
         made.append(WideScene(kafka, first, topic(1), tmp_path, **options))
+        return made[-1]
+
+    yield new
+    for each in made:
+        each.end()
+
+
+@pytest.fixture
+def retry_scene(
+    kafka: RealKafka, topic: TopicFactory, tmp_path: Path
+) -> Iterator[RetrySceneFactory]:
+    """Makes scenes with retry topics on the shared broker."""
+    made: list[RetryScene] = []
+
+    def new(retries: Callable[[str], RetryTopics], **options: Any) -> RetryScene:
+        source = options.pop("source", None) or topic(2)
+        chosen = retries(f"{source}.retry")
+        for each in chosen.topics if options.pop("creates", True) else ():
+            kafka.create_topic(each, 2, {"message.timestamp.type": "LogAppendTime"})
+        made.append(RetryScene(kafka, source, topic(2), tmp_path, retries=chosen, **options))
         return made[-1]
 
     yield new

@@ -22,6 +22,7 @@ from linear_retry.testing import (
     EventLog,
     Place,
 )
+from linear_retry.testing.guarantees.retries import Retries
 from tests.kafka_operations import Headers, KafkaOperations, Record, wait_until
 from tests.scenarios.child import Role
 from tests.scenarios.handlers import OutageError, Script
@@ -60,8 +61,10 @@ class Scene:
     def join(self, name: str, handler: Callable[[Message], object], **options: Any) -> Member:
         """A member in a thread of this process. `options` are `LinearConsumer`'s.
 
-        `config` among them is added to the keys; `topics` replaces the one topic.
+        `config` among them is added to the keys; `topics` replaces the one topic; `run` is how its
+        thread runs it.
         """
+        run = options.pop("run", LinearConsumer.run)
         watched = {"on_commit": self._witness.on_commit(name)}
         config = self.config(name, **(watched | options.pop("config", {})))
         listeners = [self._witness.listener(name), *options.pop("listeners", ())]
@@ -76,7 +79,8 @@ class Scene:
                 **options,
             },
         )
-        member = Member(consumer, self._witness.handler(name, handler), self._dies(name))
+        handled = partial(run, consumer, self._witness.handler(name, handler))
+        member = Member(consumer, handled, self._dies(name))
         self._threads.append(member)
         return member
 
@@ -215,7 +219,9 @@ class Scene:
             lambda: wanted <= done_places(self.log()), "all is done", 60.0, detail=self.story
         )
 
-    def violations(self, *, finished: bool = True, max_elapsed: bool = False) -> list[str]:
+    def violations(
+        self, *, finished: bool = True, max_elapsed: bool = False, retries: Retries | None = None
+    ) -> list[str]:
         """Every guarantee that does not hold; to be asked once the members have ended."""
         return violations(
             self.log(),
@@ -225,6 +231,7 @@ class Scene:
             max_elapsed=max_elapsed,
             alive_within_s=_ALIVE_WITHIN_S,
             finished=finished,
+            retries=retries,
         )
 
     def story(self) -> str:
@@ -242,12 +249,12 @@ class Member:
     def __init__(
         self,
         consumer: LinearConsumer,
-        handler: Callable[[Message], object],
+        run: Callable[[], object],
         died: Callable[[], None],
     ) -> None:
         """`died`: what has ended it is no `Exception`, but as sudden as SIGKILL."""
         self.consumer = consumer
-        self._handler = handler
+        self._run = run
         self._died = died
         pool = ThreadPoolExecutor(1, "member")
         self.ended: Future[None] = pool.submit(self._live)
@@ -264,8 +271,8 @@ class Member:
 
     def _live(self) -> None:
         try:
-            with self.consumer as consumer:
-                consumer.run(self._handler)
+            with self.consumer:
+                self._run()
         except Exception:
             raise
         except BaseException:

@@ -277,3 +277,20 @@ def test_an_attempt_says_by_which_hop_its_message_came() -> None:
             pass
     hops = [entry.hop for entry in log.entries if isinstance(entry, AttemptStarted)]
     assert [RetryHop("me", 1, 0, 2, 0, 2.0), None, None, None] == hops
+
+
+def test_who_is_handed_over_is_done() -> None:
+    """By the callback of `Recovery`, after the last blocking attempt; once."""
+    handed = EventEmitted(1, "live", events.HandedOver(*_AT_HOME, _ID, "down", 1))
+    chosen = all_guarantees({P0: range(2)}, strategy_length=0, limit=5)
+    log = [
+        *_START[:3],
+        *attempt(1, 0, P0, "failed", "live"),
+        handed,
+        *attempt(1, 1, P0, "done", "live"),
+        Committed(5, "", {P0: 2}),
+    ]
+    assert [] == list(map(str, broken(log, chosen)))
+    chosen = all_guarantees({P0: range(2)}, strategy_length=1, limit=5)
+    found = {one.guarantee for one in broken([*log[:6], handed, *log[6:]], chosen)}
+    assert {"BoundedDuplicates", "DeadLetteredOnlyWhenDue"} == found

@@ -39,7 +39,7 @@ class DeadLetteredOnlyWhenDue(Guarantee):
     `exhausted`: after exactly the strategy's failures plus one, or after fewer if it has
     `max_elapsed`; and one more for each time that the limit of letters in a row held it back. A
     letter sent before its partition was revoked may be acknowledged afterwards, but before the
-    member attempts anything else. All this holds for a message that is sent to a retry topic, too.
+    member attempts anything else. All this holds for one that is sent to a retry topic or handed over, too.
     """
 
     def __init__(
@@ -85,13 +85,15 @@ class DeadLetteredOnlyWhenDue(Guarantee):
                 self._check(entry, event, "has a dead letter", event.reason)
             case EventEmitted(_, _, events.SentToRetry() as event):
                 self._check(entry, event, "was sent to retry", "exhausted")
+            case EventEmitted(_, _, events.HandedOver() as event):
+                self._check(entry, event, "was handed over", "exhausted")
             case EventEmitted(_, member, events.Revoked() | events.Lost() as event):
                 self._revoke(member, event.partitions)
 
     def _check(
         self,
         said: EventEmitted,
-        event: events.DeadLettered | events.SentToRetry,
+        event: events.DeadLettered | events.SentToRetry | events.HandedOver,
         what: str,
         reason: str,
     ) -> None:
@@ -143,8 +145,8 @@ class DeadLetteredOnlyWhenDue(Guarantee):
 class LettersWithinLimit(Guarantee):
     """After `limit` dead letters in a row without a success, only an operator causes another.
 
-    That is a give-up, or `lift_limit`. What is sent to retry topics is in the same row: after
-    `retry_limit`, no more of that.
+    That is a give-up, or `lift_limit`. What is sent to retry topics is in the same row, and no more
+    of that is sent after `retry_limit`; what is handed over by `Recovery` counts in it, too.
 
     `DeadLetters(topic, limit=...)` and `RetryTopics` promise it, for the letters that a member
     knows of: not for those that were found in the topic after it had crashed.
@@ -179,6 +181,8 @@ class LettersWithinLimit(Guarantee):
                 self._sent(entry, event.place, member, self._limit)
             case EventEmitted(_, member, events.SentToRetry() as event):
                 self._sent(entry, event.place, member, self._retry_limit)
+            case EventEmitted(_, member, events.HandedOver() as event):
+                self._sent(entry, event.place, member, inf)
 
     def _sent(self, said: EventEmitted, place: Place, member: str, limit: float) -> None:
         if member in self._crashed:

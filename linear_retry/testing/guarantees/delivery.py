@@ -114,17 +114,22 @@ class BoundedDuplicates(Guarantee):
                 self._check_duplicate(entry, place, "was attempted again, though done")
             case AttemptFinished(_, member, place, "done"):
                 self._add(entry, place)
-            case EventEmitted(_, _, events.DeadLettered() | events.SentToRetry() as event):
-                is_letter = isinstance(event, events.DeadLettered)
-                what = "has a dead letter" if is_letter else "was sent to retry"
-                self._check_duplicate(entry, event.place, f"{what}, though done")
-                self._add(entry, event.place)
+            case EventEmitted(_, _, events.DeadLettered() as event):
+                self._left(entry, event.place, "has a dead letter")
+            case EventEmitted(_, _, events.SentToRetry() as event):
+                self._left(entry, event.place, "was sent to retry")
+            case EventEmitted(_, _, events.HandedOver() as event):
+                self._left(entry, event.place, "was handed over")
             case EventEmitted(
                 _, member, events.Revoked() | events.Lost() | events.Assigned() as event
             ):
                 self._forget(member, event.partitions)
             case EventEmitted(_, member, events.HandlerTooSlow()):
                 self._done[member].clear()
+
+    def _left(self, entry: EventEmitted, place: Place, what: str) -> None:
+        self._check_duplicate(entry, place, f"{what}, though done")
+        self._add(entry, place)
 
     def _check_duplicate(
         self, entry: AttemptStarted | EventEmitted, place: Place, what: str

@@ -16,7 +16,8 @@ Run: TypeAlias = tuple[Partition, int, int]
 class Done:
     """The messages that are handled, have left the line, are skipped, passed over, or expired.
 
-    Who has left it is dead-lettered, or in a retry topic: another message, on the retry line.
+    Who has left it is dead-lettered, handed over by `Recovery`, or in a retry topic: there it is
+    another message, on the retry line.
     """
 
     def __init__(self) -> None:
@@ -74,7 +75,9 @@ def runs_done_by(entry: Entry) -> tuple[Run, ...]:
 
 def _runs_done_by_event(event: events.Event) -> tuple[Run, ...]:
     match event:
-        case events.DeadLettered() | events.SentToRetry() | events.Skipped() | events.PassedOver():
+        case events.DeadLettered() | events.SentToRetry() | events.HandedOver():
+            return (_run(event.place),)
+        case events.Skipped() | events.PassedOver():
             return (_run(event.place),)
         case events.DataLost():
             return (((event.topic, event.partition), event.offset, event.next_offset),)

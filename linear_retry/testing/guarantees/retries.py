@@ -99,7 +99,9 @@ class WithinSequence(Guarantee):
             case EventEmitted(_, _, events.DeadLettered(reason="exhausted") as event):
                 begun, step = self._begun.pop(event.place, (None, 0))
                 self._check_exhausted(begun, entry, event.place, step)
-            case EventEmitted(_, _, events.DeadLettered() | events.Skipped() as event):
+            case EventEmitted(
+                _, _, events.DeadLettered() | events.HandedOver() | events.Skipped() as event
+            ):
                 self._begun.pop(event.place, None)
 
     def _check_topic(
@@ -171,7 +173,12 @@ class InOnePlace(Guarantee):
             case AttemptFinished(_, member, place, "done"):
                 self._handled(entry, place)
             case EventEmitted(
-                _, _, events.SentToRetry() | events.DeadLettered() | events.Skipped() as event
+                _,
+                _,
+                events.SentToRetry()
+                | events.DeadLettered()
+                | events.HandedOver()
+                | events.Skipped() as event,
             ):
                 self._left(entry, event)
             case EventEmitted(_, member, events.Revoked(partitions) | events.Lost(partitions)):
@@ -193,7 +200,7 @@ class InOnePlace(Guarantee):
     def _left(
         self,
         said: EventEmitted,
-        event: events.SentToRetry | events.DeadLettered | events.Skipped,
+        event: events.SentToRetry | events.DeadLettered | events.HandedOver | events.Skipped,
     ) -> None:
         hop = self._in_hand[said.member].get(event.place)
         if hop is None:

@@ -50,7 +50,10 @@ class NothingEarly(Guarantee):
             case EventEmitted(
                 _,
                 member,
-                events.DeadLettered() | events.SentToRetry() | events.Skipped() as event,
+                events.DeadLettered()
+                | events.SentToRetry()
+                | events.HandedOver()
+                | events.Skipped() as event,
             ):
                 self._ended.pop((member, event.place), None)
 

@@ -1,0 +1,80 @@
+"""What leaves the line comes back at its time, until its sequence ends."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from linear_retry import LinearConsumer, RetryTopics, events
+from linear_retry.scope import ScopeKind
+from tests.scenarios.conftest import RetrySceneFactory
+from tests.scenarios.protocols import COOPERATIVE, EAGER, KIP_848
+from tests.scenarios.retry_scene import Outage, own_loop, run_async
+
+pytestmark = pytest.mark.broker
+
+_SIX = ["200ms", "200ms", "400ms", "400ms", "400ms", "600ms"]
+"""The documents' `5m, 5m, 30m, 30m, 30m, 1h`: six retries, three topics."""
+
+
+def _six(prefix: str) -> RetryTopics:
+    return RetryTopics(prefix, strategy=_SIX, limit=None)
+
+
+@pytest.mark.parametrize(
+    ("transactional", "protocol", "scope", "run"),
+    [
+        pytest.param(False, EAGER, "consumer", LinearConsumer.run, id="plain, a handler"),
+        pytest.param(True, KIP_848, "topic", own_loop, id="transactional, a loop of one's own"),
+        pytest.param(False, COOPERATIVE, "partition", run_async, id="plain, async"),
+        pytest.param(True, EAGER, "consumer", run_async, id="transactional, async"),
+    ],
+)
+def test_six_retries_in_three_topics(
+    retry_scene: RetrySceneFactory,
+    transactional: bool,
+    protocol: dict[str, str],
+    scope: ScopeKind,
+    run: Callable[..., Any],
+) -> None:
+    """What the dependency refuses until the fourth retry is handled once, at the fifth; what it
+    refuses for ever is dead-lettered after exactly six; what is behind both waits for neither."""
+    group = retry_scene(_six, transactional=transactional, strategy=[], config=protocol)
+    group.write([(0, b"key", value, ()) for value in (b"saved 5", b"lost *", b"fine 0")])
+    group.write([(1, None, b"fine too 0", ()), (1, None, b"lost too *", ())])
+    dependency = Outage()
+    for join in (group.live, group.retry):
+        join(dependency, scope=scope, run=run)
+    group.wait_for_ends(5)
+    assert [] == group.end_well()
+    assert [(b"fine 0", 1), (b"fine too 0", 1), (b"saved 5", 6)] == sorted(dependency.seen)
+    first, second, third = group.retries.topics
+    six = [(first, 1), (first, 2), (second, 3), (second, 4), (second, 5), (third, 6)]
+    assert sorted([*six, *six, *six[:5]]) == sorted(group.steps())
+    assert 2 == len(group.dead_letters())
+    for letter in group.headers(group.letters):
+        assert (b"6", b"7") == (letter["retry-step"], letter["retry-counter"])
+        assert (b"exhausted", group.group.encode()) == (
+            letter["retry-reason"],
+            letter["retry-group-id"],
+        )
+        assert group.topic.encode() == letter["retry-destination"]
+    assert 5 == len(group.attempts("live"))
+
+
+def test_the_step_survives_restarts(retry_scene: RetrySceneFactory) -> None:
+    """Each retry is another process's: the steps are taken one after another all the same."""
+    group = retry_scene(_six, strategy=[])
+    group.write([(0, None, b"lost *", ())])
+    dependency = Outage()
+    group.live(dependency)
+    for number in range(1, 6):
+        name = f"retry {number}"
+        member = group.retry(dependency, name)
+        group.wait_for(events.SentToRetry, member=name)
+        member.stop()
+    group.retry(dependency)
+    group.wait_for_ends(1)
+    assert [] == group.end_well()
+    (letter,) = group.headers(group.letters)
+    assert (b"6", b"7") == (letter["retry-step"], letter["retry-counter"])
