@@ -67,14 +67,18 @@ def wide_scene(kafka: RealKafka, topic: TopicFactory, tmp_path: Path) -> Iterato
 def retry_scene(
     kafka: RealKafka, topic: TopicFactory, tmp_path: Path
 ) -> Iterator[RetrySceneFactory]:
-    """Makes scenes with retry topics on the shared broker."""
+    """Makes scenes with retry topics on the shared broker.
+
+    `source` is another scene's topic; `creates=False`: the retry topics are another's, too.
+    """
     made: list[RetryScene] = []
 
     def new(retries: Callable[[str], RetryTopics], **options: Any) -> RetryScene:
         source = options.pop("source", None) or topic(2)
         chosen = retries(f"{source}.retry")
-        for each in chosen.topics if options.pop("creates", True) else ():
-            kafka.create_topic(each, 2, {"message.timestamp.type": "LogAppendTime"})
+        if options.pop("creates", True):
+            for each in chosen.topics:
+                kafka.create_topic(each, 2, {"message.timestamp.type": "LogAppendTime"})
         made.append(RetryScene(kafka, source, topic(2), tmp_path, retries=chosen, **options))
         return made[-1]
 

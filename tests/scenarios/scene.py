@@ -47,10 +47,11 @@ class Scene:
         *,
         strategy: Iterable[float] = (0.2, 0.3),
         config: dict[str, Any] | None = None,
+        group: str = "group",
     ) -> None:
-        """`config` are librdkafka keys for every member."""
+        """`config` are librdkafka keys for every member; `group` begins the group's name."""
         self.kafka, self.topic, self.letters = kafka, topic, letters
-        self.group = f"group-of-{topic}"
+        self.group = f"{group}-of-{topic}"
         self.strategy = list(strategy)
         self._directory = directory
         self._config = config or {}

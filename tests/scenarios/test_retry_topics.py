@@ -7,9 +7,8 @@ import pytest
 
 from linear_retry import LinearConsumer, RetryTopics, events
 from linear_retry.scope import ScopeKind
-from tests.scenarios.conftest import RetrySceneFactory
 from tests.scenarios.protocols import COOPERATIVE, EAGER, KIP_848
-from tests.scenarios.retry_scene import Outage, own_loop, run_async
+from tests.scenarios.retry_scene import Outage, RetrySceneFactory, own_loop, run_async
 
 pytestmark = pytest.mark.broker
 

@@ -39,7 +39,8 @@ class DeadLetteredOnlyWhenDue(Guarantee):
     `exhausted`: after exactly the strategy's failures plus one, or after fewer if it has
     `max_elapsed`; and one more for each time that the limit of letters in a row held it back. A
     letter sent before its partition was revoked may be acknowledged afterwards, but before the
-    member attempts anything else. All this holds for one that is sent to a retry topic or handed over, too.
+    member attempts anything else. All this holds for one that is sent to a retry topic or handed
+    over, too.
     """
 
     def __init__(
