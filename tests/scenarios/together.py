@@ -1,0 +1,90 @@
+"""Both lines of a group in one call: run as a script, with a `Program` in JSON."""
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import sys
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from linear_retry import (
+    LinearConsumer,
+    RetryTopics,
+    run_together,
+    run_together_async,
+    running_together,
+)
+from linear_retry.kafka import Message
+
+How = Literal["process", "threads", "async", "running"]
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What is run, and on which topics."""
+
+    config: dict[str, Any]
+    source: str
+    prefix: str
+    dead_letters: str
+    how: How = "process"
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+
+def handle(message: Message) -> None:
+    """Fails once on the live line; on the retry line, what the value says happens."""
+    line = "retry" if ".retry." in (message.topic() or "") else "live"
+    value = (message.value() or b"").decode()
+    print(line, value, os.getpid(), flush=True)
+    if line == "live" and value != "plain":
+        raise OSError("down")
+    if value == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if value == "refused":
+        raise ValueError("refused")
+
+
+async def handle_async(message: Message) -> None:
+    await asyncio.sleep(0)
+    handle(message)
+
+
+async def _run_beside(live: LinearConsumer, retry: LinearConsumer) -> None:
+    async with running_together(live, retry, handle_async):
+        await asyncio.Event().wait()
+
+
+def main(program: Program) -> None:
+    logging.basicConfig(level=logging.INFO, format="%(process)d %(message)s")
+    retries = RetryTopics(program.prefix, strategy=["1s", "2s"])
+    live = LinearConsumer(
+        program.config,
+        [program.source],
+        strategy=[],
+        transient=OSError,
+        dead_letters=program.dead_letters,
+        on_exhausted=retries,
+    )
+    retry = LinearConsumer(
+        program.config,
+        retries,
+        strategy=[],
+        transient=OSError,
+        dead_letters=program.dead_letters,
+        on_permanent="stop",
+    )
+    match program.how:
+        case "async":
+            asyncio.run(run_together_async(live, retry, handle_async))
+        case "running":
+            asyncio.run(_run_beside(live, retry))
+        case how:
+            run_together(live, retry, handle, threads=how == "threads")
+
+
+if __name__ == "__main__":
+    main(Program(**json.loads(sys.argv[1])))
