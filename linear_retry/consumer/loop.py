@@ -180,11 +180,20 @@ class Loop:
             circuits.half_open(scope)
             self._let_a_first_one_come(scope)
         else:
-            if self._requests.due_at_s < math.inf:
-                self._operator_actions.begin(held)
-            begin_by_s = self._read_ahead.overruns_at_s
-            batch = Batch([held.message], held.failures + 1, begin_by_s=begin_by_s)
-            yield from self._attempt(batch, held)
+            yield from self._probe_with(held)
+
+    def _probe_with(self, held: Held[Message]) -> Generator[Batch]:
+        if self._requests.due_at_s < math.inf:
+            self._operator_actions.begin(held)
+        problem = not_a_retry(held.message, self._target.line)
+        if problem is not None:
+            # Held by the limit, it is no more to be attempted than when it came.
+            self._engine.refused(held, problem)
+            self.await_delivery()
+            return
+        begin_by_s = self._read_ahead.overruns_at_s
+        batch = Batch([held.message], held.failures + 1, begin_by_s=begin_by_s)
+        yield from self._attempt(batch, held)
 
     def _attempt(self, batch: Batch, held: Held[Message] | None = None) -> Generator[Batch]:
         """Hands out a batch, notes what is done, and lets the engine decide on a failure.

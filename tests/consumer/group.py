@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable
 from contextlib import closing
 from typing import Any, Literal
 
-from linear_retry import DeadLetters, Event, LinearConsumer, RetryAfter, Strategy
+from linear_retry import DeadLetters, Event, LinearConsumer, RetryAfter, RetryTopics, Strategy
 from linear_retry.consumer.config.checks import plan
 from linear_retry.consumer.config.consumer_config import Dependencies
+from linear_retry.consumer.config.line import RETRY_SUFFIX, WhenExhausted
 from linear_retry.consumer.monitoring.monitor import Monitor
 from linear_retry.consumer.partitions.read_ahead import partition_of
 from linear_retry.consumer.runners.results import Results
@@ -17,7 +18,7 @@ from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.consumer.wiring import Wiring
 from linear_retry.kafka import Message
 from linear_retry.retry.circuits import Circuits
-from linear_retry.retry.decision import OnExhausted, OnPermanent
+from linear_retry.retry.decision import OnPermanent
 from linear_retry.scope import Partition, Scope, ScopeKind
 from linear_retry.testing import EventLog, broken
 from tests.fake.cluster import FakeKafka
@@ -89,7 +90,7 @@ class Member:
         wanted = plan(
             {"bootstrap.servers": "fake:9092", "group.id": GROUP, **PROTOCOL_KEYS[protocol]}
             | group.config,
-            group.topics,
+            group.reads or group.topics,
             strategy=group.strategy,
             transient=OutageError,
             dead_letters=group.dead_letters,
@@ -152,21 +153,26 @@ class FakeGroup:
         scope: ScopeKind = "consumer",
         letter_limit: int | None = None,
         transactional: bool = False,
-        on_exhausted: OnExhausted = "dead-letter",
+        on_exhausted: WhenExhausted = "dead-letter",
         on_permanent: OnPermanent = "dead-letter",
+        reads: RetryTopics | None = None,
         fake: FakeKafka | None = None,
     ) -> None:
-        """Each of `topics` has as many `partitions`."""
+        """Each of `topics` has as many `partitions`. `reads`: it is a retry line, of these."""
         self.fake = fake or FakeKafka()
-        self.topics = list(topics)
+        self.reads = reads
+        self.group_id = GROUP if reads is None else GROUP + RETRY_SUFFIX
+        self.topics = list(topics if reads is None else reads.topics)
+        stamps = {"message.timestamp.type": "CreateTime" if reads is None else "LogAppendTime"}
         for topic in self.topics:
-            self.fake.create_topic(topic, partitions)
-        self.fake.create_topic(LETTERS, partitions)
+            self.fake.create_topic(topic, partitions, stamps)
+        if LETTERS not in self.fake.topics:
+            self.fake.create_topic(LETTERS, partitions)
         self.strategy = strategy if isinstance(strategy, Strategy) else Strategy(list(strategy))
         self.protocol: Protocol = protocol
         self.config = config or {}
         self.scope: ScopeKind = scope
-        self.on_exhausted: OnExhausted = on_exhausted
+        self.on_exhausted: WhenExhausted = on_exhausted
         self.on_permanent: OnPermanent = on_permanent
         self.dead_letters = DeadLetters(LETTERS, limit=letter_limit, transactional=transactional)
         self.witness = EventLog(self.fake.clock.now_s, utc_ms=self.fake.clock.utc_ms)
@@ -229,7 +235,7 @@ class FakeGroup:
 
     def all_done(self) -> bool:
         """Whether everything that is visible has been committed."""
-        committed = self.fake.group(GROUP)
+        committed = self.fake.group(self.group_id)
         return all(
             not found or committed.get(partition, 0) > found[-1]
             for partition, found in self.visible.items()
@@ -255,7 +261,7 @@ class FakeGroup:
         found = violations(
             self.witness.entries,
             self.visible,
-            committed=self.fake.group(GROUP),
+            committed=self.fake.group(self.group_id),
             strategy_length=len(self.strategy),
             max_elapsed=self.strategy.max_elapsed_s is not None,
             letter_limit=self.dead_letters.limit,

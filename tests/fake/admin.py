@@ -79,6 +79,8 @@ class FakeAdmin:
             entries = {
                 "retention.ms": topic.retention_ms,
                 "max.message.bytes": topic.max_message_bytes,
+                "message.timestamp.type": topic.timestamp_type,
+                "cleanup.policy": topic.cleanup_policy,
             }
             return {name: ConfigEntry(name, str(value)) for name, value in entries.items()}
 
@@ -94,7 +96,8 @@ class FakeAdmin:
             if topic is None:
                 raise _refused(known=False)
             may = None if topic.rights is None else [AclOperation[one] for one in topic.rights]
-            return SimpleNamespace(partitions=topic.partitions, authorized_operations=may)
+            partitions = [SimpleNamespace(replicas=["broker 1"]) for _ in topic.partitions]
+            return SimpleNamespace(topic_id=name, partitions=partitions, authorized_operations=may)
 
         names = list(topics.topic_names)
         self._fake.note("admin", "describe_topics", tuple(names))

@@ -68,12 +68,20 @@ class FakeKafka:
         self,
         name: str,
         partitions: int = 1,
-        *,
-        max_message_bytes: int = 1_048_588,
+        config: Mapping[str, str] | None = None,
     ) -> FakeTopic:
-        logs = [PartitionLog() for _ in range(partitions)]
-        self.topics[name] = FakeTopic(name, logs, max_message_bytes)
-        return self.topics[name]
+        """`config` are settings of a topic by their names, as the broker takes them."""
+        settings = dict(config or {})
+        topic = self.topics[name] = FakeTopic(
+            name,
+            [],
+            int(settings.pop("max.message.bytes", 1_048_588)),
+            timestamp_type=settings.pop("message.timestamp.type", "CreateTime"),
+            cleanup_policy=settings.pop("cleanup.policy", "delete"),
+        )
+        assert not settings, f"the fake has no {settings}"
+        self.add_partitions(name, partitions)
+        return topic
 
     def delete_topic(self, name: str) -> None:
         """Those who are subscribed to it learn of it, and have its partitions until a rebalance."""
@@ -88,7 +96,13 @@ class FakeKafka:
 
     def add_partitions(self, topic: str, count: int) -> None:
         """`count` more. Nobody has them until they are assigned."""
-        self.topics[topic].partitions += [PartitionLog() for _ in range(count)]
+        found = self.topics[topic]
+        broker_ms = self.broker_ms if found.timestamp_type == "LogAppendTime" else None
+        found.partitions += [PartitionLog(broker_ms=broker_ms) for _ in range(count)]
+
+    def broker_ms(self) -> int:
+        """The time by the broker's clock, which may be off."""
+        return self.clock.utc_ms() + round(self.faults.broker_ahead_s * 1000)
 
     def append(
         self,

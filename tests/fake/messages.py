@@ -25,7 +25,7 @@ def message(partition: Partition, record: Record, *, spoilt: bool = False) -> Me
         value=record.value,
         # librdkafka has none where the list is empty (measured).
         headers=headers or None,
-        timestamp=(1, record.timestamp_ms),
+        timestamp=(record.timestamp_type, record.timestamp_ms),
         leader_epoch=0,
     )
 

@@ -7,6 +7,7 @@ ALWAYS = "always"
 
 _PAUSES = "consumer/misbehaviours/test_pauses.py"
 _READS = "consumer/misbehaviours/test_reads.py"
+_WAITS = "consumer/misbehaviours/test_waits.py"
 _GROUP = "consumer/misbehaviours/test_group.py"
 _COMMITS = "consumer/misbehaviours/test_commits.py"
 _LETTERS = "consumer/misbehaviours/test_letters.py"
@@ -100,6 +101,11 @@ MISBEHAVIOURS = (
         "the first message takes longer than any timeout",
         "late_fetch_s",
         f"{_READS}::test_a_slow_broker",
+    ),
+    Misbehaviour(
+        "the broker's clock is off",
+        "broker_ahead_s",
+        f"{_WAITS}::test_clocks_that_are_off",
     ),
     Misbehaviour(
         "markers at the end, which nobody reads", ALWAYS, f"{_READS}::test_markers_at_the_end"

@@ -16,6 +16,8 @@ class ReadingFaults:
     """A resumed partition delivers so much later, unless it is sought after the resume."""
     late_fetch_s: float = 0.0
     """The first message after an assign or a seek comes so much later: a slow broker."""
+    broker_ahead_s: float = 0.0
+    """So far is the broker's clock ahead of everybody else's; below 0: behind."""
     pause_loses_seek: bool = False
     """A pause right after a seek undoes the seek (librdkafka #3471)."""
     _leaks: Counter[Partition] = field(default_factory=Counter)

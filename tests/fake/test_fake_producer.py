@@ -49,7 +49,7 @@ def test_ambiguous_timeout(fake: FakeKafka) -> None:
 
 def test_too_large_for_topic(fake: FakeKafka) -> None:
     """What passes the producer's limit and not the topic's fails in the report."""
-    fake.create_topic("small", max_message_bytes=1000)
+    fake.create_topic("small", config={"max.message.bytes": "1000"})
     producer, codes = fake.producer({}), list[int | None]()
     producer.produce("small", b"v" * 1000, on_delivery=noting(codes))
     producer.flush(1)

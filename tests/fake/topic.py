@@ -1,7 +1,10 @@
 """The log of a fake partition, and its offsets."""
 
 from bisect import bisect_left, insort
+from collections.abc import Callable
 from dataclasses import dataclass, field
+
+from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME
 
 Headers = list[tuple[str, bytes | None]]
 
@@ -15,6 +18,7 @@ class Record:
     key: bytes | None
     headers: Headers | None
     timestamp_ms: int
+    timestamp_type: int = TIMESTAMP_CREATE_TIME
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +39,14 @@ class PartitionLog:
     """Records in offset order, as a `read_committed` reader finds them.
 
     Offsets may have gaps, at the end too. Nothing is read past what a transaction has not ended.
+    `broker_ms`, the broker's clock, stamps the records of a topic with `LogAppendTime`.
     """
 
     low: int = 0
     end: int = 0
     records: list[Record] = field(default_factory=list)
     corrupt: list[CorruptBatch] = field(default_factory=list)
+    broker_ms: Callable[[], int] | None = None
     _offsets: list[int] = field(default_factory=list)
     _pending: dict[int, Record] = field(default_factory=dict)
 
@@ -61,7 +67,10 @@ class PartitionLog:
     ) -> int:
         """Returns the offset. `gap` offsets before it hold nothing; `pending` till it settles."""
         offset = self.end + gap
-        self._pending[offset] = Record(offset, value, key, headers, timestamp_ms)
+        at = (timestamp_ms, TIMESTAMP_CREATE_TIME)
+        if self.broker_ms is not None:
+            at = (self.broker_ms(), TIMESTAMP_LOG_APPEND_TIME)
+        self._pending[offset] = Record(offset, value, key, headers, *at)
         self.end = offset + 1
         if not pending:
             self.settle(offset, commit=True)
@@ -108,4 +117,6 @@ class FakeTopic:
     partitions: list[PartitionLog]
     max_message_bytes: int = 1_048_588
     retention_ms: int = 604_800_000
+    timestamp_type: str = "CreateTime"
+    cleanup_policy: str = "delete"
     rights: frozenset[str] | None = None

@@ -13,6 +13,8 @@ from confluent_kafka import (
     OFFSET_BEGINNING,
     OFFSET_END,
     OFFSET_INVALID,
+    TIMESTAMP_CREATE_TIME,
+    TIMESTAMP_LOG_APPEND_TIME,
     Consumer,
     KafkaError,
     KafkaException,
@@ -29,6 +31,7 @@ from tests.kafka_operations import KafkaOperations
 
 DEADLINE_S = 30.0
 QUIET_S = 0.7
+_LONG_AGO_MS = 1_500_000_000_000
 
 _numbers = itertools.count(1)
 
@@ -44,7 +47,9 @@ class World(Protocol):
 
     def admin(self) -> Any: ...
 
-    def create_topic(self, name: str, partitions: int) -> object: ...
+    def create_topic(
+        self, name: str, partitions: int, config: dict[str, str] | None = None
+    ) -> object: ...
 
     def append(self, topic: str, partition: int, values: list[bytes | None]) -> None: ...
 
@@ -699,6 +704,27 @@ class TestContract(Laws):
         futures = admin.describe_configs([here, nowhere], request_timeout=10)
         assert "604800000" == futures[here].result(10)["retention.ms"].value
         assert "UNKNOWN_TOPIC_OR_PART" == code_of(lambda: futures[nowhere].result(10))
+
+    @pytest.mark.parametrize("by_broker", [True, False], ids=["LogAppendTime", "CreateTime"])
+    def test_whose_clock_stamps(self, world: World, *, by_broker: bool) -> None:
+        """The broker's, where the topic says so, whatever the writer says; else the writer's."""
+        name = f"contract-{next(_numbers)}"
+        kind = "LogAppendTime" if by_broker else "CreateTime"
+        world.create_topic(name, 1, {"message.timestamp.type": kind})
+        producer = world.producer({})
+        producer.produce(name, b"old", timestamp=_LONG_AGO_MS)
+        producer.flush(10)
+        reader = world.client({"group.id": name, "enable.auto.commit": False})
+        reader.assign([TopicPartition(name, 0, OFFSET_BEGINNING)])
+        message = next(found for _ in itertools.count() if (found := reader.poll(1.0)))
+        reader.close()
+        found_type, at_ms = message.timestamp()
+        expected = TIMESTAMP_LOG_APPEND_TIME if by_broker else TIMESTAMP_CREATE_TIME
+        assert (expected, by_broker) == (found_type, at_ms > _LONG_AGO_MS)
+        resource = ConfigResource(ConfigResource.Type.TOPIC, name)
+        admin = world.admin()
+        (described,) = admin.describe_configs([resource], request_timeout=10).values()
+        assert kind == described.result(10)["message.timestamp.type"].value
 
     def test_admin_topics(self, world: World, topic: str) -> None:
         """`describe_topics` answers with partitions, and with an error for a missing topic."""

@@ -8,7 +8,7 @@ from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.consumer.partitions.read_ahead import ReadAhead, offset_of, partition_of
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.client import Client
-from linear_retry.kafka.consumer.messages import timestamp_ms_of
+from linear_retry.kafka.consumer.messages import make_safe, timestamp_ms_of
 from linear_retry.retry.clock import Clock
 from linear_retry.scope import Partition
 
@@ -17,16 +17,12 @@ MOST_BYTES = 4_000_000
 """Of each partition, in memory: then it is paused, and resumed when half of that is handed over."""
 
 
-_HEADERS_BYTES = 4096  # about: to count them would be to read them
-
-
 class _Queue:
-    """The messages of one partition that are not due yet, in their order."""
+    """The messages of one partition that are not due yet, in their order, each with its time."""
 
     def __init__(self, delay_s: float) -> None:
-        self.delay_s = delay_s
-        self.due_at_s = math.inf
-        self._messages: deque[Message] = deque()
+        self._delay_s = delay_s
+        self._messages: deque[tuple[Message, float]] = deque()
         self._size_bytes = 0
 
     def __len__(self) -> int:
@@ -34,48 +30,48 @@ class _Queue:
 
     @property
     def last(self) -> Message:
-        return self._messages[-1]
+        return self._messages[-1][0]
+
+    @property
+    def due_at_s(self) -> float:
+        """When the first is due; infinity where there is none."""
+        return self._messages[0][1] if self._messages else math.inf
 
     def append(self, message: Message, clock: Clock) -> None:
-        self._messages.append(message)
+        self._messages.append((message, self._due_at_s(message, clock)))
         self._size_bytes += _size_bytes(message)
-        if len(self) == 1:
-            self._note_due(clock)
 
-    def popleft(self, clock: Clock) -> Message:
-        message = self._messages.popleft()
+    def popleft(self) -> Message:
+        message, _ = self._messages.popleft()
         self._size_bytes -= _size_bytes(message)
-        self._note_due(clock)
         return message
 
-    def drop_through(self, offset: int, clock: Clock) -> None:
-        while self._messages and offset_of(self._messages[0]) <= offset:
-            self.popleft(clock)
+    def drop_through(self, offset: int) -> None:
+        while self._messages and offset_of(self._messages[0][0]) <= offset:
+            self.popleft()
 
     def is_above(self, share: float) -> bool:
         """Whether it holds more than this share of what it may hold."""
         return len(self) > share * MOST_MESSAGES or self._size_bytes > share * MOST_BYTES
 
-    def _note_due(self, clock: Clock) -> None:
-        """The first message's wait, measured from now on the monotonic clock.
+    def _due_at_s(self, message: Message, clock: Clock) -> float:
+        """On the monotonic clock. Never later than the delay from now: it is written by now.
 
-        Never longer than the delay: what is written by now is due after that, whatever the broker's
-        clock says.
+        To be called when the message arrives. Called when it comes to be the first, it would let a
+        clock that is behind the broker's, by the delay or more, put the whole delay between any two
+        messages.
         """
-        if not self._messages:
-            self.due_at_s = math.inf
-            return
-        written_ms, now_ms = timestamp_ms_of(self._messages[0]), clock.utc_ms()
+        written_ms, now_ms = timestamp_ms_of(message), clock.utc_ms()
         waited_s = 0.0 if written_ms is None else max((now_ms - written_ms) / 1000, 0.0)
-        self.due_at_s = clock.now_s() + max(self.delay_s - waited_s, 0.0)
+        return clock.now_s() + max(self._delay_s - waited_s, 0.0)
 
 
 class DelayedReadAhead(ReadAhead):
     """A read-ahead whose messages wait for their topic's delay, each partition by itself.
 
     Due is the time at which the broker wrote the record (`LogAppendTime`) plus the delay. The wait
-    that is left is worked out once, when a message comes to be the first of its partition, and is
-    then measured on the monotonic clock: a step of the wall clock changes nothing.
+    that is left is worked out once, when a message arrives, and is then measured on the monotonic
+    clock: a step of the wall clock changes nothing.
     """
 
     def __init__(
@@ -116,10 +112,10 @@ class DelayedReadAhead(ReadAhead):
 
     def release(self) -> None:
         """Moves what is due to `messages`, the earliest first."""
-        now_s, clock = self._clock.now_s(), self._clock
+        now_s = self._clock.now_s()
         for partition, queue in sorted(self._queues.items(), key=lambda item: item[1].due_at_s):
             while queue.due_at_s <= now_s:
-                self.messages.append(queue.popleft(clock))
+                self.messages.append(queue.popleft())
             if not queue:
                 del self._queues[partition]
 
@@ -134,13 +130,16 @@ class DelayedReadAhead(ReadAhead):
                 queue = self._queues[partition] = _Queue(delay_ms / 1000)
             queue.append(message, self._clock)
 
-    def last_queued(self, partition: Partition) -> int | None:
+    def last_kept(self, partition: Partition) -> int | None:
         queue = self._queues.get(partition)
-        return None if queue is None else offset_of(queue.last)
+        if queue is not None:
+            return offset_of(queue.last)
+        due = [offset_of(each) for each in self.messages if partition_of(each) == partition]
+        return max(due, default=None)
 
     def last_of(self, partition: Partition) -> int | None:
-        queued = self.last_queued(partition)
-        return super().last_of(partition) if queued is None else queued
+        queue = self._queues.get(partition)
+        return super().last_of(partition) if queue is None else offset_of(queue.last)
 
     def drop(self, covers: Callable[[Partition], bool]) -> None:
         super().drop(covers)
@@ -150,7 +149,7 @@ class DelayedReadAhead(ReadAhead):
         super().drop_through(partition, offset)
         queue = self._queues.get(partition)
         if queue is not None:
-            queue.drop_through(offset, self._clock)
+            queue.drop_through(offset)
             if not queue:
                 del self._queues[partition]
 
@@ -169,7 +168,6 @@ class DelayedFlow:
     def __init__(self, read_ahead: DelayedReadAhead, flow_control: FlowControl) -> None:
         self._read_ahead = read_ahead
         self._flow_control = flow_control
-        self._held_back: set[Partition] = set()
 
     @property
     def due_at_s(self) -> float:
@@ -180,22 +178,20 @@ class DelayedFlow:
         self._read_ahead.release()
         for partition in self._full():
             self._flow_control.hold_back(partition)
-            self._held_back.add(partition)
         for partition in self._roomy():
-            self._held_back.discard(partition)
             self._flow_control.let_go(partition)
 
     def _full(self) -> list[Partition]:
-        waiting = self._read_ahead.waiting
-        return [
-            key
-            for key in waiting
-            if key not in self._held_back and self._read_ahead.is_above(key, 1.0)
-        ]
+        held_back = self._flow_control.held_back
+        waiting = [key for key in self._read_ahead.waiting if key not in held_back]
+        return [key for key in waiting if self._read_ahead.is_above(key, 1.0)]
 
     def _roomy(self) -> list[Partition]:
-        return [key for key in self._held_back if not self._read_ahead.is_above(key, 0.5)]
+        held_back = self._flow_control.held_back
+        return [key for key in held_back if not self._read_ahead.is_above(key, 0.5)]
 
 
 def _size_bytes(message: Message) -> int:
-    return len(message.value() or b"") + len(message.key() or b"") + _HEADERS_BYTES
+    """With its headers, which may be the largest part of it."""
+    headers = sum(len(name) + len(value or b"") for name, value in make_safe(message))
+    return len(message.value() or b"") + len(message.key() or b"") + headers

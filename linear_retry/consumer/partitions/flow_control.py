@@ -38,6 +38,12 @@ class FlowControl:
         self.circuits = circuits
         self._read_ahead = read_ahead
         self._emit = emit
+        self._held_back: set[Partition] = set()
+
+    @property
+    def held_back(self) -> frozenset[Partition]:
+        """The partitions that are paused as enough of them is in memory."""
+        return frozenset(self._held_back)
 
     def is_paused(self, partition: Partition) -> bool:
         """Whether its circuit is open, or its next batch cannot be read."""
@@ -63,6 +69,7 @@ class FlowControl:
         be sought, not just the failed one: librdkafka's position is past the read-ahead.
         """
         self._read_ahead.drop(scope.covers)
+        self._held_back = {key for key in self._held_back if not scope.covers(key)}
         self._read_ahead.start_small()
         partitions = self._owned(scope.covers)
         self._each(self._client.pause, partitions)
@@ -81,6 +88,7 @@ class FlowControl:
 
     def hold_back(self, partition: Partition) -> None:
         """Pauses a partition of which enough is in memory; that stays."""
+        self._held_back.add(partition)
         self._each(self._client.pause, self._owned(partition.__eq__))
 
     def let_go(self, partition: Partition) -> None:
@@ -89,20 +97,19 @@ class FlowControl:
         Nothing where a circuit is open: that resumes it when it closes. Resume, *then* seek, as in
         `resume`; librdkafka's own position may be behind a message that it dropped at the pause.
         """
-        if self.is_paused(partition) or partition not in self._assignment:
-            return
-        self._each(self._client.resume, [partition])
-        last = self._read_ahead.last_queued(partition)
-        self.seek([partition], None if last is None else last + 1)
+        self._held_back.discard(partition)
+        if not self.is_paused(partition) and partition in self._assignment:
+            self._each(self._client.resume, [partition])
+            self.seek([partition])
 
     def apply_pause_state(self, partitions: Iterable[Partition]) -> None:
-        """Pauses or resumes newly assigned partitions, each explicitly, as `is_paused` says.
+        """Pauses or resumes newly assigned partitions, each explicitly, as its state says.
 
         The pause flag survives revoke and re-assignment (confluent-kafka-go #193): what is not
         resumed here may stay paused for ever.
         """
-        paused = [partition for partition in partitions if self.is_paused(partition)]
-        going = [partition for partition in partitions if not self.is_paused(partition)]
+        paused = [key for key in partitions if self.is_paused(key) or key in self._held_back]
+        going = [partition for partition in partitions if partition not in paused]
         self._each(self._client.pause, paused)
         self._each(self._client.resume, going)
 
@@ -132,10 +139,11 @@ class FlowControl:
         for partition in unknown[:1] if self._client.restarts_all else unknown:
             self.reassign(partition)
 
-    def seek(self, partitions: Iterable[Partition], to: int | None = None) -> None:
-        """Seeks each to its first unhandled offset, or `to` one; not those without a delivery yet.
+    def seek(self, partitions: Iterable[Partition]) -> None:
+        """Seeks each to its first unhandled offset; not those without a delivery yet.
 
-        A failed seek must not be ignored, or the next resume would skip the failed message: the
+        Where messages stay in memory, behind the last of them: it would deliver them twice. A
+        failed seek must not be ignored, or the next resume would skip the failed message: the
         partition is restarted there, or given up.
         """
         for partition in partitions:
@@ -144,7 +152,8 @@ class FlowControl:
             if partition not in self._assignment.epochs:
                 continue  # just given up, as librdkafka refused to pause or resume it
             self._assignment.expect(partition)
-            offset = self.offsets.next_offset(partition) if to is None else to
+            kept = self._read_ahead.last_kept(partition)
+            offset = self.offsets.next_offset(partition) if kept is None else kept + 1
             if offset is None:
                 continue
             try:
@@ -227,6 +236,7 @@ class FlowControl:
         self._assignment.drop(gone)
         self.offsets.forget(gone)
         self.circuits.drop_held(gone)
+        self._held_back -= gone
         self._read_ahead.drop(gone.__contains__)
 
     def _take(self, partitions: Iterable[Partition]) -> None:

@@ -72,7 +72,7 @@ class Offsets:
         }
 
     def classify_offset(
-        self, partition: Partition, offset: int, last_queued: int | None = None
+        self, partition: Partition, offset: int, last_kept: int | None = None
     ) -> OffsetClass:
         """Classifies the first offset after an assign, a resume, a seek or an exception.
 
@@ -85,7 +85,7 @@ class Offsets:
         if position.reset_to is not None:
             position.reset_to = None
             return "reset"
-        expected = position.next_offset if last_queued is None else last_queued + 1
+        expected = position.next_offset if last_kept is None else last_kept + 1
         if expected is None or offset == expected:
             return "next"
         if offset < expected:

@@ -96,7 +96,7 @@ class OffsetCheck:
         if not self._assignment.is_silent(partition):
             return True
         match self._offsets.classify_offset(
-            partition, offset, self._read_ahead.last_queued(partition)
+            partition, offset, self._read_ahead.last_kept(partition)
         ):
             case "duplicate":
                 return False

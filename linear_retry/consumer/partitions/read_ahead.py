@@ -73,8 +73,8 @@ class ReadAhead:
         """When a message comes due that may not be handed over before; infinity: none waits."""
         return math.inf
 
-    def last_queued(self, partition: Partition) -> int | None:  # noqa: ARG002  (none waits here)
-        """The last of the messages in memory that wait for their time; None where none does."""
+    def last_kept(self, partition: Partition) -> int | None:  # noqa: ARG002  (none waits here)
+        """The last message that stays in memory over a seek, which then goes behind it."""
         return None
 
     def read(self, timeout_s: float) -> list[Message]:
