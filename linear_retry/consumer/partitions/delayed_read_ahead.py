@@ -34,7 +34,7 @@ class _Queue:
 
     @property
     def due_at_s(self) -> float:
-        """When the first is due; infinity where there is none."""
+        """When the first is due; infinity without one."""
         return self._messages[0][1] if self._messages else math.inf
 
     def append(self, message: Message, clock: Clock) -> None:
