@@ -14,18 +14,18 @@ _OUTAGES = ("outage", "attempts", "ends", "at", "idle", "leave", "line back at",
 
 
 def attempts(journey: Journey) -> list[tuple[str, ...]]:
-    """A header, and one row for each attempt of the first message, or for many that are alike."""
+    """Returns a header, and a row for each attempt of the first message, or for many equal ones."""
     _, *rows = simulation_report.attempts(journey.message)
     return [_ATTEMPTS, *((row[0], _place(row[0], journey), *row[1:]) for row in rows)]
 
 
 def outages(journeys: Sequence[Journey]) -> list[tuple[str, ...]]:
-    """A header, and one row for each."""
+    """Returns a header, and a row for each journey."""
     return [_OUTAGES, *map(_outage, journeys)]
 
 
 def verdict(journey: Journey) -> tuple[str, str]:
-    """How it ends for the first message, and for those behind it."""
+    """Says how it ends for the first message, and for those behind it."""
     attempt = journey.message.ending.attempt
     where = f", in {_place(str(attempt), journey)}" if attempt > journey.in_line else ""
     line, left = _back(journey), "no message leaves"
@@ -40,7 +40,7 @@ def verdict(journey: Journey) -> tuple[str, str]:
 
 
 def verdict_of_all(journeys: Sequence[Journey]) -> tuple[str, str]:
-    """What several outages come to: for the first messages, and for those behind them."""
+    """Summarises several outages: for the first messages, and for those behind them."""
     lines = [journey.line for journey in journeys]
     return (
         f"first message: {simulation_report.verdict_of_all([one.message for one in journeys])}",
@@ -49,14 +49,14 @@ def verdict_of_all(journeys: Sequence[Journey]) -> tuple[str, str]:
 
 
 def limit(waits_out_ms: int) -> str:
-    """Which outages lead to no dead letter."""
+    """Says which outages lead to no dead letter."""
     if waits_out_ms == 0:
         return "any outage leads to dead letters"
     return f"outages of up to {duration_text(waits_out_ms)} lead to no dead letter"
 
 
 def as_json(journey: Journey, waits_out_ms: int) -> dict[str, Any]:
-    """As of a simulation without jitter; `in_line` attempts are made before the first step."""
+    """Returns it like a simulation without jitter; `in_line` attempts precede the first step."""
     message = simulation_report.as_json(journey.message, waits_out_ms)
     line = simulation_report.as_json(journey.line, None)
     kept = ("attempts", "ended_s", "idle_s")
@@ -75,7 +75,7 @@ _OF_JITTER = {"idle_min_s", "idle_max_s", "may_give_up"}
 
 
 def _place(numbers: str, journey: Journey) -> str:
-    """Where the attempts of a row are made: none is for attempts on both sides."""
+    """Returns where a row's attempts are made; no row has attempts in both."""
     steps = [int(number) - journey.in_line for number in numbers.split(" to ")]
     if steps[0] <= 0:
         return "the line"

@@ -17,7 +17,7 @@ _OUTAGES: tuple[str, ...] = ("outage", "attempts", "ends", "at", "idle", "with j
 
 
 def attempts(simulation: Simulation) -> list[tuple[str, ...]]:
-    """A header, and one row for each attempt, or for many with the same wait."""
+    """Returns a header, and a row for each attempt, or for many with the same wait."""
     rows = [_ATTEMPTS]
     for failures in simulation.failures:
         rows += _each(failures) if failures.times <= _LISTED else [_grouped(failures)]
@@ -28,7 +28,7 @@ def attempts(simulation: Simulation) -> list[tuple[str, ...]]:
 
 
 def outages(simulations: Sequence[Simulation], jitter: bool) -> list[tuple[str, ...]]:
-    """A header, and one row for each; the idle times with jitter only if the strategy has some."""
+    """Returns a header, and a row for each; idle times with jitter only if there is some."""
     rows = [_OUTAGES, *map(_outage, simulations)]
     return rows if jitter else [(*row[:-2], row[-1]) for row in rows]
 
@@ -80,7 +80,7 @@ def verdict_of_all(simulations: Sequence[Simulation]) -> str:
 
 
 def as_json(simulation: Simulation, waits_out_ms: int | None) -> dict[str, Any]:
-    """Times in seconds; None where there is no such thing."""
+    """Returns it as JSON: times in seconds, None if not applicable."""
     ending, spread = simulation.ending, simulation.spread
     if isinstance(ending, Recovered):
         outcome, idle_ms, too_early_ms = "recovered", ending.idle_ms, None

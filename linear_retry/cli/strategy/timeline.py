@@ -25,8 +25,7 @@ def timeline(
 ) -> Text:
     """Draws four lines: a bar of `width` cells (76 or more), its two marks, and a legend.
 
-    Blank from its end to `end_ms`, for two below each other to have one scale. `back` says what it
-    is that recovers.
+    Blank from its end to `end_ms`, so that two have the same scale. `back` names what recovers.
     """
     scale = _Scale(max(simulation.outage_ms, simulation.ending.at_ms, end_ms), width)
     cells = "".join(_cells(simulation, scale))
