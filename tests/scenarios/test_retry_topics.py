@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from linear_retry import LinearConsumer, RetryTopics, events
+from linear_retry.kafka.consumer.messages import read
 from linear_retry.scope import ScopeKind
-from tests.scenarios.protocols import COOPERATIVE, EAGER, KIP_848
+from tests.scenarios.protocols import COOPERATIVE, EAGER, KIP_848, both_protocols
 from tests.scenarios.retry_scene import Outage, RetrySceneFactory, own_loop, run_async
 
 pytestmark = pytest.mark.broker
@@ -77,3 +78,51 @@ def test_the_step_survives_restarts(retry_scene: RetrySceneFactory) -> None:
     assert [] == group.end_well()
     (letter,) = group.headers(group.letters)
     assert (b"6", b"7") == (letter["retry-step"], letter["retry-counter"])
+
+
+def _back(prefix: str) -> RetryTopics:
+    return RetryTopics(prefix, strategy=["300ms", "600ms"], limit=None, back_to_source=True)
+
+
+@both_protocols
+def test_back_to_its_source(retry_scene: RetrySceneFactory, protocol: dict[str, str]) -> None:
+    """Each retry returns a message once, to its partition, where it is attempted once; another
+    group on the source passes over what is not its own; a restart of the retry line returns nothing
+    again."""
+    group = retry_scene(_back, transactional=True, strategy=[0.1], config=protocol)
+    options = {"source": group.topic, "group": "another", "config": protocol}
+    other = retry_scene(lambda _: _back(f"{group.topic}.another"), **options)
+    dependency = Outage()
+    group.write([(0, b"key", b"lost *", [("trace", b"7")]), (1, None, b"saved 3", ())])
+    group.live(dependency)
+    other.live(lambda _: None)
+    first = group.retry(dependency)
+    group.wait_for(events.ReturnedToSource, 2)
+    first.stop()
+    group.retry(dependency, "second")
+    group.wait_for_ends(2)
+    other.wait_for(events.PassedOver, 4)
+    assert [] == group.end_well()
+    assert [] == other.end_well()
+    assert [(b"saved 3", 4)] == dependency.seen
+    assert set() == {*group.attempts("retry"), *group.attempts("second")}
+    returned = [
+        (message.partition(), message.value(), dict(headers)["retry-step"])
+        for message in group.kafka.read(group.topic)
+        if (headers := read(message).headers) and dict(headers).get("retry-send-to") == b"retry"
+    ]
+    assert [
+        (0, b"lost *", b"1"),
+        (0, b"lost *", b"2"),
+        (1, b"saved 3", b"1"),
+        (1, b"saved 3", b"2"),
+    ] == sorted(returned)
+    (letter,) = group.headers(group.letters)
+    assert (b"2", b"4", b"7", group.topic.encode(), b"0") == (
+        letter["retry-step"],
+        letter["retry-counter"],
+        letter["trace"],
+        letter["retry-destination"],
+        letter["retry-original-partition"],
+    )
+    assert [2] * 2 == [len(other.attempts()), len(group.emitted(events.CircuitOpened))]

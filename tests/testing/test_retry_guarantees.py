@@ -15,6 +15,7 @@ from linear_retry.testing import (
     EventEmitted,
     EventLog,
     Guarantee,
+    InOnePlace,
     LettersWithinLimit,
     Place,
     RetryHop,
@@ -294,3 +295,33 @@ def test_who_is_handed_over_is_done() -> None:
     chosen = all_guarantees({P0: range(2)}, strategy_length=1, limit=5)
     found = {one.guarantee for one in broken([*log[:6], handed, *log[6:]], chosen)}
     assert {"BoundedDuplicates", "DeadLetteredOnlyWhenDue"} == found
+
+
+_RETURNED = EventEmitted(2, "retry", events.ReturnedToSource(*_IN_R1, "orders", _ID, 1, 1))
+_BACK = [
+    *_START[:2],
+    assigned(0, P0, member="live"),
+    *attempt(1, 0, P0, "failed", "live"),
+    _sent(1, _AT_HOME, 1, 1),
+    _RETURNED,
+]
+
+
+def test_who_is_returned_to_its_source_is_attempted_there() -> None:
+    """Once by each retry, with the step by which it came."""
+    log = [*_BACK, *_hop(3, 1, "done", place=Place(*P0, 1), waited_s=0, member="live")]
+    log.append(Committed(5, "", {P0: 2, R1: 1}))
+    visible = {P0: range(2), R1: range(1)}
+    assert [] == list(
+        map(str, broken(log, all_guarantees(visible, strategy_length=0, retries=RETRIES)))
+    )
+
+
+@pytest.mark.parametrize("crash", [[], [Crashed(2, "retry")]], ids=["no crash", "a crash"])
+def test_who_is_returned_twice_by_one_retry_is_seen(crash: list[Entry]) -> None:
+    """A crash is no excuse: record and offset are in one transaction."""
+    (found,) = broken([*_BACK, *crash, _RETURNED], [InOnePlace()])
+    assert (
+        "orders.retry.1s[0]@0 was returned to orders, and is returned to its source already"
+        == found.text
+    )

@@ -120,6 +120,8 @@ class BoundedDuplicates(Guarantee):
                 self._left(entry, event.place, "was sent to retry")
             case EventEmitted(_, _, events.HandedOver() as event):
                 self._left(entry, event.place, "was handed over")
+            case EventEmitted(_, _, events.ReturnedToSource() as event):
+                self._left(entry, event.place, "was returned")
             case EventEmitted(
                 _, member, events.Revoked() | events.Lost() | events.Assigned() as event
             ):

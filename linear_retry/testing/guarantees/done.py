@@ -77,7 +77,7 @@ def _runs_done_by_event(event: events.Event) -> tuple[Run, ...]:
     match event:
         case events.DeadLettered() | events.SentToRetry() | events.HandedOver():
             return (_run(event.place),)
-        case events.Skipped() | events.PassedOver():
+        case events.ReturnedToSource() | events.Skipped() | events.PassedOver():
             return (_run(event.place),)
         case events.DataLost():
             return (((event.topic, event.partition), event.offset, event.next_offset),)

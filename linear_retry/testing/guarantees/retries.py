@@ -131,7 +131,7 @@ class WithinSequence(Guarantee):
         self._violate(text, begun, said, member=said.member, partition=place[:2])
 
 
-_State: TypeAlias = Literal["in a retry topic", "done", "dead-lettered"]
+_State: TypeAlias = Literal["in a retry topic", "returned to its source", "done", "dead-lettered"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,11 +147,13 @@ class _Whereabouts:
         """Whether a record with this hop is where the message is now."""
         if self.state == "dead-lettered":
             return hop.replay_count > self.replay_count
-        return self.state == "in a retry topic" and self.step == hop.step
+        return self.state != "done" and self.step == hop.step
 
 
 class InOnePlace(Guarantee):
     """A message that has left the line is in one place: a retry topic, done, or dead-lettered.
+
+    Or in its source again, to which it was returned once from each retry topic.
 
     It may be in two, with one id, if its member had it in hand when that crashed, or lost or gave
     back its partition; or if its record was not acknowledged in time and sent again.
@@ -181,6 +183,8 @@ class InOnePlace(Guarantee):
                 | events.Skipped() as event,
             ):
                 self._left(entry, event)
+            case EventEmitted(_, _, events.ReturnedToSource() as event):
+                self._returned(entry, event)
             case EventEmitted(_, member, events.Revoked(partitions) | events.Lost(partitions)):
                 self._doubt(member, lambda place: place[:2] in partitions)
             case EventEmitted(_, member, events.DeadLetterFailed() as event):
@@ -215,6 +219,22 @@ class InOnePlace(Guarantee):
             case _:
                 where = _Whereabouts(said, "done")
         self._where[event.retry_id] = where
+
+    def _returned(self, said: EventEmitted, event: events.ReturnedToSource) -> None:
+        """It was not attempted; in one transaction with its offset, so a crash is no excuse."""
+        where = self._where.get(event.retry_id)
+        if where is not None and not self._may_return(where, event):
+            text = f"{event.place} was returned to {event.source}, and is {where.state} already"
+            self._violate(text, where.said, said)
+        self._where[event.retry_id] = _Whereabouts(said, "returned to its source", event.step)
+
+    def _may_return(self, where: _Whereabouts, event: events.ReturnedToSource) -> bool:
+        before = where.said.event if isinstance(where.said, EventEmitted) else None
+        if isinstance(before, events.ReturnedToSource) and before.place == event.place:
+            return False
+        is_there = where.state == "in a retry topic" and where.step == event.step
+        is_replayed = where.state == "dead-lettered"
+        return is_there or is_replayed or event.retry_id in self._may_be_twice
 
     def _check(
         self,
