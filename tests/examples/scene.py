@@ -71,6 +71,8 @@ def make_scene(
     replacements = {
         "localhost:9092": kafka.bootstrap,
         "orders.dlq": f"{orders}.dlq",
+        "orders.billing": f"{orders}.billing",
+        "topics create orders ": f"topics create {orders} ",
         '"orders"': f'"{orders}"',
         "localhost:8000": f"127.0.0.1:{port}",
         "8000)": f"{port})",

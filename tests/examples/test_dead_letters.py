@@ -19,14 +19,14 @@ _REPAIR = "python examples/dead_letters/repair.py"
 def test_declined_orders_are_charged_after_all(scene: SceneFactory) -> None:
     """The order of the test customer is resolved, the other one is charged, and none twice."""
     here = scene(free_port(), partitions=3)
-    for name in ("dead_letters", "plain", "orders.py", "payments.py"):
+    for name in ("dead_letters", "plain"):
         here.copy.path(name)
     with here.copy.running("python examples/plain/consumer.py") as consumer:
-        with here.copy.running("python examples/payments.py") as payments:
-            here.copy.run("python examples/orders.py 20")
+        with here.copy.running("python examples/plain/payments.py") as payments:
+            here.copy.run("python examples/plain/orders.py 20")
             payments.wait_for("declined", times=2)
             here.wait_until_committed("billing")
-        with here.copy.running("python examples/payments.py --free-orders") as fixed:
+        with here.copy.running("python examples/plain/payments.py --free-orders") as fixed:
             _look(here.copy)
             assert 2 == here.copy.run(_REPAIR).count(" permanent httpx.HTTPStatusError: ")
             done = here.copy.run(f"{_REPAIR} --yes")

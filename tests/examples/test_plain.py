@@ -12,18 +12,17 @@ _OPEN, _CLOSED = "circuit open", "circuit closed (consumer): recovered"
 
 
 def _served(copy: Copy) -> None:
-    for name in ("plain", "orders.py", "payments.py"):
-        copy.path(name)
+    copy.path("plain")
 
 
 def test_it_waits_while_the_payment_service_is_down(scene: SceneFactory) -> None:
     """Orders that come before the service are charged once it is there: all, once, in order."""
     here = scene(free_port(), partitions=3)
     _served(here.copy)
-    assert "orders sent: 10\n" == here.copy.run("python examples/orders.py 10")
+    assert "orders sent: 10\n" == here.copy.run("python examples/plain/orders.py 10")
     with here.copy.running("python examples/plain/consumer.py") as consumer:
         consumer.wait_for(_OPEN)
-        with here.copy.running("python examples/payments.py") as payments:
+        with here.copy.running("python examples/plain/payments.py") as payments:
             consumer.wait_for(_CLOSED)
             payments.wait_for("order ", times=10)
             here.wait_until_committed("billing")
@@ -55,7 +54,7 @@ def test_what_is_not_an_order_is_no_outage(scene: SceneFactory) -> None:
     _served(here.copy)
     here.produce(b"book", b'{"order": 1, "cents": 5}', b"[]")
     with (
-        here.copy.running("python examples/payments.py") as payments,
+        here.copy.running("python examples/plain/payments.py") as payments,
         here.copy.running("python examples/plain/consumer.py") as consumer,
     ):
         here.wait_until_committed("billing")

@@ -1,4 +1,4 @@
-"""Sends orders to the topic `orders`: `python examples/orders.py [COUNT]`."""
+"""Sends orders to the topic `orders`: `python examples/plain/orders.py [COUNT]`."""
 
 import json
 import sys

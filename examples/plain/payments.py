@@ -1,7 +1,7 @@
 """The payment service that the examples call: start it, stop it, and see the consumer wait.
 
-`python examples/payments.py [--free-orders]` takes `POST /charges` on port 8000. A free order (0
-cents) is declined with 402, unless the option is given; what is not an order, with 400.
+`python examples/plain/payments.py [--free-orders]` takes `POST /charges` on port 8000. A free order
+(0 cents) is declined with 402, unless the option is given; what is not an order, with 400.
 """
 
 import json
