@@ -7,7 +7,7 @@ from collections import Counter
 from linear_retry import events as e
 from linear_retry.journal.entry import Entry, Unreadable
 from linear_retry.journal.group_view import Counts, GroupView
-from linear_retry.journal.instance_state import InstanceState, Latest
+from linear_retry.journal.instance_state import InstanceState, Latest, to_ms
 from linear_retry.scope import Partition
 
 EVENTS_KEPT = 100
@@ -70,6 +70,10 @@ class GroupState:
                 self._counts["letters"] += 1
             case e.DeadLetterFailed():
                 self._counts["letter_failures"] += 1
+            case e.SentToRetry(retry_at=retry_at):
+                self._counts["retries"] += 1
+                until_ms = max(self._counts["retries_until_ms"], to_ms(retry_at))
+                self._counts["retries_until_ms"] = until_ms
             case e.Skipped():
                 self._counts["skipped"] += 1
             case e.CircuitClosed(outcome="recovered"):

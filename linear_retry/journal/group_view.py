@@ -83,13 +83,19 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The number of outcomes in the entries that were read."""
+    """The number of outcomes in the entries that were read.
+
+    `retries` counts messages sent to retry topics, each time; the last of them is due at
+    `retries_until_ms` (0: there are none).
+    """
 
     entries: int = 0
     letters: int = 0
     letter_failures: int = 0
     recoveries: int = 0
     skipped: int = 0
+    retries: int = 0
+    retries_until_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -175,8 +175,9 @@ def _after(before: OpenCircuit, event: _Held) -> OpenCircuit:
         case _:
             reason: WaitReason = "limit" if isinstance(event, e.LimitReached) else "failed"
             known = replace(before, waits_for=reason, failures=event.failures, sends=0)
-    return replace(known, error=event.error, retried_ms=None, retry_at_ms=_ms(event.retry_at))
+    return replace(known, error=event.error, retried_ms=None, retry_at_ms=to_ms(event.retry_at))
 
 
-def _ms(moment: datetime) -> int:
+def to_ms(moment: datetime) -> int:
+    """UTC milliseconds."""
     return round(moment.timestamp() * 1000)

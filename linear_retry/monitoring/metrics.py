@@ -55,6 +55,13 @@ _FAMILIES = {
     "waits": _Family(_COUNTER, "Waits started", _PLACE),
     "wait_seconds": _Family(_COUNTER, "Total delay of these waits, counted as each starts", _PLACE),
     "dead_letters": _Family(_COUNTER, "Acknowledged dead letters", (*_PLACE, "reason")),
+    "sent_to_retry": _Family(
+        _COUNTER, "Messages that a retry topic acknowledged", (*_PLACE, "retry_topic")
+    ),
+    "messages_waiting": _Family(_GAUGE, "Messages of retry topics that wait in memory until due"),
+    "next_retry_timestamp_seconds": _Family(
+        _GAUGE, "When the first of these is due, in Unix time", merged=min
+    ),
     "circuits_closed": _Family(_COUNTER, "Circuits closed, by outcome", ("outcome",)),
     "events": _Family(_COUNTER, "Events emitted, by event", ("event",)),
     "dead_letter_failures": _Family(
@@ -158,6 +165,9 @@ def _of_health(consumer: LinearConsumer) -> _Samples:
     yield "ready", (), health.ready
     if health.polled_s is not None:
         yield "last_poll_timestamp_seconds", (), time.time() - health.polled_s
+    yield "messages_waiting", (), health.waiting
+    if health.waiting and health.until is not None and health.state == "consuming":
+        yield "next_retry_timestamp_seconds", (), health.until.timestamp()
 
 
 def _of_circuits(consumer: LinearConsumer) -> _Samples:
@@ -178,6 +188,8 @@ def _of_events(counts: Counts) -> _Samples:
         yield "events", (event,), times
         if event == "DeadLettered":
             yield "dead_letters", (*_place(topic, partition), reason), times
+        elif event == "SentToRetry":
+            yield "sent_to_retry", (*_place(topic, partition), reason), times
         elif event == "CircuitClosed":
             yield "circuits_closed", (reason,), times
         elif event in _BY_PARTITION:

@@ -17,6 +17,7 @@ from linear_retry.consumer.runners.own_loop import Attempt
 from linear_retry.errors import ConfigurationError, UsageError
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.messages import make_safe, place_of
+from linear_retry.records.retry_headers import ID, RETRY, SEND_TO, STEP
 from linear_retry.records.text import brief, describe
 from linear_retry.scope import Partition, Place
 
@@ -197,12 +198,23 @@ class Tracing(BoundListener):
         }
         if message.value() is None:
             attributes["messaging.kafka.message.tombstone"] = True
-        return attributes
+        return attributes | _retried(message)
 
     def _end_failed(self) -> None:
         failed, self._failed = self._failed, None
         if failed is not None:
             failed.span.end(self._failed_ns)
+
+
+def _retried(message: Message) -> dict[str, str]:
+    """Which message it is, where it comes from a retry topic: its spans of all hops have one id."""
+    contents = dict(make_safe(message))
+    if contents.get(SEND_TO) != RETRY.encode():
+        return {}
+    named = {"linear_retry.retry_id": contents.get(ID), "linear_retry.step": contents.get(STEP)}
+    return {
+        name: value.decode(errors="replace") for name, value in named.items() if value is not None
+    }
 
 
 def _carrier(message: Message) -> dict[str, str]:

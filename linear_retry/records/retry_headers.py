@@ -19,6 +19,7 @@ RECEIVED_TIMESTAMP = "original-received-timestamp"
 RECEIVED_TOPIC = "original-received-topic"
 DESTINATION = "retry-destination"
 SEND_TO = "retry-send-to"
+STEP = "retry-step"
 REPLAY_ID = "retry-replay-id"
 
 
@@ -104,7 +105,7 @@ RETRY_HEADERS = (
     RetryHeader("first_failure_ms", "retry-first-failure-ms", _TIME_MS, default=-1),
     RetryHeader("last_failure_ms", "retry-last-failure-ms", _TIME_MS, default=-1),
     RetryHeader("strategy", "retry-strategy", default=""),
-    RetryHeader("step", "retry-step", (1, STEP_MAX), may_be_missing=True),
+    RetryHeader("step", STEP, (1, STEP_MAX), may_be_missing=True),
     RetryHeader("exception_type", "retry-exception-type", may_be_missing=True),
     RetryHeader("exception_message", "retry-exception-message", may_be_missing=True),
     RetryHeader("exception_stack", "retry-exception-stack", may_be_missing=True),

@@ -78,6 +78,18 @@ def test_what_a_circuit_waits_for() -> None:
     assert ("half-open", 4) == (circuits[3].state(4), circuits[3].due_ms)
 
 
+def test_messages_that_left_for_retry_topics_are_counted() -> None:
+    """Each time, with when the last of them is due, in whatever order the entries come."""
+    life = Life("pod-1")
+    written = [
+        life.says(n, e.SentToRetry(*_P0, n, "orders.retry.5m", "id", 1, 1, at(due), "down", 2))
+        for n, due in enumerate([5000, 9000, 7000])
+    ]
+    for entries in (written, written[::-1]):
+        counts = _view(*entries).counts
+        assert (3, 9000, 0) == (counts.retries, counts.retries_until_ms, counts.letters)
+
+
 @pytest.mark.parametrize("remaining_s", [1e308, -1e308])
 def test_a_garbled_wait_is_bounded(remaining_s: float) -> None:
     """The bug: -1e308 s are minus infinity in milliseconds; that ended who read the journal."""

@@ -10,15 +10,26 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
 from prometheus_client.parser import text_string_to_metric_families as plain_text
 
-from linear_retry import Journal, LinearConsumer, Strategy
+from linear_retry import Journal, LinearConsumer, RetryTopics, Strategy
+from linear_retry.consumer.config.consumer_config import Dependencies
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from linear_retry.monitoring.metrics import Metrics, exposition
 from linear_retry.scope import Scope
 from tests.kafka_operations import wait_until
-from tests.living import broker_of_orders, living, patient_consumer
+from tests.living import QuickConsumer, broker_of_orders, living, patient_consumer
 
 _KEY, _BAD, _DOWN = b"secret-key", b"bad", b"down"
-_LABELS = ("group", "topic", "partition", "reason", "state", "outcome", "event", "le")
+_LABELS = (
+    "group",
+    "topic",
+    "partition",
+    "reason",
+    "retry_topic",
+    "state",
+    "outcome",
+    "event",
+    "le",
+)
 
 
 class Dependency:
@@ -99,6 +110,37 @@ def test_an_outage(kafka: EmbeddedKafka) -> None:
         assert 1.0 == after["linear_retry_events_total"]["billing", "RetriedNow"]
         assert {one: 0.0} == after["linear_retry_lag"]
     assert 1.0 == _figures(metrics)["linear_retry_state"]["billing", "stopped"]
+
+
+def test_messages_that_are_out(kafka: EmbeddedKafka) -> None:
+    """How many left for which retry topic; on the retry line how many wait, until when, and lag."""
+    retries = RetryTopics("orders.billing.retry", strategy=["1h", "5m"], limit=None)
+    for topic in retries.topics:
+        kafka.create_topic(topic)
+    config = {"bootstrap.servers": kafka.bootstrap, "group.id": "billing", "log_level": 0}
+    quick = Dependencies(consumer=QuickConsumer)
+    live = patient_consumer(kafka.bootstrap, strategy=[], on_exhausted=retries)
+    retry = LinearConsumer(
+        config,
+        retries,
+        strategy=[],
+        transient=ConnectionError,
+        dead_letters="orders.dlq",
+        _dependencies=quick,
+    )
+    with living(live, Dependency()), living(retry, Dependency()):
+        wait_until(lambda: retry.health().waiting == 1, "a message waits")
+        seen, health = _figures(Metrics(live, retry)), retry.health()
+        to = ("billing", "orders", "0", "orders.billing.retry.1h")
+        assert {to: 1.0} == seen["linear_retry_sent_to_retry_total"]
+        waiting = {("billing",): 0.0, ("billing.retry",): 1.0}
+        assert waiting == seen["linear_retry_messages_waiting"]
+        assert health.until is not None
+        due_s = seen["linear_retry_next_retry_timestamp_seconds"]["billing.retry",]
+        assert abs(due_s - health.until.timestamp()) < 60
+        assert ("consuming", True, True) == (health.state, health.alive, health.ready)
+        # It has not been handled: what waits is lag, also while its partition is not read.
+        assert 1.0 == seen["linear_retry_lag"]["billing.retry", "orders.billing.retry.1h", "0"]
 
 
 def test_what_a_journal_has_dropped(kafka: EmbeddedKafka) -> None:

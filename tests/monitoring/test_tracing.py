@@ -17,6 +17,7 @@ from linear_retry import (
     ConfigurationError,
     ExhaustedError,
     LinearConsumer,
+    RetryTopics,
     Strategy,
     UsageError,
     events,
@@ -185,6 +186,33 @@ def test_waits_and_the_dead_letter_at_their_end(fake: FakeKafka) -> None:
     assert "exhausted" == letter["linear_retry.reason"]
     assert 3 == letter["linear_retry.failures"]
     assert [1, 2, 3, 1] == _attribute(traced.spans, "linear_retry.attempt")
+
+
+def test_a_message_that_leaves_for_a_retry_topic(fake: FakeKafka) -> None:
+    """Its attempt ends with where it waits, and until when, under an id that each hop has."""
+    retries = RetryTopics("orders.retry", strategy=["5m"])
+    fake.create_topic("orders.retry.5m", 1, {"message.timestamp.type": "LogAppendTime"})
+    traced = Traced(fake, strategy=[], on_exhausted=retries)
+    traced.run(2, failing(OutageError("down")))
+    left = _events(traced.spans[0])["SentToRetry"]
+    assert {
+        "linear_retry.retry_topic": "orders.retry.5m",
+        "linear_retry.step": 1,
+        "linear_retry.retry_at": "2026-01-01T00:05:00+00:00",
+        "linear_retry.failures": 1,
+    }.items() <= left.items()
+    log = fake.log_of(("orders.retry.5m", 0))
+    assert log is not None
+    (record,) = log.records
+    again = FakeKafka(balanced=True)
+    for topic in (TOPIC, LETTERS):
+        again.create_topic(topic, 1)
+    again.append(TOPIC, 0, record.value, record.key, record.headers)
+    retried = Traced(again)
+    retried.run(1, failing())
+    (span,) = retried.spans
+    assert left["linear_retry.retry_id"] == (span.attributes or {})["linear_retry.retry_id"]
+    assert "1" == (span.attributes or {})["linear_retry.step"]
 
 
 def test_a_letter_that_is_not_taken(fake: FakeKafka) -> None:

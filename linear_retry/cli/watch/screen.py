@@ -89,8 +89,9 @@ class Screen:
         first = Text(in_one_line(self._group), "bold")
         first.append(f"  {moment(now_ms)}  {in_one_line(self._topic)}", "not bold dim")
         states = [one.state for one in view.members]
+        done = _counted(view.counts, now_ms)
         counts = ", ".join(f"{states.count(one)} {one}" for one in _ORDER if one in states)
-        second = [Text(f"members: {counts}; {_counted(view.counts)}")] if view.members else []
+        second = [Text(f"members: {counts}; {done}")] if view.members else []
         amiss = formats.amiss(self._states, self._group, self._topic, self._trouble)
         return [_cut(first), *second, *(Text(one, "yellow") for one in amiss)]
 
@@ -140,9 +141,12 @@ def _circuits(circuits: Sequence[OpenCircuit], now_ms: int) -> RenderableType:
     return circuit_table(circuits, now_ms) if circuits else Text("no circuit is open", "green")
 
 
-def _counted(counts: Counts) -> str:
+def _counted(counts: Counts, now_ms: int) -> str:
+    retries = f", {counts.retries} sent to retry" if counts.retries else ""
+    if counts.retries_until_ms > now_ms:
+        retries += f" (the last is due at {clock(counts.retries_until_ms)})"
     skipped = f", {counts.skipped} skipped" if counts.skipped else ""
-    return f"{counts.recoveries} recovered, {counts.letters} dead letters{skipped}"
+    return f"{counts.recoveries} recovered, {counts.letters} dead letters{retries}{skipped}"
 
 
 def _present(view: GroupView, now_ms: int) -> list[Member]:

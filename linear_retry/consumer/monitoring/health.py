@@ -29,8 +29,9 @@ class Health:
     group, and has not been asked to stop. `state`:
 
     - `starting`: it is not in its group, or no longer: it joins;
-    - `consuming`: it consumes; if some partitions cannot be read, `reason` names one of them, with
-      `error`, and `until`, when it is read again;
+    - `consuming`: it consumes; if messages of retry topics wait in memory, `until` is when the
+      first is due, and nothing is wrong; if some partitions cannot be read, `reason` names one of
+      them, with `error`, and `until`, when it is read again;
     - `open`: healthy, but a circuit has been open since `since`, until `until`, because of `error`;
       of several, the one that opened first. During its attempt `until` is in the past. The error is
       known even if its message went to another member;
@@ -40,7 +41,9 @@ class Health:
     - `stopped`: it ended as requested, at `since`.
 
     `reason` explains the state in a sentence. `polled_s` is the time since the last poll; None
-    before the first. `member` is the consumer's name, as in the journal, and `process` its process.
+    before the first. `waiting` is the number of messages in memory that wait for their retry: the
+    retry line's `lag` counts the others too. `member` is the consumer's name, as in the journal,
+    and `process` its process.
     """
 
     state: HealthState
@@ -53,6 +56,7 @@ class Health:
     polled_s: float | None = None
     member: str | None = None
     process: Process | None = None
+    waiting: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +88,16 @@ class HealthInputs:
     """The last error of each open circuit."""
     unreadable: Mapping[Partition, events.PartitionUnreadable] = field(default_factory=dict)
     """The partitions that are blocked by an unreadable batch."""
+    waiting: int = 0
+    """The messages of retry topics that wait in memory; the first is due at `due_ms`."""
+    due_ms: int | None = None
 
 
 def evaluate(inputs: HealthInputs) -> Health:
     """Returns the first state that applies, from worst to best."""
     polled_s, ready = inputs.polled_s, inputs.joined and not inputs.stopping
     reason = "it was asked to stop" if inputs.stopping else "it consumes"
-    well = Health("consuming", True, ready, reason, polled_s=polled_s)
+    well = Health("consuming", True, ready, reason, polled_s=polled_s, waiting=inputs.waiting)
     if inputs.end is not None:
         return _ended(well, inputs.end)
     if polled_s is not None and polled_s > inputs.limit_s:
@@ -105,7 +112,7 @@ def evaluate(inputs: HealthInputs) -> Health:
         )
     if inputs.unreadable:
         return _unreadable(well, inputs)
-    return well
+    return well if inputs.due_ms is None else _waiting(well, _time(inputs.due_ms))
 
 
 def _ended(well: Health, end: End) -> Health:
@@ -158,6 +165,12 @@ def _unreadable(well: Health, inputs: HealthInputs) -> Health:
     more = f", and {others} other partitions" if others else ""
     reason = f"it consumes, but {where} cannot be read{more}: skip_unreadable skips it"
     return replace(well, reason=reason, until=event.retry_at, error=event.error)
+
+
+def _waiting(well: Health, due: datetime) -> Health:
+    first = f"the first until {due:%Y-%m-%dT%H:%M:%S}Z"
+    reason = f"{well.reason}; messages that wait for their retry: {well.waiting}, {first}"
+    return replace(well, reason=reason, until=due)
 
 
 def _time(utc_ms: int) -> datetime:

@@ -21,7 +21,7 @@ HANDLED_WITHIN_S = (0.001, 0.01, 0.1, 0.5, 1.0, 5.0, 30.0, 60.0, 300.0, float("i
 
 
 class Happened(NamedTuple):
-    """A kind of event, and where. `reason` is the event's reason or outcome; "" where it has none.
+    """A kind of event, and where. `reason` is the event's reason, outcome or retry topic, or "".
 
     `topic` and `partition` are None for events that concern no single partition.
     """
@@ -209,6 +209,8 @@ def _reason(event: events.Event) -> str:
             return event.reason
         case events.CircuitClosed():
             return event.outcome
+        case events.SentToRetry():
+            return event.retry_topic
         case events.ClientError():
             return event.code
         case _:

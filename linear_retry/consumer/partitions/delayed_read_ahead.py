@@ -97,13 +97,18 @@ class DelayedReadAhead(ReadAhead):
 
     @property
     def next_due_at_s(self) -> float:
-        """When the first of all is due; infinity where none waits."""
-        return min((queue.due_at_s for queue in self._queues.values()), default=math.inf)
+        """When the first of all is due; infinity where none waits. For any thread."""
+        return min((queue.due_at_s for queue in list(self._queues.values())), default=math.inf)
 
     def is_above(self, partition: Partition, share: float) -> bool:
         """Whether it holds more than this share of what may be held of a partition."""
         queue = self._queues.get(partition)
         return queue is not None and queue.is_above(share)
+
+    @property
+    def waiting_messages(self) -> int:
+        """How many messages are not due. For any thread: the values are copied in one step."""
+        return sum(map(len, list(self._queues.values())))
 
     @property
     def waiting(self) -> Collection[Partition]:

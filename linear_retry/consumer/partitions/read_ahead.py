@@ -69,6 +69,11 @@ class ReadAhead:
         return max((offset for key, offset in known if key == partition), default=None)
 
     @property
+    def waiting_messages(self) -> int:
+        """How many messages in memory may not be handed over before they are due."""
+        return 0
+
+    @property
     def next_due_at_s(self) -> float:
         """When a message comes due that may not be handed over before; infinity: none waits."""
         return math.inf

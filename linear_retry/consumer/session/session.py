@@ -1,5 +1,6 @@
 """Runs one consumer by `run`, the user's own loop or `run_async`, and closes it."""
 
+import math
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import closing, contextmanager
@@ -12,6 +13,7 @@ from linear_retry.consumer.loop import Loop
 from linear_retry.consumer.monitoring.health import Health, HealthInputs, evaluate
 from linear_retry.consumer.monitoring.monitor import Monitor
 from linear_retry.consumer.operations.requests import OperatorRequest, refused
+from linear_retry.consumer.partitions.read_ahead import ReadAhead
 from linear_retry.consumer.runners.async_hand_over import AsyncHandOver, HandOver
 from linear_retry.consumer.runners.async_handler import AsyncHandler
 from linear_retry.consumer.runners.async_signals import stopping_async_on_signals
@@ -55,9 +57,11 @@ class Session:
     def health(self) -> Health:
         clock, handed_out = self._plan.dependencies.clock, self._monitor.handed_out
         polled_s, joined = None, self._monitor.joined
+        waiting, due_ms = 0, None
         if self.wiring is not None and self._owner_thread.joined:
             polled_s = max(clock.now_s() - self.wiring.read_ahead.polled_at_s, 0.0)
             joined = joined or self.wiring.client.member.has_joined_unheard
+            waiting, due_ms = self._waits(self.wiring.read_ahead)
         health = evaluate(
             HealthInputs(
                 utc_ms=clock.utc_ms(),
@@ -70,9 +74,19 @@ class Session:
                 circuits=self._circuits.views,
                 errors=self._monitor.errors,
                 unreadable=self._monitor.unreadable,
+                waiting=waiting,
+                due_ms=due_ms,
             )
         )
         return replace(health, member=self._plan.member, process=self._plan.process)
+
+    def _waits(self, read_ahead: ReadAhead) -> tuple[int, int | None]:
+        """How many messages of retry topics wait in memory, and when the first is due, UTC ms."""
+        waiting, due_at_s = read_ahead.waiting_messages, read_ahead.next_due_at_s
+        if not waiting or math.isinf(due_at_s):  # another thread may have released the last
+            return 0, None
+        clock = self._plan.dependencies.clock
+        return waiting, clock.utc_ms() + round((due_at_s - clock.now_s()) * 1000)
 
     def lag(self, timeout_s: float) -> dict[Partition, int]:
         """The lag; empty before the start and after the end."""

@@ -48,6 +48,17 @@ def test_the_picture_fits(width: int, height: int) -> None:
         assert (True, True) == (len(lines) <= height, max(map(len, lines)) <= width), lines
 
 
+def test_the_picture_says_what_is_out() -> None:
+    """How often a message left for a retry topic, and until when the last waits, while it does."""
+    life = Life("pod-1")
+    due = at(_NOW_MS + 65_000), at(_NOW_MS - 5)
+    left = [e.SentToRetry(*_P0, 1, "orders.retry.5m", "id", 1, 1, one, "down", 2) for one in due]
+    text = "\n".join(_picture(_fold([life.says(_NOW_MS, one) for one in left]), 120))
+    assert "0 recovered, 0 dead letters, 2 sent to retry (the last is due at 21:57:15Z)" in text
+    text = "\n".join(_picture(_fold([life.says(_NOW_MS, left[1])]), 120))
+    assert "0 dead letters, 1 sent to retry\n" in text.replace(" \n", "\n")
+
+
 def test_the_picture_shows_the_state() -> None:
     """The worst first; what a killed member had is told with who has it; then the last events."""
     lines = _picture(_fold(outage(_NOW_MS)), 120, 40)

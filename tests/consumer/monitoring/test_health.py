@@ -35,6 +35,18 @@ def test_it_consumes() -> None:
     assert Health("consuming", True, True, "it consumes", polled_s=0.5) == evaluate(_WELL)
 
 
+def test_a_retry_line_that_waits_is_well() -> None:
+    """Nothing is wrong: alive and ready; it says how many wait in memory, and until when."""
+    waiting = replace(_WELL, waiting=12, due_ms=round(_UNTIL.timestamp() * 1000))
+    reason = (
+        "it consumes; messages that wait for their retry: 12, the first until 2026-01-01T12:05:00Z"
+    )
+    expected = Health("consuming", True, True, reason, until=_UNTIL, polled_s=0.5, waiting=12)
+    assert expected == evaluate(waiting)
+    held = evaluate(replace(waiting, circuits={Scope(): replace(_OPEN, retry_at=_NOW)}))
+    assert ("open", _NOW, 12) == (held.state, held.until, held.waiting)
+
+
 def test_open_is_well() -> None:
     """Alive and ready, and says since when, until when and why."""
     health = evaluate(replace(_WELL, circuits={Scope(): _OPEN}))

@@ -55,8 +55,10 @@ def test_events_are_counted_by_place_and_reason() -> None:
         Happened("DeadLettered", "orders", 1, "exhausted"): 1,
         Happened("CircuitClosed", reason="recovered"): 1,
         Happened("LeakDropped", "orders", 1): 7,
+        Happened("SentToRetry", "orders", 1, "orders.retry.5m"): 1,
     }
-    assert expected == _heard(*texts, letter, closed, *leaks).events
+    left = events.SentToRetry(*_PLACE, "orders.retry.5m", "id", 1, 4, _at(5), "down", 3)
+    assert expected == _heard(*texts, letter, closed, *leaks, left).events
 
 
 def test_a_batch_falls_between_two_times() -> None:
