@@ -1,4 +1,4 @@
-"""Reads from a cluster what is there of the topics that a consumer needs."""
+"""Describes the existing topics of a cluster, for those that a consumer needs."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from linear_retry.records.topics.setup import TopicSetup, needed_topics
 
 @dataclass(frozen=True, slots=True)
 class FoundTopics:
-    """The topics that are needed, what the brokers say of each, and the names of all others."""
+    """The topics that are needed, the brokers' description of each, and all other topics' names."""
 
     needed: tuple[NeededTopic, ...]
     descriptions: Mapping[str, TopicDescription | None]
@@ -26,7 +26,7 @@ class FoundTopics:
 def find_topics(
     config: Mapping[str, Any], setup: TopicSetup, replication: int | None
 ) -> FoundTopics:
-    """Asks the brokers for all of them. Raises `UnknownTopicError` if a source is missing."""
+    """Asks the brokers for all topics. Raises `UnknownTopicError` if a source is missing."""
     described = Topics(config).describe([*setup.sources, *setup.names])
     missing = [name for name in setup.sources if described[name] is None]
     if missing:
@@ -42,7 +42,7 @@ def find_topics(
 def unused_topics(
     config: Mapping[str, Any], setup: TopicSetup, found: FoundTopics
 ) -> Iterator[TopicProblem]:
-    """Retry topics of the prefix into which the strategy puts nothing."""
+    """Yields a problem for each retry topic of the prefix that the strategy does not use."""
     for name in sorted(found.names):
         if delay_of(name, setup.prefix) is not None and name not in setup.retry_topics:
             records, is_exact = _records_left(config, setup.group, name)
@@ -50,9 +50,9 @@ def unused_topics(
 
 
 def _records_left(config: Mapping[str, Any], group: str, topic: str) -> tuple[int, bool]:
-    """How many records the retry line has not come to, and whether that is what it has committed.
+    """Counts the records that the retry line has yet to read, and says whether that is exact.
 
-    Offsets are counted, among which there are markers of transactions.
+    It counts offsets, which include transaction markers.
     """
     bounds = TopicReader(config).bounds(topic)
     partitions = [(topic, number) for number in bounds]

@@ -1,4 +1,4 @@
-"""The commands `linear-retry topics`; what does the work is imported when one is called."""
+"""The commands `linear-retry topics`, which import their implementation when called."""
 
 import typer
 
@@ -70,7 +70,7 @@ def check(options: SetupOptions, connection: Connection) -> None:
     An error is that a topic is missing, has too few partitions, removes records before they are
     due, or is sorted by the clocks of their writers; warnings are about what is only risky. Retry
     topics of the prefix that the strategy does not use are reported, with the number of records
-    that are still to come back. Nothing is changed.
+    that have not been read. Nothing is changed.
 
     Example: linear-retry topics check orders --group billing --strategy retry-topics --bootstrap
     localhost:9092

@@ -14,13 +14,13 @@ NUMBERS = ("partitions", "replicas")
 
 
 def topic_cells(topic: NeededTopic, *, exists: bool) -> tuple[str, ...]:
-    """What `TOPIC_HEAD` names."""
+    """Returns the cells of `TOPIC_HEAD`."""
     state = "exists" if exists else "missing"
     return (topic.name, topic.purpose, state, str(topic.partitions), str(topic.replication))
 
 
 def settings_cells(topics: Iterable[NeededTopic]) -> list[tuple[str, ...]]:
-    """What `SETTINGS_HEAD` names, once for topics that have both in common."""
+    """Returns the cells of `SETTINGS_HEAD`, one row for topics that share both."""
     rows = (
         (topic.purpose, " ".join(f"{key}={value}" for key, value in sorted(topic.settings.items())))
         for topic in topics
@@ -29,7 +29,7 @@ def settings_cells(topics: Iterable[NeededTopic]) -> list[tuple[str, ...]]:
 
 
 def topic_json(topic: NeededTopic, *, exists: bool) -> dict[str, Any]:
-    """A planned topic."""
+    """Returns a planned topic as JSON."""
     return {
         "kind": "topic",
         "topic": topic.name,
@@ -43,13 +43,13 @@ def topic_json(topic: NeededTopic, *, exists: bool) -> dict[str, Any]:
 
 
 def acl_cells(group: str, acl: Acl) -> tuple[str, ...]:
-    """What `ACL_HEAD` names."""
+    """Returns the cells of `ACL_HEAD`."""
     purpose = acl.purpose.replace("`", "")
     return (group, purpose, acl.resource, acl.name, ", ".join(acl.operations))
 
 
 def acl_json(group: str, acl: Acl) -> dict[str, Any]:
-    """A permission."""
+    """Returns a permission as JSON."""
     return {
         "kind": "acl",
         "group": group,
@@ -62,7 +62,7 @@ def acl_json(group: str, acl: Acl) -> dict[str, Any]:
 
 
 def checked_json(topic: str, purpose: str, problems: Iterable[TopicProblem]) -> dict[str, Any]:
-    """What is wrong with one topic. It is `ok` where nothing is, or only a warning is given."""
+    """Returns the problems of one topic as JSON. It is `ok` without any, or only with warnings."""
     found = list(problems)
     return {
         "topic": topic,

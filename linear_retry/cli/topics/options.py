@@ -19,7 +19,7 @@ from linear_retry.strategy.delays import MAX_DELAY_S
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetupOptions:
-    """The consumer that topics are for."""
+    """Describes the consumer that needs the topics."""
 
     sources: Annotated[list[str], typer.Argument(metavar="SOURCE", help="The source topics.")]
     group: Annotated[
@@ -92,7 +92,7 @@ class SetupOptions:
     ] = False
 
     def setup(self) -> TopicSetup:
-        """Checked. Raises `StrategyError` and `typer.BadParameter`."""
+        """Returns the checked set-up. Raises `StrategyError` and `typer.BadParameter`."""
         topics, prefix = self._retry_topics()
         setup = TopicSetup(
             sources=tuple(self.sources),
@@ -116,7 +116,7 @@ class SetupOptions:
         return derived_name(self.sources[0], *words, convention=self.convention)
 
     def _retry_topics(self) -> tuple[dict[str, int], str | None]:
-        """The topics with their delays, and what they begin with."""
+        """Returns the retry topics with their delays, and their prefix."""
         if self.strategy is not None and self.single is None and self.every is None:
             prefix = self.prefix or self._derived("--prefix", self.group, "retry")
             return retry_topics(prefix, _delays_ms(self.strategy)), prefix
@@ -127,7 +127,7 @@ class SetupOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AclOptions:
-    """How the consumer is used, and in which form its permissions are printed."""
+    """The use of the consumer, and the output format of its permissions."""
 
     transactional: Annotated[
         bool, typer.Option("--transactional", help="Records leave in transactions.")
@@ -151,7 +151,7 @@ class AclOptions:
 
 
 def _delays_ms(file: Path) -> tuple[int, ...]:
-    """Each delay of the strategy once. Raises `StrategyError` and `typer.BadParameter`."""
+    """Returns each distinct delay. Raises `StrategyError` and `typer.BadParameter`."""
     strategy, where = load(file), printable_path(file)
     if isinstance(strategy, StrategyError):
         raise strategy

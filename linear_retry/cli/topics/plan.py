@@ -1,4 +1,4 @@
-"""Prints which topics a consumer needs, and with which permissions: `topics plan`."""
+"""Prints the topics and permissions that a consumer needs: `topics plan`."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -43,7 +43,7 @@ def print_plan(
 
 
 def write_acl_commands(setup: TopicSetup, config: Mapping[str, Any], options: AclOptions) -> None:
-    """Prints a command for each resource. No broker is asked."""
+    """Prints a command for each resource, without asking a broker."""
     principal = options.principal or f"User:{setup.group}"
     acls = (acl for _, acl in _acls(setup, options))
     for command in acl_commands(acls, servers_of(config), principal):
@@ -51,7 +51,7 @@ def write_acl_commands(setup: TopicSetup, config: Mapping[str, Any], options: Ac
 
 
 def _acls(setup: TopicSetup, options: AclOptions) -> Iterator[tuple[str, Acl]]:
-    """Each with the group that needs it."""
+    """Yields each permission with the group that needs it."""
     transactional, back = options.transactional, options.back_to_source
     for acl in live_acls(setup, transactional=transactional):
         yield setup.group, acl

@@ -1,1 +1,1 @@
-"""The topics that a consumer needs beside its sources: names, settings, and what is wrong there."""
+"""The topics that a consumer needs beside its sources: names, settings and problems."""

@@ -20,9 +20,9 @@ _OPTIONS: dict[Resource, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Acl:
-    """Operations that somebody needs on a resource. A name that ends in * is a prefix.
+    """Operations on a resource that must be permitted. A name that ends in * is a prefix.
 
-    `purpose` says what for, in Markdown.
+    `purpose` says why, in Markdown.
     """
 
     purpose: str
@@ -32,12 +32,12 @@ class Acl:
 
     @property
     def pattern(self) -> str:
-        """How Kafka is to read the name."""
+        """Kafka's pattern type for the name."""
         return "prefixed" if self.name.endswith("*") else "literal"
 
 
 def live_acls(setup: TopicSetup, *, transactional: bool) -> Iterator[Acl]:
-    """What the live line needs."""
+    """Yields the permissions of the live line."""
     for source in setup.sources:
         yield Acl("consumer", "Topic", source, ("Read",))
     yield Acl("consumer", "Group", setup.group, ("Read",))
@@ -53,7 +53,7 @@ def live_acls(setup: TopicSetup, *, transactional: bool) -> Iterator[Acl]:
 
 
 def retry_acls(setup: TopicSetup, *, transactional: bool, back_to_source: bool) -> Iterator[Acl]:
-    """What the retry line needs: it reads and writes the retry topics."""
+    """Yields the permissions of the retry line, which reads and writes the retry topics."""
     line, group = "retry line", retry_group(setup.group)
     for name in setup.retry_patterns:
         yield Acl(line, "Topic", name, ("Read", "Write", "DescribeConfigs"))
@@ -71,7 +71,7 @@ def retry_acls(setup: TopicSetup, *, transactional: bool, back_to_source: bool) 
 
 
 def command_acls(setup: TopicSetup) -> Iterator[Acl]:
-    """What the commands need that operate a consumer with this set-up."""
+    """Yields the permissions of the commands for a consumer with this set-up."""
     (source, *_), letters = setup.sources, setup.dead_letters
     resolutions = resolutions_topic(letters)
     if setup.journal is not None:
@@ -105,7 +105,7 @@ def command_acls(setup: TopicSetup) -> Iterator[Acl]:
 
 
 def acl_commands(acls: Iterable[Acl], bootstrap: str, principal: str) -> Iterator[str]:
-    """The commands of Kafka's own tool that give all of it to one principal."""
+    """Yields the commands of `kafka-acls.sh` that grant all of them to one principal."""
     granted: dict[tuple[Resource, str], dict[str, None]] = {}
     for acl in acls:
         granted.setdefault((acl.resource, acl.name), {}).update(dict.fromkeys(acl.operations))
@@ -119,5 +119,5 @@ def acl_commands(acls: Iterable[Acl], bootstrap: str, principal: str) -> Iterato
 
 
 def _transactions(purpose: str, group: str) -> Acl:
-    """Each consumer has an id of its own, which begins with its group."""
+    """The permission for transactional ids: each consumer has its own, with its group as prefix."""
     return Acl(purpose, "TransactionalId", f"{group}-*", ("Write",))

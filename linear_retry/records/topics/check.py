@@ -1,4 +1,4 @@
-"""Finds what is wrong with a topic that a consumer needs."""
+"""Finds the problems of a topic that a consumer needs."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -19,17 +19,17 @@ Rule: TypeAlias = Literal[
     "unused",
 ]
 Severity: TypeAlias = Literal["refused", "error", "warning"]
-"""`refused`: a consumer does not start with it. `error`: messages may be lost, or held up."""
+"""`refused`: a consumer does not start with it. `error`: messages may be lost or blocked."""
 
 _DAY_MS = 86_400_000
 LEAST_KEPT_MS = 14 * _DAY_MS
-"""A weekend, and the week before somebody notices."""
+"""A weekend, and more than a week to notice."""
 _BEYOND_DELAY_MS = 7 * _DAY_MS
 
 
 @dataclass(frozen=True, slots=True)
 class TopicProblem:
-    """One thing that is wrong with a topic; `text` is a sentence with the remedy."""
+    """A problem of a topic; `text` is a sentence with the remedy."""
 
     topic: str
     rule: Rule
@@ -43,12 +43,12 @@ class TopicProblem:
 
 
 def kept_ms(delay_ms: int) -> int:
-    """How long a retry topic is to keep its records, each of which is the only copy."""
+    """Returns how long a retry topic must keep its records, which are the only copies."""
     return max(LEAST_KEPT_MS, delay_ms + _BEYOND_DELAY_MS)
 
 
 def check_topic(needed: NeededTopic, found: TopicDescription | None) -> list[TopicProblem]:
-    """Everything that is wrong with the topic as the brokers describe it; None: it is missing."""
+    """Returns the problems of a topic as the brokers describe it; None: it is missing."""
     if found is None:
         return [_missing(needed)]
     return [
@@ -59,21 +59,21 @@ def check_topic(needed: NeededTopic, found: TopicDescription | None) -> list[Top
 
 
 def unused_topic(name: str, records: int, *, is_exact: bool) -> TopicProblem:
-    """A retry topic into which no step of the strategy puts anything.
+    """Returns the problem of a retry topic that no step of the strategy uses.
 
-    `records` are still in it, or, not `is_exact`, at most so many.
+    `records` are still in it; at most that many, unless `is_exact`.
     """
     if records == 0:
         left = "and it is empty; delete it"
     else:
         count = f"{'' if is_exact else 'up to '}{records} records in it"
-        left = f"but {count} are still to come back; delete it when the retry line has read them"
+        left = f"but {count} have not been read; delete it when the retry line has read them"
     text = f"{name}: no delay of the strategy uses this topic, {left}"
     return TopicProblem(name, "unused", "warning", text)
 
 
 _Problems: TypeAlias = Iterator[tuple[Rule, Severity, str]]
-"""Each without the topic's name, with which its text begins."""
+"""Problems without the topic's name, which is put before their text."""
 
 
 def _missing(needed: NeededTopic) -> TopicProblem:
@@ -102,7 +102,11 @@ def _partitions(needed: NeededTopic, found: TopicDescription) -> _Problems:
             f"mixed; add partitions up to {needed.partitions}",
         )
     elif found.partitions > needed.partitions:
-        yield "partitions", "warning", f"{has}: the others stay empty; leave it, if that is meant"
+        yield (
+            "partitions",
+            "warning",
+            f"{has}: the others stay empty; ignore this if it is intended",
+        )
 
 
 def _replication(needed: NeededTopic, found: TopicDescription) -> _Problems:
@@ -110,7 +114,7 @@ def _replication(needed: NeededTopic, found: TopicDescription) -> _Problems:
         yield (
             "replication",
             "warning",
-            f"a replication factor of {found.replication}, and {needed.replication} is wanted; "
+            f"a replication factor of {found.replication}, but {needed.replication} is needed; "
             "reassign its partitions",
         )
     isr = int(needed.settings.get("min.insync.replicas", 0))
@@ -119,7 +123,7 @@ def _replication(needed: NeededTopic, found: TopicDescription) -> _Problems:
             "replication",
             "warning",
             f"min.insync.replicas={found.min_insync_replicas} is less than the "
-            f"source's: a record may be acknowledged that one broker alone has; set it to {isr}",
+            f"source's: a record may be acknowledged with fewer copies; set it to {isr}",
         )
 
 
@@ -172,7 +176,7 @@ def _size_retention(_: NeededTopic, found: TopicDescription) -> _Problems:
             "retention",
             "error",
             f"retention.bytes={found.retention_bytes}: records may be removed before "
-            "they are due, however young they are; set it to -1",
+            "they are due, whatever their age; set it to -1",
         )
 
 
@@ -191,8 +195,8 @@ def _compaction(_: NeededTopic, found: TopicDescription) -> _Problems:
         yield (
             "compaction",
             "error",
-            "cleanup.policy has compact: of the records with one key only the last "
-            "stays, and the others are lost; set it to delete",
+            "cleanup.policy has compact: of records with the same key, all but the last are "
+            "removed; set it to delete",
         )
 
 
@@ -213,7 +217,7 @@ def _size(needed: NeededTopic, found: TopicDescription) -> _Problems:
             "size",
             "error",
             f"max.message.bytes={limit}, and the source allows {largest}: a larger "
-            "message cannot leave the line, and holds up what is behind it; set it to "
+            "message cannot leave the line, and blocks the messages behind it; set it to "
             f"{needed.settings.get('max.message.bytes', largest)}",
         )
 

@@ -1,4 +1,4 @@
-"""Topics as they are, and as a consumer needs them."""
+"""Topics as the brokers describe them, and as a consumer needs them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,14 +9,13 @@ Purpose: TypeAlias = Literal["retry", "dead letters", "resolutions", "journal", 
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
-    """A topic as the brokers describe it. None: they would not say.
+    """A topic as the brokers describe it. None: they did not report it.
 
-    `retention_ms` and `retention_bytes` are None as well where nothing is removed for its age, or
-    for its size.
+    `retention_ms` and `retention_bytes` are also None if nothing is removed by age, or by size.
     """
 
     id: str
-    """The brokers' own: another one after a topic of this name was recreated."""
+    """Kafka's topic id, which changes if a topic is recreated."""
     partitions: int
     replication: int
     may_write: bool | None
@@ -24,7 +23,7 @@ class TopicDescription:
     retention_ms: int | None
     is_compacted: bool | None
     is_deleted: bool | None
-    """Whether retention removes what is in it."""
+    """Whether retention removes its records."""
     stamps_by_broker: bool | None
     min_insync_replicas: int | None = None
     retention_bytes: int | None = None
@@ -34,8 +33,8 @@ class TopicDescription:
 class NeededTopic:
     """A topic that a consumer needs, with the settings to create it with.
 
-    `delay_ms` is for how long records wait in it (retry topics). `largest_bytes` is the largest
-    message that the sources allow; None: it is not known, or does not matter here.
+    `delay_ms` is how long records wait in it (retry topics). `largest_bytes` is the size of the
+    largest message that the sources allow; None: unknown, or irrelevant.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Kafka's rule for the names of topics, and the convention that teams may add to it."""
+"""Kafka's rule for topic names, and an optional naming convention."""
 
 import re
 from collections.abc import Iterable
@@ -8,16 +8,16 @@ from linear_retry.errors import ConfigurationError
 _TOPIC_NAME = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 _CONVENTION = re.compile(r"[^.]+(?:\.[^.]+){2,3}")
 CONVENTION = "<namespace>.<product>[.<data-type>].<event-type>"
-_CONVENTION_PARTS = 2  # of namespace and product, which stay as they are
+_CONVENTION_PARTS = 2  # of namespace and product, which stay unchanged
 
 
 def is_topic_name(topic: object) -> bool:
-    """Whether a broker takes it for the name of a topic."""
+    """Whether a broker accepts it as the name of a topic."""
     return isinstance(topic, str) and _TOPIC_NAME.fullmatch(topic) is not None
 
 
 def check_topic_name(topic: object, what: str = "Journal topic") -> None:
-    """Raises `ConfigurationError`. `what` is how the caller names it."""
+    """Raises `ConfigurationError` for an invalid name. `what` describes it in the message."""
     if not is_topic_name(topic):
         raise ConfigurationError(
             f"{what}={topic!r}: the name of a topic, of at most 249 letters, digits, dots, "
@@ -31,10 +31,10 @@ def follows_convention(topic: str) -> bool:
 
 
 def derived_name(topic: str, *words: str, convention: bool = False) -> str:
-    """The name of a topic that goes with `topic`: `orders`, `dlq` make `orders.dlq`.
+    """Derives the name of a topic from `topic`: `orders` and `dlq` make `orders.dlq`.
 
-    By the convention the words become part of the last name: of `org.orders.created`,
-    `org.orders.created-dlq` is made.
+    With the convention, the words are appended to the last part: `org.orders.created` becomes
+    `org.orders.created-dlq`.
     """
     if not convention:
         return ".".join((topic, *words))
@@ -44,10 +44,10 @@ def derived_name(topic: str, *words: str, convention: bool = False) -> str:
 
 
 def colliding(topic: str, others: Iterable[str]) -> list[str]:
-    """Those of `others` beside which brokers do not create `topic`.
+    """Returns those of `others` that prevent the creation of `topic`.
 
-    In the names of metrics a dot is an underscore, so brokers refuse a topic whose name differs
-    from that of another one in nothing else.
+    In metric names a dot becomes an underscore, so brokers refuse two topics whose names differ
+    only in that.
     """
     alike = topic.replace(".", "_")
     return sorted({name for name in others if name != topic and name.replace(".", "_") == alike})

@@ -1,17 +1,17 @@
-"""Names retry topics, of which there is one for each distinct delay."""
+"""Names the retry topics: one for each distinct delay."""
 
 import re
 
 _UNITS_MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
 DELAY_PATTERN = r"\.[0-9]+(ms|s|m|h|d)"
-"""What follows the prefix, as a POSIX regular expression."""
+"""The part after the prefix, as a POSIX regular expression."""
 _TEXT = re.compile(r"([0-9]{1,12})(d|h|m|s|ms)")
 
 
 def delay_text(delay_ms: int) -> str:
-    """`delay_ms` in the largest unit that says it exactly: `5m`, `90s`, `1500ms`, `1d`; `0s`.
+    """Formats `delay_ms` in the largest exact unit: `5m`, `90s`, `1500ms`, `1d`; `0s`.
 
-    Two delays never have one text.
+    Different delays have different texts.
     """
     if delay_ms == 0:
         return "0s"
@@ -20,7 +20,7 @@ def delay_text(delay_ms: int) -> str:
 
 
 def read_delay_ms(text: str) -> int | None:
-    """The inverse of `delay_text`. None for any other text: `60s` is nobody's, `1m` is."""
+    """The inverse of `delay_text`; None for any other text, such as `60s`, which is `1m`."""
     found = _TEXT.fullmatch(text)
     if found is None:
         return None
@@ -29,16 +29,16 @@ def read_delay_ms(text: str) -> int | None:
 
 
 def retry_topic(prefix: str, delay_ms: int) -> str:
-    """The topic below `prefix` whose records wait for `delay_ms`: `orders.billing.retry.5m`."""
+    """Returns the topic of `prefix` whose records wait `delay_ms`: `orders.billing.retry.5m`."""
     return f"{prefix}.{delay_text(delay_ms)}"
 
 
 def delay_of(topic: str, prefix: str | None) -> int | None:
-    """The milliseconds that records of `topic` wait; None: it is no retry topic of `prefix`."""
+    """Returns the milliseconds that records of `topic` wait; None: not a topic of `prefix`."""
     before, dot, text = topic.rpartition(".")
     return read_delay_ms(text) if before == prefix and dot else None
 
 
 def retry_group(group: str) -> str:
-    """The consumer group of the retry line, beside that of the live line."""
+    """Returns the consumer group of the retry line for the live line's group."""
     return f"{group}.retry"

@@ -1,4 +1,4 @@
-"""Says which topics a consumer with retry topics needs, and with which settings."""
+"""The topics that a consumer with retry topics needs, and their settings."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from linear_retry.records.topics.retry_topics import retry_topic
 _HOUR_MS = 3_600_000
 _MONTH_MS = 30 * 24 * _HOUR_MS
 _HEADERS_BYTES = 16 * 1024
-"""What our headers add to a message, exception texts included."""
+"""The size that our headers add to a message, with exception texts."""
 
 _RESOLUTIONS: Mapping[str, str] = MappingProxyType(
     {
@@ -31,11 +31,11 @@ _RESOLUTIONS: Mapping[str, str] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class TopicSetup:
-    """A consumer with retry topics: what it reads, as which group, and where its records go.
+    """A consumer with retry topics: its sources, its group, and the topics that it writes to.
 
-    `retry_topics` has the milliseconds that records wait in each; all begin with `prefix` and a
-    dot, or there is one only, and `prefix` is None. `journal` and `control` are None where it has
-    none.
+    `retry_topics` has the milliseconds that records wait in each. All begin with `prefix` and a
+    dot; or there is only one, and `prefix` is None. `journal` and `control` are None if it does not
+    use them.
     """
 
     sources: tuple[str, ...]
@@ -53,23 +53,23 @@ class TopicSetup:
 
     @property
     def other_names(self) -> tuple[str, ...]:
-        """Those that are no retry topics."""
+        """All that are not retry topics."""
         shared = (name for name in (self.journal, self.control) if name is not None)
         return (self.dead_letters, resolutions_topic(self.dead_letters), *shared)
 
     @property
     def retry_patterns(self) -> tuple[str, ...]:
-        """The names of its retry topics for permissions: with a prefix, also of those to come."""
+        """The names of its retry topics for permissions; with a prefix, including future ones."""
         return (*self.retry_topics,) if self.prefix is None else (f"{self.prefix}.*",)
 
 
 def retry_topics(prefix: str, delays_ms: Iterable[int]) -> dict[str, int]:
-    """One topic for each delay, with the delay."""
+    """Returns a topic for each delay, with the delay."""
     return {retry_topic(prefix, delay_ms): delay_ms for delay_ms in delays_ms}
 
 
 def name_problems(setup: TopicSetup, *, convention: bool) -> Iterator[str]:
-    """What is wrong with the names, one sentence each."""
+    """Yields the problems of the names, one sentence each."""
     names = (*setup.sources, *setup.names)
     for name in dict.fromkeys(names):
         if names.count(name) > 1:
@@ -89,21 +89,21 @@ def name_problems(setup: TopicSetup, *, convention: bool) -> Iterator[str]:
 def needed_topics(
     setup: TopicSetup, sources: Sequence[TopicDescription], replication: int | None = None
 ) -> list[NeededTopic]:
-    """Every topic that it needs beside its sources, in the shape of the largest of these.
+    """Returns every topic that it needs beside its sources, sized like the largest of these.
 
-    `replication`: how many replicas of each; None: as many as a source has.
+    `replication` is the number of replicas of each; None: as many as a source has.
     """
     return list(_Shape(sources, replication).topics(setup))
 
 
 def resolutions_needed(dead_letters: str, partitions: int, replication: int) -> NeededTopic:
-    """The topic of the resolutions of these letters, which is in the shape of theirs."""
+    """Returns the topic for the resolutions of these letters, sized like the letters' topic."""
     name = resolutions_topic(dead_letters)
     return NeededTopic(name, "resolutions", partitions, replication, _RESOLUTIONS)
 
 
 class _Shape:
-    """What the topics of a set-up have in common with its sources."""
+    """The properties that the topics of a set-up share with its sources."""
 
     def __init__(self, sources: Sequence[TopicDescription], replication: int | None) -> None:
         limits = [each.max_message_bytes for each in sources if each.max_message_bytes is not None]
@@ -111,7 +111,7 @@ class _Shape:
         self._partitions = max(each.partitions for each in sources)
         self._replication = replication or max(each.replication for each in sources)
         self._largest_bytes = max(limits, default=None)
-        # More than there are replicas, and nothing could be written.
+        # More than the replicas, and nothing could be written.
         self._in_sync = min(max(in_sync), self._replication)
 
     def topics(self, setup: TopicSetup) -> Iterator[NeededTopic]:
@@ -132,7 +132,7 @@ class _Shape:
             *(name, "retry", self._partitions, self._replication),
             self._safe(
                 {
-                    # Sorted by the broker's clock, whatever those of the writers say.
+                    # Sorted by the broker's clock, not by those of the writers.
                     "message.timestamp.type": "LogAppendTime",
                     **_kept(kept_ms(delay_ms)),
                     **self._sizes(),
@@ -163,5 +163,5 @@ def _deleted_after(retention_ms: int) -> dict[str, str]:
 
 
 def _kept(retention_ms: int) -> dict[str, str]:
-    """Settings that keep records for so long, whatever the brokers' default limit of bytes is."""
+    """Returns settings that keep records this long, whatever the brokers' default size limit is."""
     return {**_deleted_after(retention_ms), "retention.bytes": "-1"}

@@ -145,7 +145,7 @@ def test_topics_that_no_delay_uses(scene: _Scene) -> None:
     assert 0 == checked.code
     empty, some = sorted(checked.out.splitlines(), key=len)
     assert f"{scene.prefix}.30m: no delay of the strategy uses this topic, and it is empty" in empty
-    assert f"{left}: no delay of the strategy uses this topic, but 3 records in it are" in some
+    assert f"{left}: no delay of the strategy uses this topic, but 3 records in it have" in some
 
 
 def test_a_source_that_is_missing(scene: _Scene) -> None:

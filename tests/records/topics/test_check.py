@@ -78,7 +78,7 @@ def test_a_retry_topic_keeps_its_records_for_two_weeks(delay_ms: int, expected_m
             {"replication": 1},
             "replication",
             "warning",
-            "a replication factor of 1, and 3 is wanted",
+            "a replication factor of 1, but 3 is needed",
         ),
         ({"min_insync_replicas": 1}, "replication", "warning", "set it to 2"),
         ({"is_compacted": None}, "settings", "warning", "DescribeConfigs"),
@@ -147,8 +147,8 @@ def test_what_is_not_known_is_not_wrong() -> None:
     ("records", "is_exact", "words"),
     [
         (0, True, "it is empty; delete it"),
-        (3, True, "but 3 records in it are still to come back"),
-        (3, False, "but up to 3 records in it are still to come back"),
+        (3, True, "but 3 records in it have not been read"),
+        (3, False, "but up to 3 records in it have not been read"),
     ],
 )
 def test_a_topic_that_no_delay_uses(records: int, is_exact: bool, words: str) -> None:
