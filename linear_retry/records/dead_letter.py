@@ -134,7 +134,7 @@ def _identity(lineage: Lineage, hop: Hop | None) -> dict[str, Any]:
         "original_timestamp_ms": lineage.original_timestamp_ms,
     }
     if hop is not None:
-        found |= {"send_to": names.RETRY, "retry_at_ms": hop.retry_at_ms, "step": hop.step}
+        found |= {"send_to": names.RETRY, "retry_at_ms": hop.retry_at_ms, "step": hop.step or None}
         return found | {"replay_id": lineage.replay_id, "replay_count": lineage.replay_count}
     if lineage.hop is not None:
         found["step"] = lineage.hop.step or None
