@@ -8,7 +8,6 @@ import pytest
 from linear_retry import RetryTopics, events
 from linear_retry.kafka import Message
 from linear_retry.testing import AttemptStarted
-from tests.kafka_operations import wait_until
 from tests.scenarios.handlers import OutageError
 from tests.scenarios.protocols import both_protocols
 from tests.scenarios.retry_scene import RetryScene, RetrySceneFactory
@@ -145,36 +144,3 @@ def test_two_groups_on_one_source(retry_scene: RetrySceneFactory, shared: bool) 
         passed_over = group.emitted(events.PassedOver)
         names = {one.group, other.group} - {group.group} if shared else set()
         assert names == {event.retry_group_id for event in passed_over}
-
-
-def test_a_line_that_opens_after_so_many_in_a_row(retry_scene: RetrySceneFactory) -> None:
-    """Blocking retries, then retries off the line, then dead letters: of an outage three messages
-    leave; the fourth is held, and attempted once each `hold`, until it is handled."""
-
-    def three(prefix: str) -> RetryTopics:
-        return RetryTopics(prefix, strategy=["300ms"], limit=3, hold=0.7)
-
-    group = retry_scene(three, strategy=[0.1])
-    is_down = True
-
-    def handle(message: Message) -> None:
-        if message.value() == b"lost" or is_down:
-            raise OutageError(message.value())
-
-    group.write([(0, None, b"lost" if n == 0 else b"%d" % n, ()) for n in range(6)])
-    group.live(handle)
-    first = group.wait_for(events.LimitReached, member="live")
-    assert (3, 0.7, 2) == (first.offset, first.delay_s, first.failures)
-    second = group.wait_for(events.LimitReached, 2, "live")
-    assert (3, 3) == (second.offset, second.failures)
-    assert [0, 1, 2] == [event.offset for event in group.emitted(events.SentToRetry)]
-    is_down = False
-    wait_until(lambda: len(group.handled()) == 3, "the rest is handled", detail=group.story)
-    group.retry(handle)
-    group.wait_for_ends(6)
-    assert [] == group.end_well()
-    attempts = [place.offset for place in group.attempts("live")]
-    assert [0, 0, 1, 1, 2, 2, 3, 3, 3, 3, 4, 5] == attempts
-    (letter,) = group.dead_letters()
-    assert (b"lost", "exhausted", 3) == (letter.value, letter.reason, letter.failures)
-    assert 5 == len(group.handled())

@@ -126,3 +126,29 @@ def test_back_to_its_source(retry_scene: RetrySceneFactory, protocol: dict[str, 
         letter["retry-original-partition"],
     )
     assert [2] * 2 == [len(other.attempts()), len(group.emitted(events.CircuitOpened))]
+
+
+@pytest.mark.parametrize("protocol", [COOPERATIVE, KIP_848], ids=["cooperative", "consumer"])
+def test_another_member_comes_and_goes_while_messages_wait(
+    retry_scene: RetrySceneFactory, protocol: dict[str, str]
+) -> None:
+    """Nobody has attempted what waits: wherever its partition goes, it is attempted once, and not
+    before its time."""
+
+    def one(prefix: str) -> RetryTopics:
+        return RetryTopics(prefix, strategy=["2s"], limit=None)
+
+    group = retry_scene(one, strategy=[], config=protocol)
+    names = [b"%d 1" % number for number in range(6)]
+    group.write([(number % 2, None, name, ()) for number, name in enumerate(names)])
+    dependency = Outage()
+    first = group.retry(dependency, "first")
+    group.live(dependency)
+    group.wait_for(events.SentToRetry, 6)
+    second = group.retry(dependency, "second")
+    group.wait_for(events.Assigned, member="second")
+    first.stop()
+    group.wait_for_ends(6)
+    second.stop()
+    assert [] == group.end_well()
+    assert [(name, 2) for name in names] == sorted(dependency.seen)

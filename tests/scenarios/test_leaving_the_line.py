@@ -1,0 +1,68 @@
+"""An outage makes only so many messages leave the line, and each leaves it for one place."""
+
+import pytest
+
+from linear_retry import Recovery, RetryTopics, events
+from linear_retry.kafka import Message
+from tests.kafka_operations import wait_until
+from tests.scenarios.conftest import SceneFactory
+from tests.scenarios.handlers import OutageError
+from tests.scenarios.retry_scene import Outage, RetrySceneFactory
+
+pytestmark = pytest.mark.broker
+
+
+def test_a_line_that_opens_after_so_many_in_a_row(retry_scene: RetrySceneFactory) -> None:
+    """Blocking retries, then retries off the line, then dead letters: of an outage three messages
+    leave; the fourth is held, and attempted once each `hold`, until it is handled."""
+
+    def three(prefix: str) -> RetryTopics:
+        return RetryTopics(prefix, strategy=["300ms"], limit=3, hold=0.7)
+
+    group = retry_scene(three, strategy=[0.1])
+    is_down = True
+
+    def handle(message: Message) -> None:
+        if message.value() == b"lost" or is_down:
+            raise OutageError(message.value())
+
+    group.write([(0, None, b"lost" if n == 0 else b"%d" % n, ()) for n in range(6)])
+    group.live(handle)
+    first = group.wait_for(events.LimitReached, member="live")
+    assert (3, 0.7, 2) == (first.offset, first.delay_s, first.failures)
+    second = group.wait_for(events.LimitReached, 2, "live")
+    assert (3, 3) == (second.offset, second.failures)
+    assert [0, 1, 2] == [event.offset for event in group.emitted(events.SentToRetry)]
+    is_down = False
+    wait_until(lambda: len(group.handled()) == 3, "the rest is handled", detail=group.story)
+    group.retry(handle)
+    group.wait_for_ends(6)
+    assert [] == group.end_well()
+    attempts = [place.offset for place in group.attempts("live")]
+    assert [0, 0, 1, 1, 2, 2, 3, 3, 3, 3, 4, 5] == attempts
+    (letter,) = group.dead_letters()
+    assert (b"lost", "exhausted", 3) == (letter.value, letter.reason, letter.failures)
+    assert 5 == len(group.handled())
+
+
+def test_a_function_of_the_users_takes_over(scene: SceneFactory) -> None:
+    """It is called with the message and its last error, and again where it raises: the handler is
+    not, and what is behind the message waits until it has returned."""
+
+    group = scene(strategy=[0.1])
+    calls: list[tuple[bytes | None, str]] = []
+
+    def take_over(message: Message, error: Exception) -> None:
+        calls.append((message.value(), str(error)))
+        if len(calls) == 1:
+            raise ConnectionError("the table is locked")
+
+    dependency = Outage()
+    group.write([(0, None, value, ()) for value in (b"lost *", b"fine 0", b"lost too *")])
+    member = group.join("first", dependency, on_exhausted=Recovery(take_over))
+    wait_until(lambda: len(group.emitted(events.HandedOver)) == 2, "both", detail=group.story)
+    assert [(b"lost *", "lost *")] * 2 + [(b"lost too *", "lost too *")] == calls
+    member.stop()
+    assert [] == group.violations()
+    assert [0, 0, 1, 2, 2] == [place.offset for place in group.attempts()]
+    assert [] == group.dead_letters()
