@@ -89,8 +89,8 @@ def to_dead_letter(
 ) -> DeadLetter:
     """Builds the dead letter for `record`, which failed as `failure` says.
 
-    `lineage` says who the message is; None: as a line without retry topics reads it. Headers of
-    ours are replaced in each case. Never raises, whatever the headers say.
+    `lineage` is the message's identity; None: as read by a line without retry topics. Headers of
+    ours are replaced in each case. Never raises, whatever the headers contain.
     """
     lineage = lineage or lineage_of(record, Line(failure.group_id))
     escaped = (*lineage.escaped_headers, *record.escaped_headers)
@@ -121,9 +121,9 @@ def _original_headers(record: Record, lineage: Lineage, hop: Hop | None) -> tupl
 
 
 def _identity(lineage: Lineage, hop: Hop | None) -> dict[str, Any]:
-    """Who it is, and how far it has come. A dead letter after a replay is of the next generation.
+    """Returns the identity fields. A dead letter after a replay has the next generation.
 
-    A hop keeps generation and replay: with its step they tell one hop of a message from another.
+    A hop keeps generation and replay, which together with its step identify it.
     """
     found: dict[str, Any] = {
         "retry_id": lineage.retry_id,

@@ -1,4 +1,4 @@
-"""Says which earlier life a record continues: that of a replayed, or of a retried message."""
+"""The identity of messages, which replayed and retried ones keep."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -11,8 +11,8 @@ from linear_retry.records.retry_headers import read_headers
 from linear_retry.records.text import valid_unicode
 
 Life: TypeAlias = Literal["first", "replayed", "retried"]
-"""What a record is to its reader: a message that nobody has given up yet, one that was replayed, or
-one on its way through the retry topics."""
+"""The kind of a record for its reader: a new message, a replayed one, or one in the retry
+topics."""
 
 
 def _no_delay_ms(_: str) -> int | None:
@@ -21,10 +21,10 @@ def _no_delay_ms(_: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Who reads: the group that letters, journal and `retry-group-id` name, and its retry topics.
+    """A reader: the group that letters, journal and `retry-group-id` name, and its retry topics.
 
-    `delay_ms` gives the wait of one of its retry topics, and None for any other topic. A live line
-    and its retry line are one `Line`, though they are two groups of Kafka's.
+    `delay_ms` returns the wait of one of its retry topics, and None for any other topic. A live
+    line and its retry line are one `Line`, though two Kafka consumer groups.
     """
 
     group_id: str
@@ -35,7 +35,7 @@ class Line:
 class Hop:
     """One wait in a retry topic: a step (1-based; 0: unknown) of the strategy with this label.
 
-    `retry_at_ms` is for people: what is waited for is the topic's delay, by the broker's clock.
+    `retry_at_ms` is for people: the wait itself is the topic's delay, by the broker's clock.
     """
 
     topic: str
@@ -48,7 +48,7 @@ class Hop:
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """The identity of a message, and its history. `hop` is the one that it came by."""
+    """The identity of a message, and its history. `hop` is its last one."""
 
     retry_id: str
     generation: int
@@ -65,10 +65,10 @@ class Lineage:
 
 
 def life_of(contents: Mapping[str, bytes | None], topic: str, *, in_retry_topic: bool) -> Life:
-    """What a record with these headers is that was read from `topic`.
+    """Returns the kind of a record with these headers, read from `topic`.
 
-    With any other headers of ours it is an ordinary message: they may have been
-    copied from another one. `in_retry_topic`: it was read from one of the reader's own.
+    With any other headers of ours it is an ordinary message: they may have been copied from
+    another one. `in_retry_topic`: `topic` is one of the reader's retry topics.
     """
     if contents.get(names.SEND_TO) == names.RETRY.encode() and (
         in_retry_topic or contents.get(names.DESTINATION) == topic.encode()
@@ -78,13 +78,13 @@ def life_of(contents: Mapping[str, bytes | None], topic: str, *, in_retry_topic:
 
 
 def is_returned(contents: Mapping[str, bytes | None], topic: str) -> bool:
-    """Whether `topic` had this message before: it was replayed or retried to where it came from."""
+    """Whether the message was replayed or retried back to `topic`, where it came from."""
     is_home = contents.get(names.DESTINATION) == topic.encode()
     return is_home and life_of(contents, topic, in_retry_topic=False) != "first"
 
 
 def foreign_group(record: Record, line: Line) -> str | None:
-    """The group that `record` was replayed or retried for, if this line must skip it; else None.
+    """Returns the group `record` was replayed or retried for, if this line must skip it; else None.
 
     It must in the line's own retry topics, and in the message's `retry-destination`: this group has
     read the original there. In any other topic a replayed message is for every reader.
@@ -101,9 +101,9 @@ def foreign_group(record: Record, line: Line) -> str | None:
 
 
 def check_retried(record: Record, line: Line) -> None:
-    """Raises `DeadLetterError` for a record of a retry topic that no consumer can have sent there.
+    """Raises `DeadLetterError` for a record in a retry topic that no consumer has sent there.
 
-    To retry it would be to start a message's life in the retry topic, with that as its origin.
+    To retry it would make it a new message, with the retry topic as its origin.
     """
     contents = dict(record.headers)
     try:
@@ -120,7 +120,7 @@ def check_retried(record: Record, line: Line) -> None:
 
 
 def lineage_of(record: Record, line: Line) -> Lineage:
-    """Who the message is. One whose identity is unreadable begins a new life. Never raises."""
+    """Reads the identity of a message; assigns a new one if it is unreadable. Never raises."""
     contents = dict(record.headers)
     in_retry_topic = line.delay_ms(record.topic) is not None
     if life_of(contents, record.topic, in_retry_topic=in_retry_topic) == "first":
@@ -154,7 +154,7 @@ def _new(record: Record, group_id: str) -> Lineage:
 
 
 def _known(contents: Mapping[str, bytes | None], topic: str, line: Line) -> Lineage:
-    """What the headers say. Raises `DeadLetterError` where they do not say who the message is."""
+    """Reads the identity in the headers. Raises `DeadLetterError` if it is incomplete."""
     is_for_all = contents.keys().isdisjoint((names.ID, names.GROUP_ID))
     identity = read_headers(
         contents, _IDENTITY if is_for_all else (_REQUIRED["retry_id"], *_IDENTITY)
@@ -192,7 +192,7 @@ def _known(contents: Mapping[str, bytes | None], topic: str, line: Line) -> Line
 
 
 def _optional(contents: Mapping[str, bytes | None], field: str) -> Any:
-    """What a header says that nobody needs; its default where it is unreadable."""
+    """Reads an optional header; returns its default if it is unreadable."""
     header = _HEADERS[field]
     try:
         return header.read(contents.get(header.name))

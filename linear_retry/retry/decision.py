@@ -42,11 +42,11 @@ class Delays(Protocol):
 
 
 class Limit(Protocol):
-    """How many messages in a row may leave the line, and how long the next one then waits."""
+    """A limit of messages in a row that leave the line, and the wait of the next one."""
 
     @property
     def limit(self) -> int | None:
-        """How many, without a success among them; None: any number."""
+        """The number of messages without a success in between; None: no limit."""
 
     @property
     def hold_s(self) -> float | None:
@@ -54,22 +54,22 @@ class Limit(Protocol):
 
 
 class Carrier(Limit, Protocol):
-    """What holds messages that left the line until their next attempt, as `RetryTopics` does."""
+    """Keeps messages that left the line until their next attempt, like `RetryTopics`."""
 
     @property
     def discards(self) -> bool:
-        """Whether a message is skipped, and not dead-lettered, once its waits are over."""
+        """Whether a message is skipped instead of dead-lettered when its waits are used up."""
 
     def delay_ms(self, topic: str) -> int | None:
-        """How long messages wait in `topic`; None: they do not, it is not one of its topics."""
+        """Returns how long messages wait in `topic`; None if it is not one of its topics."""
 
     def next_hop(self, left: Left, at_least_s: float) -> Hop | None:
-        """The next wait of a message that fails now; None: its waits are over."""
+        """Returns the next wait of a message that fails now; None: its waits are used up."""
 
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """How far a message that fails at `now_ms` has come off the line. `hop` is its last wait."""
+    """The progress off the line of a message that fails at `now_ms`. `hop` is its last wait."""
 
     now_ms: int
     first_failure_ms: int
@@ -77,7 +77,7 @@ class Left:
 
     @classmethod
     def of(cls, lineage: Lineage, first_failure_ms: int, now_ms: int) -> Left:
-        """`first_failure_ms` counts where the message has not failed before it was read here."""
+        """`first_failure_ms` applies if the message has not failed before it was read here."""
         earlier_ms = lineage.first_failure_ms
         return cls(now_ms, earlier_ms if lineage.failures else first_failure_ms, lineage.hop)
 
@@ -113,19 +113,19 @@ class Policy:
         return self.strategy
 
     def is_returned(self, left: Left | None) -> bool:
-        """Whether the message came back from a retry topic to its source, for one attempt."""
+        """Whether the message was returned from a retry topic to its source, for one attempt."""
         if self.carrier is None or left is None or left.hop is None:
             return False
         return self.carrier.delay_ms(left.hop.topic) is None
 
     @property
     def has_limit(self) -> bool:
-        """Whether only so many messages in a row may leave the line, to wherever."""
+        """Whether any limit applies to messages that leave the line."""
         others = (each.limit for each in (self.carrier, self.recovery) if each is not None)
         return any(limit is not None for limit in (self.letter_limit, *others))
 
     def limit_of(self, leaving: Publish | Recover) -> tuple[int | None, float | None]:
-        """`limit` and `hold_s` of where the message goes."""
+        """Returns `limit` and `hold_s` of the message's destination."""
         is_hop = isinstance(leaving, Publish) and leaving.hop is not None
         where: Limit | None = self.carrier if is_hop else None
         if isinstance(leaving, Recover):
@@ -249,8 +249,8 @@ def decide(
     """Decides what to do after failure number `failures` (1-based) of a message.
 
     `elapsed_s` is the time since its first failure, `consecutive` the number of messages that left
-    the line since the last success. `left` says how far this one has come off the line; None: it is
-    not asked where it would go next.
+    the line since the last success. `left` is this message's progress off the line; None: its next
+    wait is not needed.
     """
     decision = _by_itself(failure, failures, policy, rng, elapsed_s, left)
     if isinstance(decision, Publish | Recover):
@@ -266,10 +266,10 @@ def defer_s(
     rng: Callable[[], float] | None = None,
     hold_s: float | None = None,
 ) -> float:
-    """How long a message waits that would exceed a limit whose `hold_s` is this, or by default."""
+    """Returns how long a message waits that would exceed a limit with this `hold_s`."""
     if hold_s is None:
         strategy = policy.strategy_for(failure)
-        # Delays that `max_elapsed` prevents are never waited for, so no hold is as long either.
+        # Delays that `max_elapsed` prevents never happen, so no hold may be as long either.
         last_s = min(_last_delay_s(strategy, rng) or 0.0, strategy.max_elapsed_s or inf)
         hold_s = max(last_s, MIN_DEFER_S)
     return max(hold_s, failure.at_least_s) if isinstance(failure, Transient) else hold_s

@@ -109,7 +109,7 @@ class Target(Protocol[T]):
         """Stores the offset: the message is handled, dead-lettered or skipped."""
 
     def lineage(self, held: Held[T]) -> Lineage:
-        """Who the message is, and how far it has come off the line."""
+        """Returns the message's identity, and its progress off the line."""
 
     def letter(self, held: Held[T], reason: str) -> DeadLetter:
         """Builds the dead letter for what is held, as of now."""

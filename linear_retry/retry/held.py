@@ -17,7 +17,7 @@ from linear_retry.scope import Partition, Scope
 T = TypeVar("T")
 
 RECOVERY = "recovery callback"
-"""The destination of what is handed over: it is no name of a topic."""
+"""The destination of messages that are handed over; not a valid topic name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Held(Generic[T]):
 
     @property
     def is_returned(self) -> bool:
-        """Whether it is sent back to where it came from first: the hop is the one it came by."""
+        """Whether it is sent back to its original topic: its hop is the one that it came from."""
         return self.hop is not None and self.hop.topic != self.destination
 
     def failed(self, error: Exception, at_s: float, at_ms: int, strategy: str) -> Held[T]:

@@ -1,4 +1,4 @@
-"""Takes messages through outages in which they leave the line for retry topics.
+"""Simulates outages in which messages leave the line for retry topics.
 
 Times are those of `linear_retry.strategy.simulation`. Leaving and coming back take no time.
 """
@@ -18,30 +18,30 @@ _DOWN = Transient(ConnectionError("the dependency is down"))
 
 @dataclass(frozen=True, slots=True)
 class Journey:
-    """An outage as the first message meets it, and as those do that wait in the line behind it.
+    """An outage, for the first message and for those that wait in the line behind it.
 
-    Both are without jitter, and have no `spread`. In the line each message is attempted once the
+    Both are without jitter, and have no `spread`. In the line, each message is attempted after the
     one before it has left.
     """
 
     message: Simulation
-    """Its attempts in the line, and then one in each step."""
+    """The first message's attempts in the line, then one in each step."""
     in_line: int
-    """So many of its attempts are made in the line; attempt `in_line + n` is that of step n."""
+    """The number of its attempts in the line; attempt `in_line + n` is that of step n."""
     line: Simulation
-    """The attempts of all messages in the line, up to the first that succeeds, as one does."""
+    """The attempts of all messages in the line, up to the first success, as one simulation."""
     left: int
-    """So many messages leave in a row, the first included."""
+    """The number of messages that leave in a row, including the first."""
     is_held: bool
-    """As many as the limit allows: the next is held until it succeeds."""
+    """Whether the limit is reached, and the next message is held until it succeeds."""
 
 
 class RetryTopicsSimulator:
-    """Takes a blocking strategy, and then one of retry topics, through outages of any length.
+    """Simulates a blocking strategy followed by one of retry topics, in outages of any length.
 
-    `policy` is that of the line. `attempt_ms` is how long an attempt takes to fail. `limit`
-    messages leave in a row, and the next is held: attempted again after each `hold_s` of `policy`.
-    All is without jitter. Raises `ConfigurationError` where messages cannot leave in this way.
+    `policy` is that of the line. `attempt_ms` is how long an attempt takes to fail. After `limit`
+    messages in a row the next is held, and attempted again after each `hold_s` of `policy`. All
+    times are without jitter. Raises `ConfigurationError` if messages cannot leave in this way.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class RetryTopicsSimulator:
         return (self._steps or self._attempts).starts_ms[-1]
 
     def through(self, outage_ms: int) -> Journey:
-        """What happens in an outage of so many milliseconds, 0 or more."""
+        """Simulates an outage of this many milliseconds, 0 or more."""
         wanted = self._wanting_to_leave(outage_ms)
         left, is_held = min(wanted, self._limit), wanted > self._limit
         line = self._line(outage_ms, left, is_held)
@@ -96,7 +96,7 @@ class RetryTopicsSimulator:
         return Simulation(outage_ms, everything, ending, None)
 
     def _wanting_to_leave(self, outage_ms: int) -> int:
-        """So many would without the limit, but no more than one beyond it are counted."""
+        """Returns how many would leave without the limit, counting at most one beyond it."""
         short_ms = outage_ms - self._attempts.starts_ms[-1]
         if short_ms <= 0:
             return 0
@@ -105,9 +105,9 @@ class RetryTopicsSimulator:
         return min(-(-short_ms // self._leaves_ms), self._limit + 1)
 
     def _held(self, outage_ms: int) -> tuple[tuple[Failures, ...], int, int]:
-        """One too many: after its last attempt it is attempted again after each hold.
+        """Simulates the message that exceeds the limit: it is attempted again after each hold.
 
-        Its failures, and the number and the start of the attempt that succeeds.
+        Returns its failures, and the number and the start of the attempt that succeeds.
         """
         attempts, last_ms = self._attempts, self._attempts.starts_ms[-1]
         every_ms = attempts.attempt_ms + self._hold_ms
@@ -118,11 +118,11 @@ class RetryTopicsSimulator:
 
 
 def _steps(then: Strategy, leaves_ms: int, attempt_ms: int) -> Schedule | None:
-    """The attempts after it has left; None: `max_elapsed` allows none."""
+    """Schedules the attempts after it has left; None: `max_elapsed` allows none."""
     waits_ms = [delay_ms + attempt_ms for delay_ms in then.delays_ms]
     starts_ms = [leaves_ms + since_ms - attempt_ms for since_ms in accumulate(waits_ms)]
     if then.max_elapsed_s is not None:
-        # Of all its attempts, and the first has failed at `attempt_ms`.
+        # The limit counts from the first failure, at `attempt_ms`.
         last_ms = attempt_ms + round(then.max_elapsed_s * 1000)
         starts_ms = [start_ms for start_ms in starts_ms if start_ms <= last_ms]
     if not starts_ms:

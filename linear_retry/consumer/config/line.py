@@ -1,4 +1,4 @@
-"""What a consumer reads, as which group, and where the messages go that leave its line."""
+"""What a consumer reads, in which group, and where messages go that leave its line."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,9 +19,9 @@ _GROUP, _INSTANCE = "group.id", "group.instance.id"
 
 @dataclass(frozen=True, slots=True)
 class LineConfig:
-    """`config` and `topics` are those of the consumer that reads; `retries` is where it sends.
+    """`config` and `topics` are the consumer's own; `retries` is where it sends failed messages.
 
-    `on_exhausted` says what comes after the retry topics or the recovery, or in their place.
+    `on_exhausted` applies after the retry topics or the recovery, or without them.
     """
 
     config: Mapping[str, Any]
@@ -32,12 +32,12 @@ class LineConfig:
     reads_retries: bool
 
     def live_group(self, group_id: str) -> str:
-        """The name that the journal and letters have for the group, on both of its lines."""
+        """Returns the group's name in the journal and letters, the same for both lines."""
         return group_id.removesuffix(RETRY_SUFFIX) if self.reads_retries else group_id
 
 
 def line_config(config: Mapping[str, Any], topics: Topics, when: WhenExhausted) -> LineConfig:
-    """The live line of a group, or its retry line. Raises `ConfigurationError`."""
+    """Returns the live line of a group, or its retry line. Raises `ConfigurationError`."""
     retries = when if isinstance(when, RetryTopics) else None
     recovery = when if isinstance(when, Recovery) else None
     on_exhausted = "dead-letter" if isinstance(when, RetryTopics | Recovery) else when
