@@ -14,8 +14,13 @@ from linear_retry.consumer.partitions.target import ConsumerTarget
 from linear_retry.consumer.runners.run_handler import Batch
 from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.consumer.watchdogs.slow_handler import SlowHandlerCount
+from linear_retry.errors import DeadLetterError
 from linear_retry.kafka import Message
-from linear_retry.kafka.consumer.messages import foreign_group, have_no_headers, not_a_retry
+from linear_retry.kafka.consumer.messages import (
+    foreign_group,
+    foreign_or_unfit,
+    have_no_headers,
+)
 from linear_retry.retry.held import Held
 from linear_retry.scope import Partition, Scope
 
@@ -64,6 +69,7 @@ class Loop:
         self._stop = stop
         self._chores = chores
         self._reads_retries = reads_retries
+        self._why_not = foreign_or_unfit if reads_retries else foreign_group
         self._returns = returns
         self._slow_handlers = SlowHandlerCount()
 
@@ -185,10 +191,9 @@ class Loop:
     def _probe_with(self, held: Held[Message]) -> Generator[Batch]:
         if self._requests.due_at_s < math.inf:
             self._operator_actions.begin(held)
-        problem = not_a_retry(held.message, self._target.line)
-        if problem is not None:
+        if self._reads_retries and isinstance(held.error, DeadLetterError):
             # Held by the limit, it is no more to be attempted than when it came.
-            self._engine.refused(held, problem)
+            self._engine.refused(held, held.error)
             self.await_delivery()
             return
         begin_by_s = self._read_ahead.overruns_at_s
@@ -238,30 +243,22 @@ class Loop:
         """
         if not self._reads_retries and have_no_headers(ahead):
             return ahead
-        line = self._target.line
-        while ahead and (foreign := foreign_group(ahead[0], line)) is not None:
+        line, found = self._target.line, None
+        while ahead and isinstance(found := self._why_not(ahead[0], line), str):
             place = (*partition_of(ahead[0]), offset_of(ahead[0]))
-            self._target.emit(events.PassedOver(*place, retry_group_id=foreign))
+            self._target.emit(events.PassedOver(*place, retry_group_id=found))
             self._done(ahead[:1])
             del ahead[0]
-        if ahead and self._reads_retries and self._is_sent_on(ahead):
-            return []  # and `ahead` may be gone: what is sent on may open a circuit
+        if ahead and isinstance(found, DeadLetterError):
+            self._engine.refused(self._held(ahead.pop(0)), found)
+            return []  # and `ahead` may be stale: what is refused may open a circuit
+        if ahead and self._returns:
+            self._target.send_back(self._held(ahead.pop(0)))
+            return []
         for index, message in enumerate(ahead):
-            if foreign_group(message, line) is not None or not_a_retry(message, line) is not None:
+            if self._why_not(message, line) is not None:
                 return ahead[:index]
         return ahead
-
-    def _is_sent_on(self, ahead: list[Message]) -> bool:
-        """Whether the first is not attempted here: it is no retry, or is sent back."""
-        problem = not_a_retry(ahead[0], self._target.line)
-        if problem is None and not self._returns:
-            return False
-        held = self._held(ahead.pop(0))
-        if problem is not None:
-            self._engine.refused(held, problem)
-        else:
-            self._target.send_back(held)
-        return True
 
     def _held(self, message: Message) -> Held[Message]:
         partition = partition_of(message)

@@ -100,7 +100,7 @@ def foreign_group(record: Record, line: Line) -> str | None:
     return None if found == line.group_id else found
 
 
-def check_retried(record: Record, line: Line) -> None:
+def check_retried(record: Record) -> None:
     """Raises `DeadLetterError` for a record in a retry topic that no consumer has sent there.
 
     To retry it would make it a new message, with the retry topic as its origin.
@@ -110,7 +110,7 @@ def check_retried(record: Record, line: Line) -> None:
         if life_of(contents, record.topic, in_retry_topic=True) != "retried":
             found = contents.get(names.SEND_TO)
             raise DeadLetterError(f"{names.SEND_TO} is {found!r}, must be {names.RETRY!r}")
-        _known(contents, record.topic, line)
+        _identity(contents)
     except DeadLetterError as error:
         why = str(error).removeprefix("not a dead letter: ")
         raise DeadLetterError(
@@ -139,6 +139,7 @@ _REQUIRED = {
     field: each._replace(default=None, may_be_missing=False) for field, each in _HEADERS.items()
 }
 _IDENTITY = tuple(_REQUIRED[field] for field in ("generation", *_ORIGIN))
+_IDENTITY_WITH_ID = (_REQUIRED["retry_id"], *_IDENTITY)
 
 
 def _new(record: Record, group_id: str) -> Lineage:
@@ -153,13 +154,16 @@ def _new(record: Record, group_id: str) -> Lineage:
     )
 
 
+def _identity(contents: Mapping[str, bytes | None]) -> dict[str, Any]:
+    """Who the message is; without an id where it is for all groups. Raises `DeadLetterError`."""
+    is_for_all = contents.keys().isdisjoint((names.ID, names.GROUP_ID))
+    return read_headers(contents, _IDENTITY if is_for_all else _IDENTITY_WITH_ID)
+
+
 def _known(contents: Mapping[str, bytes | None], topic: str, line: Line) -> Lineage:
     """Reads the identity in the headers. Raises `DeadLetterError` if it is incomplete."""
-    is_for_all = contents.keys().isdisjoint((names.ID, names.GROUP_ID))
-    identity = read_headers(
-        contents, _IDENTITY if is_for_all else (_REQUIRED["retry_id"], *_IDENTITY)
-    )
-    if is_for_all:
+    identity = _identity(contents)
+    if "retry_id" not in identity:
         # The message goes to every group: with one id, two groups' letters would count as one.
         place = "/".join(str(identity[field]) for field in _ORIGIN)
         identity["retry_id"] = valid_unicode(f"{line.group_id}/{place}")

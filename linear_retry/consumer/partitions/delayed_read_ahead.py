@@ -12,9 +12,10 @@ from linear_retry.kafka.consumer.messages import make_safe, timestamp_ms_of
 from linear_retry.retry.clock import Clock
 from linear_retry.scope import Partition
 
-MOST_MESSAGES = 500
-MOST_BYTES = 4_000_000
+MOST_MESSAGES = 2000
 """Of each partition, in memory: then it is paused, and resumed when half of that is handed over."""
+MOST_BYTES = 64_000_000
+"""Of all partitions together, each of which has an equal share."""
 
 
 class _Queue:
@@ -50,9 +51,8 @@ class _Queue:
         while self._messages and offset_of(self._messages[0][0]) <= offset:
             self.popleft()
 
-    def is_above(self, share: float) -> bool:
-        """Whether it holds more than this share of what it may hold."""
-        return len(self) > share * MOST_MESSAGES or self._size_bytes > share * MOST_BYTES
+    def is_above(self, messages: float, size_bytes: float) -> bool:
+        return len(self) > messages or self._size_bytes > size_bytes
 
     def _due_at_s(self, message: Message, clock: Clock) -> float:
         """On the monotonic clock. Never later than the delay from now: it is written by now.
@@ -103,7 +103,8 @@ class DelayedReadAhead(ReadAhead):
     def is_above(self, partition: Partition, share: float) -> bool:
         """Whether it holds more than this share of what may be held of a partition."""
         queue = self._queues.get(partition)
-        return queue is not None and queue.is_above(share)
+        bytes_each = MOST_BYTES / max(len(self._queues), 1)
+        return queue is not None and queue.is_above(share * MOST_MESSAGES, share * bytes_each)
 
     @property
     def waiting_messages(self) -> int:

@@ -99,12 +99,14 @@ def foreign_group(message: Message, line: Line) -> str | None:
     return lineage.foreign_group(read(message), line)
 
 
-def not_a_retry(message: Message, line: Line) -> DeadLetterError | None:
-    """Why `message`, of a retry topic, cannot be retried; None where it can, or is of another."""
-    if line.delay_ms(message.topic() or "") is None:
-        return None
+def foreign_or_unfit(message: Message, line: Line) -> str | DeadLetterError | None:
+    """As `foreign_group`, of a message in a retry topic: or why it cannot be retried."""
+    record = read_fresh(message)
+    foreign = lineage.foreign_group(record, line)
+    if foreign is not None or line.delay_ms(record.topic) is None:
+        return foreign
     try:
-        lineage.check_retried(read(message), line)
+        lineage.check_retried(record)
     except DeadLetterError as error:
         return error
     return None
