@@ -171,7 +171,7 @@ def _the_users_agree(journey: _Journey) -> None:
     if not in_retry_topic:
         assert (life != "first") == is_returned(contents, record.topic)
     if in_retry_topic:
-        check_retried(record, journey.line)
+        check_retried(record)
     addressed = life != "first" and "retry-group-id" in contents
     other = _BILLING if journey.line is _SHIPPING else _SHIPPING
     assert None is foreign_group(record, journey.line)
@@ -227,7 +227,7 @@ def test_a_retry_with_one_header_garbled(name: str) -> None:
 
 def _refusal(record: Record) -> str | None:
     try:
-        check_retried(record, _BILLING)
+        check_retried(record)
     except DeadLetterError as error:
         return str(error)
     return None
