@@ -191,7 +191,7 @@ class FakeGroup:
     def join(self) -> Member:
         """A new member. It has nothing until `share` gives it something."""
         self._born += 1
-        member = self.member(f"member-{self._born}")
+        member = self.member(f"{'member' if self.reads is None else 'retry'}-{self._born}")
         self.members.append(member)
         return member
 

@@ -16,6 +16,7 @@ from linear_retry.scope import Partition, ScopeKind
 from tests.consumer.group import GROUP, LETTERS, TOPIC, Dependency, FakeGroup, Member
 from tests.fake.clock import VirtualClock
 from tests.fake.cluster import FakeKafka
+from tests.testing.violations import violations
 
 PREFIX = "orders.billing.retry"
 
@@ -165,6 +166,37 @@ class TwoLines:
             if each.waited_s is not None
             and each.waited_s * 1000 + 1 < (self.retries.delay_ms(each.place[0]) or 0)
         ]
+
+    def violations(self, *, finished: bool = True, skew_s: float = 0.0) -> list[str]:
+        """Every guarantee that does not hold for both lines; `finished`: nothing waits any more.
+
+        `skew_s`: how far the broker's clock was behind the reader's.
+        """
+        groups = self.live, self.retry
+        entries = [entry for group in groups for entry in group.witness.entries]
+        return violations(
+            sorted(entries, key=lambda entry: entry.at_s),
+            self._visible(),
+            committed={
+                partition: offset
+                for group in groups
+                for partition, offset in self.fake.group(group.group_id).items()
+            },
+            strategy_length=len(self.live.strategy),
+            retry_strategy_length=len(self.retry.strategy),
+            letter_limit=self.live.dead_letters.limit,
+            asked_at_s=self.clock.now_s(),
+            finished=finished,
+            retries=self.retries,
+            skew_s=skew_s,
+        )
+
+    def _visible(self) -> dict[Partition, list[int]]:
+        return {
+            (topic, number): [record.offset for record in log.records]
+            for topic, number in (*self.live.partitions, *self.retry.partitions)
+            for log in (self.fake.topics[topic].partitions[number],)
+        }
 
     def _note_written(self) -> None:
         """Whatever is new in a retry topic has been written since the last look: by now."""

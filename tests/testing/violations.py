@@ -29,12 +29,14 @@ def violations(
     asked_at_s: float | None = None,
     finished: bool = True,
     retries: Retries | None = None,
+    retry_strategy_length: int = 0,
+    skew_s: float = 0.0,
 ) -> list[str]:
     """Every guarantee that holds on any clock; empty where all hold.
 
     `committed` is what the broker has in the end; it is asked at `asked_at_s`, and nothing more has
     happened by then. `finished`: the last fault is long past, so everything must be done and
-    committed. `retries`: of a log with a retry line that blocks for nothing.
+    committed. `retries`, `retry_strategy_length`, `skew_s`: of a log with a retry line.
     """
     last_s = log[-1].at_s if log else 0.0
     at_s = last_s if asked_at_s is None else asked_at_s
@@ -45,6 +47,8 @@ def violations(
         limit=letter_limit,
         alive_within_s=alive_within_s,
         retries=retries,
+        retry_strategy_length=retry_strategy_length,
+        skew_s=skew_s,
     )
     asked = [one for one in chosen if finished or not isinstance(one, NothingLost)]
     return [str(one) for one in broken([*log, Committed(at_s, "", dict(committed))], asked)]

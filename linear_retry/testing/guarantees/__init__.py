@@ -29,6 +29,7 @@ def all_guarantees(
     alive_within_s: float = 10.0,
     retries: Retries | None = None,
     retry_strategy_length: int | None = 0,
+    skew_s: float = 0.0,
 ) -> list[Guarantee]:
     """One of each guarantee that holds on any clock, for one log. Leave out those not needed.
 
@@ -36,7 +37,8 @@ def all_guarantees(
     retention. `strategy_length`: the number of delays in the strategy, None for one that repeats.
     `max_elapsed`: whether the strategy has one. `limit`: the limit of dead letters in a row, as in
     `DeadLetters`. `retries`: the `RetryTopics` of a log with both lines of a group; its topics are
-    in `visible` then, and `retry_strategy_length` is of the retry line's own strategy.
+    in `visible` then, and `retry_strategy_length` is of the retry line's own strategy. By
+    `skew_s` the broker's clock may be behind the reader's, as in `RetriedWhenDue`.
     """
     return [
         InOrder(visible),
@@ -55,14 +57,16 @@ def all_guarantees(
         ),
         BoundedState(),
         *([LettersWithinLimit(limit)] if limit is not None and retries is None else []),
-        *([] if retries is None else _of_retry_topics(retries, limit, alive_within_s)),
+        *([] if retries is None else _of_retry_topics(retries, limit, alive_within_s, skew_s)),
     ]
 
 
-def _of_retry_topics(retries: Retries, limit: int | None, alive_within_s: float) -> list[Guarantee]:
+def _of_retry_topics(
+    retries: Retries, limit: int | None, alive_within_s: float, skew_s: float
+) -> list[Guarantee]:
     return [
         LettersWithinLimit(limit, retry_limit=retries.limit),
-        RetriedWhenDue(retries),
+        RetriedWhenDue(retries, skew_s=skew_s),
         WithinSequence(retries),
         InOnePlace(),
         LiveLineNeverWaits(retries, alive_within_s),

@@ -25,12 +25,13 @@ def _left(lines: TwoLines, messages: int, *, failures: int = 1, partition: int =
         lines.live.turn()
 
 
-def _once_each(lines: TwoLines, topic: str, messages: int) -> None:
+def _once_each(lines: TwoLines, topic: str, messages: int, *, skew_s: float = 0.0) -> None:
     """All of a retry topic's messages were attempted once, each at its time, and are committed."""
     places = [each.place for each in lines.attempts(topic)]
     assert messages == len(places) == len(set(places))
     assert [] == lines.early()
     assert {} == lines.lag(lines.retry)
+    assert [] == lines.violations(skew_s=skew_s)
 
 
 def test_a_sequence_of_steps() -> None:
@@ -55,6 +56,7 @@ def test_a_sequence_of_steps() -> None:
     assert (TOPIC, 0, 0, GROUP) == (
         *(letter.destination, letter.original_partition, letter.original_offset, letter.group_id),
     )
+    assert [] == lines.violations()
 
 
 def test_no_delay_holds_up_another() -> None:
@@ -141,6 +143,7 @@ def test_clocks_that_are_off(ahead_s: float) -> None:
     assert max(waits_s) < 5 + 25  # 20 turns of a second to read them, one by one
     assert min(waits_s) >= 5 - max(-ahead_s, 0) - 0.01
     assert {} == lines.lag(lines.retry)
+    assert [] == lines.violations(skew_s=max(ahead_s, 0))
 
 
 @pytest.mark.parametrize("step_s", [3600.0, -3600.0, 20.0])
@@ -152,7 +155,7 @@ def test_somebody_sets_the_clock(step_s: float) -> None:
     lines.turn(6)
     lines.clock.step_wall(step_s)
     lines.run(60)
-    _once_each(lines, _30S, 5)
+    _once_each(lines, _30S, 5, skew_s=abs(step_s))
     assert max(each.waited_s or 0 for each in lines.attempts(_30S)) < 42
 
 
@@ -200,6 +203,7 @@ def test_no_probe_before_its_time() -> None:
     lines.run(1900)
     assert [1800] == [int(each.waited_s or 0) for each in lines.attempts(f"{PREFIX}.30m")]
     assert {} == lines.lag(lines.retry)
+    assert [] == lines.violations()
 
 
 def _headers_of(lines: TwoLines, topic: str) -> list[Any]:
@@ -219,6 +223,7 @@ def test_a_foreign_record_is_never_attempted() -> None:
     errors = [letter.error.message or "" for letter in lines.letters() if letter.error]
     assert [True, True] == ["is not a retry" in text for text in errors]
     assert {} == lines.lag(lines.retry)
+    assert [] == lines.violations()
 
 
 def test_nor_when_the_limit_holds_it() -> None:
@@ -250,6 +255,7 @@ def test_another_groups_records() -> None:
     assert {} == lines.lag(lines.retry)
     passed = [one for one in lines.reader.events if isinstance(one, events.PassedOver)]
     assert [(1, "shipping")] == [(one.offset, one.retry_group_id) for one in passed]
+    assert [] == lines.violations()
 
 
 def test_limit_and_hold() -> None:
@@ -268,6 +274,7 @@ def test_limit_and_hold() -> None:
     assert [0, 1, 2] == [each.original_offset for each in lines.waiting()]
     handled = [each.origin[2] for each in lines.attempts(TOPIC)]
     assert [0, 1, 2, 3, 3, 4, 5] == handled
+    assert [] == lines.violations()
 
 
 def test_markers_between_what_waits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -300,6 +307,7 @@ def test_single() -> None:
     marks = dict(_headers_of(lines, PREFIX)[-1])
     assert TOPIC.encode() == marks["original-received-topic"] == marks[DESTINATION]
     assert (PREFIX, 0) == (skipped.topic, skipped.partition)
+    assert [] == lines.violations()
 
 
 def test_too_large_for_the_retry_topic() -> None:
@@ -319,3 +327,4 @@ def test_too_large_for_the_retry_topic() -> None:
     lines.run(40)
     assert {} == lines.lag(lines.live) == lines.lag(lines.retry)
     assert 2 == len(lines.attempts())
+    assert [] == lines.violations()
