@@ -19,11 +19,17 @@ FEWEST_GIVEN_UP, FEWEST_RECOVERED = 3, 3
 
 
 def in_vain(rows: list[Row]) -> list[Row]:
-    """Returns errors that were treated as transient, though no outage with them recovered."""
+    """Returns errors that were treated as transient, though no outage with them recovered.
+
+    Of a message that has left the line it is not known here whether its retries succeeded.
+    """
     return [
         row
         for row in rows
-        if row["error"] and not row["recovered"] and row["given_up"] >= FEWEST_IN_VAIN
+        if row["error"]
+        and not row["recovered"]
+        and not row["left_line"]
+        and row["given_up"] >= FEWEST_IN_VAIN
     ]
 
 

@@ -126,6 +126,7 @@ _COLUMNS = (
     count_column("members"),
     count_column("recovered"),
     count_column("given up", "given_up"),
+    count_column("left the line", "left_line"),
     count_column("still open", "still_open"),
     count_column("failed attempts", "failed_attempts"),
     Column("open for", lambda row: duration(row["blocked_s"])),

@@ -40,6 +40,10 @@ _TRANSITIONS = (
     *("CircuitOpened", "ProbeFailed", "RetriedNow"),
     *("CircuitClosed", "DeadLetterFailed", "LimitReached"),
 )
+_LEFT = ("SentToRetry", "HandedOver")
+"""With these a message leaves the line when the strategy has not saved it."""
+_ENDINGS = ("DeadLettered", *_LEFT)
+_GAVE_UP = ("dead-lettered", "sent-to-retry", "handed-over")
 _WITH_ERROR = ("CircuitOpened", "ProbeFailed", "LimitReached")
 _ERROR_TYPE = "^<?([A-Za-z_][A-Za-z0-9_.]*)"
 
@@ -74,7 +78,7 @@ def episodes(journal: DataFrame) -> DataFrame:
 def _entries(journal: DataFrame) -> DataFrame:
     """The columns needed of the readable entries, those of each member together and in order."""
     event = F.col("event")
-    is_letter = event == "DeadLettered"
+    is_ending = event.isin(*_ENDINGS)
     retry_at_ms = F.when(F.col("retry_at_ms").between(0, LAST_MS), F.col("retry_at_ms"))
     # Beyond that, a difference of two times overflows, and the job fails.
     readable = journal.where(F.col("problems").isNull() & F.col("at_ms").between(0, LAST_MS))
@@ -85,7 +89,7 @@ def _entries(journal: DataFrame) -> DataFrame:
         *("event", "at_ms", "outcome", "open_s", "failures"),
         F.when(event == "RetriedNow", F.col("at_ms")).otherwise(retry_at_ms).alias("due_ms"),
         *(
-            F.when(is_letter, F.col(f"message_{name}"))
+            F.when(is_ending, F.col(f"message_{name}"))
             .otherwise(F.col(f"scope_{name}"))
             .alias(f"scope_{name}")
             for name in ("topic", "partition")
@@ -95,7 +99,10 @@ def _entries(journal: DataFrame) -> DataFrame:
             F.struct("message_topic", "message_partition", "message_offset"),
         ).alias("message"),
         F.when(event.isin(*_WITH_ERROR), F.col("error")).alias("error"),
-        (is_letter & (F.col("reason") == "exhausted")).alias("exhausted"),
+        # A reason of its own is not needed: only what is exhausted leaves in these ways.
+        (event.isin(*_LEFT) | ((event == "DeadLettered") & (F.col("reason") == "exhausted"))).alias(
+            "exhausted"
+        ),
     )
     in_order = (*_INSTANCE, "sequence", "topic", "partition", "offset")
     return needed.repartition(*_MEMBER).sortWithinPartitions(*in_order)
@@ -129,12 +136,12 @@ def _instances(entries: DataFrame) -> DataFrame:
 
 
 def _transitions(instances: DataFrame) -> DataFrame:
-    """Transitions, letters with the scope of their message, and each instance's last entry."""
-    is_letter = F.col("event") == "DeadLettered"
-    chosen = instances.where(F.col("is_transition") | is_letter | F.col("is_last"))
+    """Transitions, endings with the scope of their message, and each instance's last entry."""
+    is_ending = F.col("event").isin(*_ENDINGS)
+    chosen = instances.where(F.col("is_transition") | is_ending | F.col("is_last"))
     return chosen.withColumns(
         {
-            name: F.when(~is_letter | F.col(f"has_{name}"), F.col(name))
+            name: F.when(~is_ending | F.col(f"has_{name}"), F.col(name))
             for name in ("scope_topic", "scope_partition")
         }
     )
@@ -155,12 +162,12 @@ def _numbered(transitions: DataFrame) -> DataFrame:
     )
     with_before = transitions.select("*", before.alias("before"), number.alias("counted"))
     is_shut = F.coalesce(F.col("before.event") == "CircuitClosed", F.lit(True))
-    is_letter = (event == "DeadLettered") & ~is_shut
+    is_ending = event.isin(*_ENDINGS) & ~is_shut
     begins = is_transition & (is_opened | is_shut)
     return (
         with_before.withColumn("begins", begins)
-        .withColumn("is_letter", is_letter)
-        .withColumn("number", F.when(is_transition | is_letter, F.col("counted")))
+        .withColumn("is_ending", is_ending)
+        .withColumn("number", F.when(is_transition | is_ending, F.col("counted")))
         .withColumn("start_ms", F.when(~begins, F.least("before.due_ms", "at_ms")))
         .where(F.col("number").isNotNull() | F.col("is_last"))
     )
@@ -180,13 +187,13 @@ def _aggregates() -> list[Column]:
     first = F.struct("sequence", "event", "at_ms", "lost", "message", "error")
     # The held message may have been revoked; the next to arrive was then the successful probe.
     good_ms = F.when(F.col("moves") > before["moves"], F.col("at_ms")).otherwise(F.col("start_ms"))
-    gave_up = (F.col("outcome") == "dead-lettered") & (before["event"] != "DeadLetterFailed")
+    gave_up = F.col("outcome").isin(*_GAVE_UP) & (before["event"] != "DeadLetterFailed")
     close = F.struct(
         *("sequence", "at_ms", "lost", "outcome", "open_s"),
         F.when(F.col("outcome") == "recovered", good_ms).alias("good_ms"),
         F.when(gave_up, F.col("start_ms")).alias("gave_up_ms"),
     )
-    is_letter = F.col("is_letter")
+    is_ending = F.col("is_ending")
     return [
         # An episode has at most one of these two.
         F.max(F.when(F.col("begins"), first)).alias("first"),
@@ -195,8 +202,8 @@ def _aggregates() -> list[Column]:
         F.max(of_letters).alias("of_letters"),
         F.sort_array(F.collect_list(F.when(is_probe, probe))).alias("probes"),
         F.max(F.when(is_probe, F.col("start_ms"))).alias("failed_ms"),
-        F.count(F.when(is_letter, 1)).alias("letters"),
-        F.max(is_letter & F.col("exhausted")).alias("exhausted"),
+        F.count(F.when(is_ending & (event == "DeadLettered"), 1)).alias("letters"),
+        F.max(is_ending & F.col("exhausted")).alias("exhausted"),
         F.count(F.when(event == "DeadLetterFailed", 1)).alias("letters_failed"),
         *(F.max(name).alias(name) for name in ("stopped", "lost", "instance_ends_ms")),
     ]

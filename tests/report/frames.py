@@ -42,6 +42,7 @@ def _group(name: str, rng: np.random.Generator) -> dict[str, Any]:
         "members": 3,
         "recovered": 100,
         "given_up": 12,
+        "left_line": 3,
         "known_end": 90,
         "unknown_length": 10,
         "still_open": 1,
@@ -139,7 +140,7 @@ def _keys() -> list[dict[str, Any]]:
 
 def error(group: str, name: str | None, **counts: int) -> dict[str, Any]:
     """A row of `errors`, with 0 for what is not said."""
-    names = ("outages", "recovered", "given_up")
+    names = ("outages", "recovered", "given_up", "left_line")
     letters = ("letters_exhausted", "letters_permanent", "letters_given_up")
     none = dict.fromkeys((*names, *letters), 0)
     times = {"first_ms": MONDAY_MS, "last_ms": MONDAY_MS + HOUR_MS}

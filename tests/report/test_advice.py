@@ -9,7 +9,7 @@ from linear_retry.report.advice import advice
 from tests.report.frames import MONDAY_MS, error
 
 _GROUP = {
-    **dict.fromkeys(("outages", "recovered", "given_up", "with_missing_entries"), 0),
+    **dict.fromkeys(("outages", "recovered", "given_up", "left_line", "with_missing_entries"), 0),
     "group": "billing",
     "known_end": 60,
     "blocked_s": 100.0,
@@ -35,6 +35,8 @@ def test_an_error_waited_for_in_vain() -> None:
     assert [] == _emitted([error("billing", "NoSuchItem", outages=6, given_up=5, recovered=1)])
     assert [] == _emitted([error("billing", "NoSuchItem", outages=6, given_up=4)])
     assert [] == _emitted([error("billing", None, outages=6, given_up=6)])
+    left = error("billing", "NoSuchItem", outages=7, given_up=5, left_line=1)
+    assert [] == _emitted([left])  # the retry line may have handled that one
 
 
 def test_an_error_given_up_too_soon() -> None:

@@ -3,6 +3,7 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 
+from linear_retry.records.retry_headers import RETRY
 from linear_retry.spark.reporting.outages import bucket, simple_name
 from linear_retry.spark.tables.sql import LAST_MS
 
@@ -20,7 +21,8 @@ def distinct(letters: DataFrame) -> DataFrame:
     A topic may contain a letter twice: the same group, id and generation mean the same letter.
     """
     first_ms, last_ms = (_possible(F.col(f"{each}_failure_ms")) for each in ("first", "last"))
-    return letters.dropDuplicates(["group_id", "id", "generation"]).select(
+    dead = letters.where(~F.coalesce(F.col("send_to") == RETRY, F.lit(False)))
+    return dead.dropDuplicates(["group_id", "id", "generation"]).select(
         F.col("group_id").alias("group"),
         *("reason", "exception_type", "exception_message", "key", "failures"),
         F.coalesce(last_ms, _possible(F.unix_millis("timestamp"))).alias("died_ms"),

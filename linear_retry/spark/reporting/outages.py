@@ -11,6 +11,9 @@ from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 from linear_retry.spark.tables.sql import LAST_MS
 
 GIVEN_UP = ("dead-lettered", "skipped")
+LEFT_LINE = ("sent-to-retry", "handed-over")
+"""Its message may still be handled, by the retry line or whoever took it: it is not given up."""
+_ENDINGS = ("recovered", "given_up", "left_line")
 _TIMES = ("blocked_s", "down_s", "unsure_s", "other_s")
 
 
@@ -36,6 +39,7 @@ def measured(outages: DataFrame) -> DataFrame:
         (F.size("probes") + 1).alias("attempts"),
         F.coalesce(F.col("outcome") == "recovered", F.lit(False)).alias("recovered"),
         F.coalesce(F.col("outcome").isin(*GIVEN_UP), F.lit(False)).alias("given_up"),
+        F.coalesce(F.col("outcome").isin(*LEFT_LINE), F.lit(False)).alias("left_line"),
     )
 
 
@@ -46,7 +50,7 @@ def by_group(outages: DataFrame) -> DataFrame:
         .agg(
             F.count("*").alias("outages"),
             F.count_distinct("member").alias("members"),
-            *(_count(name, F.col(name)) for name in ("recovered", "given_up")),
+            *(_count(name, F.col(name)) for name in _ENDINGS),
             _count("known_end", F.col("upper_ms").isNotNull()),
             _count("unknown_length", F.col("lower_ms").isNull()),
             _count("still_open", F.col("kind") == "open"),
@@ -73,7 +77,7 @@ def by_error(outages: DataFrame) -> DataFrame:
     """By group and first error: how many recovered and were given up."""
     return outages.groupBy("group", "error").agg(
         F.count("*").alias("outages"),
-        *(_count(name, F.col(name)) for name in ("recovered", "given_up")),
+        *(_count(name, F.col(name)) for name in _ENDINGS),
         *_first_and_last(),
     )
 

@@ -23,11 +23,11 @@ from linear_retry.spark.reporting.durations import durations
 MAX_ROWS = 10_000
 _MAX_BUCKETS = 60
 _COUNTS = (
-    *("outages", "recovered", "given_up"),
+    *("outages", "recovered", "given_up", "left_line"),
     *("letters_exhausted", "letters_permanent", "letters_given_up"),
 )
 NOTABLE_EVENTS = (
-    *("DataLost", "HandlerTooSlow", "Skipped", "LimitReached"),
+    *("DataLost", "HandlerTooSlow", "Skipped", "LimitReached", "SentToRetry", "HandedOver"),
     *("DeadLetterFailed", "CommitFailed", "ClientReplaced", "RetentionTooShort"),
 )
 _MINUTE_MS = 60_000

@@ -13,11 +13,13 @@ from linear_retry.events import (
     CircuitOpened,
     DeadLettered,
     DeadLetterFailed,
+    HandedOver,
     LimitReached,
     Lost,
     ProbeFailed,
     RetriedNow,
     Revoked,
+    SentToRetry,
     Stopped,
 )
 from linear_retry.journal.entry import Entry
@@ -26,6 +28,7 @@ from linear_retry.scope import Scope
 Transition = (
     CircuitOpened | ProbeFailed | RetriedNow | CircuitClosed | DeadLetterFailed | LimitReached
 )
+Ending = DeadLettered | SentToRetry | HandedOver
 Row = tuple[object, ...]
 _Life = list[Entry]
 
@@ -38,7 +41,7 @@ class _Episode:
     scope: Scope
     first: int
     entries: list[Entry] = field(default_factory=list)
-    letters: list[DeadLettered] = field(default_factory=list)
+    endings: list[Ending] = field(default_factory=list)
     until: int | None = None
 
     @property
@@ -75,11 +78,11 @@ def _episodes(life: _Life) -> list[_Episode]:
     current: dict[Scope, _Episode] = {}
     for entry in life:
         event = entry.event
-        if isinstance(event, DeadLettered):
+        if isinstance(event, Ending):
             place = event.topic if has_topic else None, event.partition if has_partition else None
             episode = current.get(Scope(*place))
             if episode is not None and episode.closed is None:
-                episode.letters.append(event)
+                episode.endings.append(event)
         elif isinstance(event, Transition):
             episode = current.get(event.scope)
             if episode is None or episode.closed or isinstance(event, CircuitOpened):
@@ -110,7 +113,7 @@ def _row(episode: _Episode, member_ends_ms: int) -> Row:
         opened.error if opened else None,
         _type(opened.error) if opened else None,
         _probes(episode),
-        len(episode.letters),
+        sum(isinstance(event, DeadLettered) for event in episode.endings),
         sum(isinstance(event, DeadLetterFailed) for event in episode.events),
         _missing(episode),
         lower_ms,
@@ -194,10 +197,14 @@ def _bounds(episode: _Episode) -> tuple[int | None, int | None]:
     upper_ms = None
     if closed and isinstance(closed.event, CircuitClosed):
         due_ms = _due_ms(episode, len(events) - 1)
-        exhausted = any(letter.reason == "exhausted" for letter in episode.letters)
+        exhausted = any(
+            not isinstance(event, DeadLettered) or event.reason == "exhausted"
+            for event in episode.endings
+        )
+        gave_up = ("dead-lettered", "sent-to-retry", "handed-over")
         if closed.event.outcome == "recovered":
             upper_ms = (closed.at_ms if _moved(episode) else due_ms or 0) - opened_ms
-        elif closed.event.outcome == "dead-lettered" and exhausted:
+        elif closed.event.outcome in gave_up and exhausted:
             starts += [] if isinstance(events[-2], DeadLetterFailed) else [due_ms]
     lower_ms = max((start - opened_ms for start in starts if start is not None), default=0)
     lower_ms = max(lower_ms, 0)

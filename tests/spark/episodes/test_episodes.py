@@ -70,6 +70,8 @@ def _cases() -> Iterator[Entry]:
     yield from _instance(
         "outlasted", (0, _opened(1000)), (1040, _letter()), (1041, _closed("dead-lettered"))
     )
+    left = events.SentToRetry("orders", 3, 7, "orders.retry.5m", "id", 1, 1, _at(9000), REFUSED, 3)
+    yield from _instance("left", (0, _opened(1000)), (1040, left), (1041, _closed("sent-to-retry")))
     unsent = events.DeadLetterFailed(Scope(), "orders", 3, 7, "dlq", "down", 1, 1.0, _at(1000))
     yield from _instance(
         "unsent", (0, _opened(1000)), (0, unsent), (1040, _closed("dead-lettered"))
@@ -108,7 +110,7 @@ def _random_event(rng: random.Random, kind: Any, number: int, at_ms: int) -> Eve
     scope = Scope.of(kind, place)
     held = scope, *place, number
     retry_at = _at(at_ms - NOON_MS + rng.choice([0, 1000, 30_000]))
-    outcome: CloseOutcome = rng.choice(["recovered", "dead-lettered", "dropped"])
+    outcome: CloseOutcome = rng.choice(["recovered", "dead-lettered", "sent-to-retry", "dropped"])
     reason = rng.choice(["exhausted", "given-up"])
     choices: dict[Event, float] = {
         CircuitOpened(*held, REFUSED, number, 1.0, retry_at): 5,
@@ -118,6 +120,7 @@ def _random_event(rng: random.Random, kind: Any, number: int, at_ms: int) -> Eve
         events.DeadLetterFailed(*held, "dlq", REFUSED, 1, 1.0, retry_at): 1,
         events.LimitReached(*held, REFUSED, number, 1.0, retry_at, 5): 1,
         events.DeadLettered(*place, number, "dlq", "id", 1, reason, REFUSED, 3, ()): 3,
+        events.SentToRetry(*place, number, "retry", "id", 1, 1, retry_at, REFUSED, 3): 2,
         events.Revoked((place,)): 0.5,
         events.Lost((place,), "fenced"): 0.5,
         events.Stopped(True): 0.3,
@@ -184,6 +187,13 @@ def test_an_outage_that_outlasted_the_strategy(rows: list[Row]) -> None:
     """It lasted longer than to the last attempt, of which the letter tells; it has no end."""
     [row] = _of(rows, "outlasted")
     assert ("closed", "dead-lettered", 1) == (row.kind, row.outcome, row.letters)
+    assert (1000, None) == (row.lower_ms, row.upper_ms)
+
+
+def test_an_outage_whose_message_left_for_a_retry_topic(rows: list[Row]) -> None:
+    """Its last attempt failed too: it lasted at least till then; there is no letter."""
+    [row] = _of(rows, "left")
+    assert ("closed", "sent-to-retry", 0) == (row.kind, row.outcome, row.letters)
     assert (1000, None) == (row.lower_ms, row.upper_ms)
 
 

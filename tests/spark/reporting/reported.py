@@ -79,6 +79,9 @@ def _journal() -> Iterator[Entry]:
         yield replace(entry, event=event)
     yield Entry("lost", 1, NOON_MS, HOSTILE, "pod", DataLost("orders", 0, 1, 9))
     yield Entry("lost", 2, NOON_MS + 5, HOSTILE, "pod", CircuitClosed(Scope(), "recovered", 0.005))
+    yield Entry(
+        "lost", 3, NOON_MS + 6, HOSTILE, "pod", CircuitClosed(Scope(), "sent-to-retry", 0.0)
+    )
 
 
 def _letters() -> Iterator[Record]:
@@ -89,6 +92,9 @@ def _letters() -> Iterator[Record]:
     yield _letter(12, b"customer-4711", "exhausted", "billing", refused)
     again = _letter(13, b"k", "exhausted", "billing", refused)
     yield from (again, replace(again, offset=14))
+    waiting = _letter(16, b"k", "transient", "billing", refused)  # no letter
+    headers = dict(waiting.headers) | {"retry-send-to": b"retry", "retry-step": b"1"}
+    yield replace(waiting, topic="orders.retry.5m", headers=tuple(headers.items()))
     yield Record("orders.dlq", 0, 15, NOON_MS, b"\xfe", None, ())
 
 

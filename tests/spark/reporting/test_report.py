@@ -36,7 +36,7 @@ def page(reported_lake: Lake, tmp_path_factory: pytest.TempPathFactory) -> Path:
     code, out, err = _ran("--lake", f"{reported_lake.path}/", "--to", str(page), "--json")
     assert (0, "") == (code, err)
     files = {"page": str(page), "tables": f"{page.parent}/report_tables"}
-    assert {**files, "outages": 17, "letters": 15, "advice": 3} == json.loads(out)
+    assert {**files, "outages": 18, "letters": 15, "advice": 3} == json.loads(out)
     return page
 
 
@@ -56,7 +56,8 @@ def test_groups(page: Path) -> None:
     assert (6, 0, 6, 0) == tuple(
         stock[name] for name in ("outages", "recovered", "given_up", "known_end")
     )
-    assert (1, 1, 1) == (lost["outages"], lost["recovered"], lost["unknown_length"])
+    assert (2, 1, 2) == (lost["outages"], lost["recovered"], lost["unknown_length"])
+    assert (1, 0, 0) == (lost["left_line"], lost["given_up"], stock["left_line"])
     assert (0.0, 0.005) == (lost["down_s"], lost["other_s"])
     assert [0, 6 * 96.0] == [stock["unsure_s"], stock["blocked_s"]]
     for row in rows.values():
@@ -129,7 +130,7 @@ def test_the_page_has_no_keys(reported_lake: Lake, page: Path, tmp_path: Path) -
     assert "customer-4711" in page.read_text()
     target = tmp_path / "report.html"
     code, out, _ = _ran("--lake", reported_lake.path, "--to", str(target), "--no-keys")
-    text = f"{target}: 17 outages, 15 dead letters, 3 of advice; the tables are in {folder}\n"
+    text = f"{target}: 18 outages, 15 dead letters, 3 of advice; the tables are in {folder}\n"
     assert (0, text) == (code, out)
     files = [target, *folder.glob("*.csv")]
     assert not [file for file in files if "customer-" in file.read_text()]
