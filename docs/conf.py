@@ -5,7 +5,7 @@ import tomllib
 from importlib.metadata import version as installed_version
 from pathlib import Path
 
-# The pages that are made from the code import `docs.generators` and what they describe.
+# Generated pages import `docs.generators` and the code that they describe.
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 project = "linear_retry"
@@ -20,10 +20,10 @@ extensions = [
     "docs.generators.docstrings",
 ]
 exclude_patterns = ["generators"]
-smartquotes = False  # --json is an option, and no dash
+smartquotes = False  # --json is an option, not a dash
 
 nitpicky = True
-# The types in signatures: those of other libraries, and private ones.
+# Types in signatures that are private, or from other libraries.
 nitpick_ignore_regex = [("py:.*", r"(?!linear_retry\.[A-Z]).*")]
 
 autoclass_content = "both"

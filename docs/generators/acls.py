@@ -1,4 +1,4 @@
-"""Makes the table of permissions, with the names of the examples."""
+"""Generates the table of permissions, with the names of the examples."""
 
 from docs.generators.markdown import codes, table
 from linear_retry.journal.entry import DEFAULT_TOPIC as JOURNAL
@@ -18,7 +18,7 @@ _EXAMPLE = TopicSetup(
 
 
 def acls() -> str:
-    """What each part of the examples' consumer needs, and each command."""
+    """Returns the permissions of each part of the examples' consumer, and of each command."""
     acls = (
         *live_acls(_EXAMPLE, transactional=True),
         *retry_acls(_EXAMPLE, transactional=True, back_to_source=True),

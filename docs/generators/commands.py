@@ -17,12 +17,12 @@ _EXAMPLE = re.compile(r"Examples?: ")
 
 
 def exit_codes() -> str:
-    """Every exit code and its meaning."""
+    """Returns every exit code and its meaning."""
     return table(("exit code", "meaning"), ((f"`{one}`", said) for one, said in MEANINGS.items()))
 
 
 def commands() -> str:
-    """Every command under a heading of its own: what it does, its arguments and options."""
+    """Returns a section for each command: its help, arguments and options."""
     return "\n\n".join(
         part
         for name, command in _groups()
@@ -36,7 +36,7 @@ def _groups() -> Iterator[tuple[str, Any]]:
 
 
 def _root() -> Any:
-    """The whole command. Typer brings its own click, or the one installed: their types differ."""
+    """Returns the root command. Typer uses its own click or the installed one, of other types."""
     return typer.main.get_command(app)
 
 
@@ -49,7 +49,7 @@ def _described(name: str, command: Any) -> Iterator[str]:
 
 
 def _text(command: Any) -> str:
-    """The command's help, with its example as code."""
+    """Returns the command's help, with its example as code."""
     return "\n\n".join(map(_paragraph, (command.help or "").strip().split("\n\n")))
 
 
@@ -78,5 +78,5 @@ def _parameters(name: str, command: Any) -> Iterator[str]:
 
 
 def _names(names: str) -> str:
-    """Each spelling as code; an argument without the type that Typer adds."""
+    """Formats each spelling as code, without the type that Typer adds to arguments."""
     return codes(cell(_TYPE.sub("", names)).split(", "))

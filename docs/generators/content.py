@@ -1,8 +1,8 @@
-"""Puts what is made when the site is built into the pages: of the code, and of other pages.
+"""Inserts generated content, from the code and from other pages, when the site is built.
 
-A page asks for it by an empty block, `{generated} events` or `{root-page} CHANGELOG.md`. The
-Markdown takes the block's place before the page is parsed: a directive's content could have no
-headings of the page's own.
+A page requests it with an empty block, `{generated} events` or `{root-page} CHANGELOG.md`. The
+Markdown replaces the block before the page is parsed, as a directive's content cannot contain
+headings of the page.
 """
 
 import re
@@ -29,7 +29,7 @@ _BLOCK = re.compile(r"^```\{(generated|root-page)\} (.+)\n```$", re.MULTILINE)
 
 
 def filled(page: str) -> str:
-    """The page's Markdown with what its blocks ask for."""
+    """Returns the page's Markdown with its blocks replaced."""
     return _BLOCK.sub(lambda block: _made(block[1], block[2]), page)
 
 
@@ -42,6 +42,6 @@ def _read(_app: object, _page: str, source: list[str]) -> None:
 
 
 def setup(app: Any) -> dict[str, Any]:
-    """Listen to what Sphinx reads."""
+    """Registers for the sources that Sphinx reads."""
     app.connect("source-read", _read)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

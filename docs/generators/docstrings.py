@@ -1,11 +1,11 @@
-"""Fits docstrings and signatures of the code to Sphinx's autodoc."""
+"""Adapts docstrings and signatures to Sphinx's autodoc."""
 
 import re
 from typing import Any, get_args
 
 from linear_retry import Event, testing
 
-# Docstrings have Markdown's single backticks, which reStructuredText takes for references.
+# Docstrings use Markdown's single backticks, which are references in reStructuredText.
 _CODE = re.compile(r"(?<!`)`([^`]+)`(?!`)")
 _PRIVATE_PARAMETER = re.compile(r", _\w+: [^,()]+(?= *[,)])")
 
@@ -17,16 +17,16 @@ _UNIONS = {
         ("~linear_retry.testing.Entry", testing.Entry),
     )
 }
-"""Unions with a name, which Sphinx writes out."""
+"""Named unions, which Sphinx would expand."""
 
 
 def in_rst(lines: list[str]) -> None:
-    """Turn code between single backticks into code between double ones, in place."""
+    """Changes single backticks around code to double ones, in place."""
     lines[:] = _CODE.sub(r"``\1``", "\n".join(lines)).split("\n")
 
 
 def readable(signature: str) -> str:
-    """A signature without parameters that only tests pass, and that Sphinx can parse."""
+    """Returns a signature that Sphinx can parse, without parameters that only tests use."""
     shown = _PRIVATE_PARAMETER.sub("", signature).replace("<factory>", "...")
     for union, name in _UNIONS.items():
         shown = shown.replace(union, name)
@@ -43,7 +43,7 @@ def _process_signature(*arguments: Any) -> tuple[str | None, str | None]:
 
 
 def setup(app: Any) -> dict[str, Any]:
-    """Listen to autodoc."""
+    """Registers for autodoc's events."""
     app.setup_extension("sphinx.ext.autodoc")
     app.connect("autodoc-process-docstring", _process_docstring)
     app.connect("autodoc-process-signature", _process_signature)

@@ -30,7 +30,7 @@ _JSON: dict[Any, str] = {
 
 
 def events() -> str:
-    """Every event: its fields, when it is emitted, and the level of its line in the log."""
+    """Describes every event: its fields, when it is emitted, and its log level."""
     return table(("event", "fields", "when", "log level"), map(_event_row, EVENTS))
 
 
@@ -42,20 +42,20 @@ def _event_row(event: type[Any]) -> tuple[str, ...]:
 
 
 def journal_fields() -> str:
-    """Every field of any event as the journal writes it."""
+    """Describes every field of any event as the journal writes it."""
     return table(("field", "JSON", "in"), _field_rows())
 
 
 def _field_rows() -> Iterator[tuple[str, ...]]:
     found = hints_by_field()
     for name in sorted(found):
-        # What may be null in one event is said to be so for all.
+        # A field that may be null in one event is described so for all.
         (hint,) = {*found[name].values()} - {int, str} or {*found[name].values()}
         yield f"`{name}`", _JSON[hint], codes(event.__name__ for event in found[name])
 
 
 def hints_by_field() -> dict[str, dict[type[Any], Any]]:
-    """For each field the events that have it, with its type there."""
+    """Returns, for each field, the events that have it, with its type there."""
     found: dict[str, dict[type[Any], Any]] = {}
     for event in EVENTS:
         for name, hint in get_type_hints(event).items():

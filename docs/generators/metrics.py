@@ -7,7 +7,7 @@ from linear_retry.monitoring.metrics import Metrics
 
 
 def metrics() -> str:
-    """Every metric of a consumer: its name, type, labels and meaning."""
+    """Describes every metric of a consumer: its name, type, labels and meaning."""
     rows = (
         (f"`{exported_name(one)}`", one.type, codes(labels_of(one)), cell(one.documentation))
         for one in Metrics().describe()
@@ -16,10 +16,10 @@ def metrics() -> str:
 
 
 def exported_name(family: Metric) -> str:
-    """The name that Prometheus has for it."""
+    """Returns its name in Prometheus."""
     return family.name + ("_total" if family.type == "counter" else "")
 
 
 def labels_of(family: Metric) -> tuple[str, ...]:
-    """The names of its labels, which prometheus_client keeps on every kind of family."""
+    """Returns the names of its labels, which prometheus_client keeps for every kind of family."""
     return tuple(vars(family)["_labelnames"])

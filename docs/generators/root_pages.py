@@ -1,4 +1,4 @@
-"""Shows pages of the repository that stand outside `docs/` on the site."""
+"""Shows pages of the repository from outside `docs/` on the site."""
 
 import re
 from pathlib import Path, PurePosixPath
@@ -12,7 +12,7 @@ PAGES = {
     "examples/README.md": "guides/examples.md",
     "strategies/README.md": "guides/strategies.md",
 }
-"""Where the site shows each."""
+"""The page of the site for each."""
 
 _TITLE = re.compile(r"\A# (.*)\n")
 _HEADING = re.compile(r"^#", re.MULTILINE)
@@ -22,14 +22,14 @@ _NOT_IN_SLUGS = re.compile(r"[^\w\- ]")
 
 
 def root_page(name: str) -> str:
-    """A page without its title, its links leading to where the site has their targets."""
+    """Returns a page without its title, with links to their targets on the site."""
     text = _TITLE.sub("", (ROOT / name).read_text("utf-8"))
     folder = PurePosixPath(name).parent
     return _LINK.sub(lambda found: _on_site(folder, *found.groups("")), text)
 
 
 def examples() -> str:
-    """Every example's page, under a heading of its own."""
+    """Returns a section for each example, with its page."""
     pages = sorted(path.relative_to(ROOT) for path in ROOT.glob("examples/*/README.md"))
     return "\n\n".join(
         f"## {_title(path)}\n{_demoted(root_page(path.as_posix()))}" for path in pages
@@ -37,7 +37,7 @@ def examples() -> str:
 
 
 def _demoted(text: str) -> str:
-    """Headings one level lower; a comment in a block of code is none."""
+    """Lowers headings by one level, but not comments in blocks of code."""
     parts = _CODE.split(text)
     parts[::2] = [_HEADING.sub("##", prose) for prose in parts[::2]]
     return "".join(parts)
@@ -54,12 +54,12 @@ def _on_site(folder: PurePosixPath, text: str, link: str, anchor: str) -> str:
         return f"[{text}](/{PAGES[path.as_posix()]}{anchor})"
     if path.match("examples/*/README.md"):
         return f"[{text}](/{PAGES['examples/README.md']}#{_slug(_title(path))})"
-    # A path that begins with a slash is one below docs/; what is not there is to be downloaded.
+    # A path that begins with a slash is relative to docs/; others are offered for download.
     if path.parts[0] == "docs":
         return f"[{text}](/{path.relative_to('docs').as_posix()}{anchor})"
     return f"{{download}}`{text} </../{path.as_posix()}>`"
 
 
 def _slug(title: str) -> str:
-    """The anchor that MyST, like GitHub, gives to a heading."""
+    """Returns the anchor that MyST, like GitHub, assigns to a heading."""
     return _NOT_IN_SLUGS.sub("", title.lower()).replace(" ", "-")

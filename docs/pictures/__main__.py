@@ -13,7 +13,7 @@ FOLDER = Path(__file__).parent
 
 
 def main() -> None:
-    """Write each under the name of its function."""
+    """Writes each under the name of its function."""
     for draw in DIAGRAMS:
         (FOLDER / f"{draw.__name__}.svg").write_text(draw().svg(), "utf-8")
 

@@ -1,4 +1,4 @@
-"""Runs the demo and keeps what it shows while a circuit is open: `python -m docs.pictures.demo`."""
+"""Draws the demo while a circuit is open: `python -m docs.pictures.demo`."""
 
 import io
 import re
@@ -20,7 +20,7 @@ _LEFT = timedelta(seconds=1)
 
 
 class _Camera(Screen):
-    """Keeps the last picture of a circuit that waits a second or longer."""
+    """Keeps the last view with a circuit that waits for a second or longer."""
 
     picture_while_open: RenderableType = ""
 
@@ -35,13 +35,13 @@ class _Camera(Screen):
 
 
 def main() -> None:
-    """Writes the picture. It is of a real run, so its times differ from one to the next."""
+    """Writes the picture, of a real run, so its times differ each time."""
     with embedded_topics() as topics:
         run(topics, _Camera)
     console = Console(record=True, width=_COLUMNS, file=io.StringIO(), force_terminal=True)
     console.print(_Camera.picture_while_open)
     svg = console.export_svg(title="make demo", theme=MONOKAI)
-    # The fonts would come from elsewhere, and where the picture is shown that is refused.
+    # The fonts would be loaded from another site, which pages that show the picture forbid.
     PICTURE.write_text(re.sub(r"@font-face \{.*?\}", "", svg, flags=re.DOTALL), "utf-8")
 
 

@@ -7,7 +7,7 @@ from xml.sax.saxutils import escape
 Kind: TypeAlias = Literal["plain", "done", "failed", "open", "held"]
 Point: TypeAlias = tuple[float, float]
 
-# Its own background: whoever shows it may be light where the reader's system is dark.
+# Its own background: the page that shows it may be light while the reader's system is dark.
 _STYLE = """
 text { font: 13px system-ui, sans-serif; fill: #1f2328 }
 .small { font-size: 12px; fill: #59636e }
@@ -42,7 +42,7 @@ _LINE_PX = 17
 
 
 class Drawing:
-    """A picture that grows by what is drawn on it; `svg` is its text."""
+    """A picture to draw on; `svg` returns its text."""
 
     def __init__(self, title: str, width: int, height: int) -> None:
         self._title = title
@@ -50,7 +50,7 @@ class Drawing:
         self._parts: list[str] = []
 
     def box(self, at: Point, size: Point, text: str = "", kind: Kind = "plain") -> None:
-        """A box with its top left corner at a point, and text in its middle."""
+        """Draws a box with its top left corner at a point, and centered text."""
         (x, y), (width, height) = at, size
         self._parts.append(
             f'<rect class="{kind}" x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" '
@@ -61,7 +61,7 @@ class Drawing:
     def text(
         self, at: Point, text: str, style: str = "", anchor: Literal["start", "middle"] = "start"
     ) -> None:
-        """Lines of text, with their middle at the height of a point."""
+        """Draws lines of text, centered vertically at a point."""
         x, y = at
         lines = text.split("\n") if text else []
         top = y - (len(lines) - 1) * _LINE_PX / 2 + 4.5
@@ -73,15 +73,15 @@ class Drawing:
         ]
 
     def arrow(self, points: Sequence[Point], style: str = "") -> None:
-        """A line through points, with a head at its end."""
+        """Draws a line through points, with an arrowhead at its end."""
         self._path(points, style, ' marker-end="url(#arrow)"')
 
     def line(self, points: Sequence[Point], style: str = "") -> None:
-        """A line through points."""
+        """Draws a line through points."""
         self._path(points, style, "")
 
     def time_axis(self, start: float, end: float, y: float) -> None:
-        """An arrow to the right at a height, with its name below its head."""
+        """Draws the time axis: an arrow to the right, with its name below the head."""
         self.arrow(((start, y), (end, y)))
         self.text((end - 20, y + 16), "time", "small", "middle")
 
@@ -90,7 +90,7 @@ class Drawing:
         self._parts.append(f'<path class="{f"line {style}".strip()}" d="M{path}"{end}/>')
 
     def svg(self) -> str:
-        """The whole picture."""
+        """Returns the whole picture."""
         width, height = self._size
         page = f'<rect class="page" x="0.5" y="0.5" width="{width - 1}" height="{height - 1}"'
         return "\n".join(
