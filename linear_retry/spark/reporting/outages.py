@@ -12,7 +12,7 @@ from linear_retry.spark.tables.sql import LAST_MS
 
 GIVEN_UP = ("dead-lettered", "skipped")
 LEFT_LINE = ("sent-to-retry", "handed-over")
-"""Its message may still be handled, by the retry line or by the callback that took it: it is not given up."""
+"""Its message may still be handled, by the retry line or the callback: it is not given up."""
 _ENDINGS = ("recovered", "given_up", "left_line")
 _TIMES = ("blocked_s", "down_s", "unsure_s", "other_s")
 
