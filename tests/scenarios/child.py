@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from linear_retry import Journal, LinearConsumer, Strategy
+from linear_retry import Journal, LinearConsumer, RetryTopics, Strategy
 from linear_retry.monitoring.health import serve
 from linear_retry.retry.clock import SystemClock
 from linear_retry.testing import EventLog
@@ -17,7 +17,10 @@ from tests.scenarios.testimony import Testimony
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """What the process is to do."""
+    """What the process is to do. `retries` are the arguments of its `RetryTopics`, if it has any.
+
+    Without `topics` it reads those.
+    """
 
     member: str
     testimony: str
@@ -28,6 +31,7 @@ class Role:
     options: dict[str, Any] = field(default_factory=dict)
     journals: list[str] = field(default_factory=list)
     health_port: int | None = None
+    retries: dict[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -36,12 +40,17 @@ class Role:
 def main(role: Role) -> None:
     # The machine's clock since boot: the same for all processes, so their logs can be merged.
     witness = EventLog(SystemClock().now_s, Testimony(Path(role.testimony)))
+    retries = RetryTopics(**role.retries) if role.retries else None
+    leaving: dict[str, Any] = (
+        {} if retries is None or not role.topics else {"on_exhausted": retries}
+    )
     consumer = LinearConsumer(
         role.config | {"on_commit": witness.on_commit(role.member)},
-        role.topics,
+        role.topics or retries or [],
         strategy=Strategy(role.strategy),
         transient=OutageError,
         listeners=[witness.listener(role.member), *map(Journal, role.journals)],
+        **leaving,
         **role.options,
     )
     port = role.health_port

@@ -96,6 +96,7 @@ class Scene:
             script=script or {},
             journals=options.pop("journals", []),
             health_port=options.pop("health_port", None),
+            retries=options.pop("retries", {}),
             options={"dead_letters": self.letters, **options},
         )
         process = Process(role, self._directory / f"{name}.stderr", self._dies(name))

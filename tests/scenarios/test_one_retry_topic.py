@@ -9,7 +9,7 @@ from linear_retry import RetryTopics, events
 from linear_retry.kafka import Message
 from linear_retry.testing import AttemptStarted
 from tests.scenarios.handlers import OutageError
-from tests.scenarios.protocols import both_protocols
+from tests.scenarios.protocols import EAGER, KIP_848
 from tests.scenarios.retry_scene import RetryScene, RetrySceneFactory
 
 pytestmark = pytest.mark.broker
@@ -48,8 +48,10 @@ def _are_apart(group: RetryScene) -> bool:
     return all(later - earlier >= _EVERY_S for earlier, later in itertools.pairwise(times))
 
 
-@both_protocols
-@pytest.mark.parametrize("transactional", [False, True], ids=["plain", "transactional"])
+@pytest.mark.parametrize(
+    ("transactional", "protocol"),
+    [pytest.param(False, EAGER, id="plain"), pytest.param(True, KIP_848, id="transactional")],
+)
 def test_an_update_before_its_create(
     retry_scene: RetrySceneFactory, transactional: bool, protocol: dict[str, str]
 ) -> None:

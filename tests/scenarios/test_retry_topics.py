@@ -1,5 +1,6 @@
 """What leaves the line comes back at its time, until its sequence ends."""
 
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -8,6 +9,8 @@ import pytest
 from linear_retry import LinearConsumer, RetryTopics, events
 from linear_retry.kafka.consumer.messages import read
 from linear_retry.scope import ScopeKind
+from tests.kafka_operations import wait_until
+from tests.scenarios.process import Process
 from tests.scenarios.protocols import COOPERATIVE, EAGER, KIP_848, both_protocols
 from tests.scenarios.retry_scene import Outage, RetrySceneFactory, own_loop, run_async
 
@@ -128,6 +131,10 @@ def test_back_to_its_source(retry_scene: RetrySceneFactory, protocol: dict[str, 
     assert [2] * 2 == [len(other.attempts()), len(group.emitted(events.CircuitOpened))]
 
 
+def _one_second(prefix: str) -> RetryTopics:
+    return RetryTopics(prefix, strategy=["1s"], limit=None)
+
+
 @pytest.mark.parametrize("protocol", [COOPERATIVE, KIP_848], ids=["cooperative", "consumer"])
 def test_another_member_comes_and_goes_while_messages_wait(
     retry_scene: RetrySceneFactory, protocol: dict[str, str]
@@ -135,10 +142,7 @@ def test_another_member_comes_and_goes_while_messages_wait(
     """Nobody has attempted what waits: wherever its partition goes, it is attempted once, and not
     before its time."""
 
-    def one(prefix: str) -> RetryTopics:
-        return RetryTopics(prefix, strategy=["2s"], limit=None)
-
-    group = retry_scene(one, strategy=[], config=protocol)
+    group = retry_scene(_one_second, strategy=[], config=protocol)
     names = [b"%d 1" % number for number in range(6)]
     group.write([(number % 2, None, name, ()) for number, name in enumerate(names)])
     dependency = Outage()
@@ -152,3 +156,32 @@ def test_another_member_comes_and_goes_while_messages_wait(
     second.stop()
     assert [] == group.end_well()
     assert [(name, 2) for name in names] == sorted(dependency.seen)
+
+
+def test_both_lines_are_killed(retry_scene: RetrySceneFactory) -> None:
+    """Before what they did is committed: messages may be in the retry topic twice, with one id, and
+    may be handled twice; none is lost, and none is attempted before its time."""
+    group = retry_scene(_one_second, strategy=[])
+    group.produce(3)
+    failing = {f"0@{number}": ["outage"] for number in range(3)}
+    retries = {"prefix": group.retries.prefix, "strategy": ["1s"], "limit": None}
+
+    def spawn(line: str, name: str) -> Process:
+        options: dict[str, Any] = {"topics": []} if line == "retry" else {"script": failing}
+        return group.spawn(name, retries=retries, **options)
+
+    live, retry = spawn("live", "first live"), spawn("retry", "first retry")
+    group.wait_for(events.SentToRetry, 3)
+    live.kill()
+    group.wait_for_attempts(1, "first retry")
+    retry.kill()
+    group.produce(1)
+    members = [spawn(line, f"second {line}") for line in ("live", "retry")]
+    wait_until(lambda: len(group.handled("second live")) == 1, "the last", detail=group.story)
+    group.wait_until_done()
+    for member in members:
+        member.signal(signal.SIGTERM)
+        assert 0 == member.exit_code()
+    assert [] == group.end_well()
+    (topic,) = group.retries.topics
+    assert 3 == len({headers["retry-id"] for headers in group.headers(topic)})
