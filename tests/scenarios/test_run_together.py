@@ -166,3 +166,30 @@ def test_an_error_of_the_retry_line(start: Start, how: How) -> None:
     assert "ValueError: refused" in both.output
     assert {0: 2} == both.committed[0]
     assert both.is_left()
+
+
+def test_a_second_signal_while_the_retry_line_hangs(start: Start) -> None:
+    """The live line has ended, and nobody waits for the other one: its process is killed."""
+    both = start()
+    both.produce(b"hangs")
+    child = both.handled("retry", "hangs")
+    os.killpg(both.process.pid, signal.SIGINT)
+    wait_until(lambda: "stopped; left the group" in both.output, "the live line has ended")
+    os.killpg(both.process.pid, signal.SIGINT)
+    assert -signal.SIGINT == both.exit_code(), both.output
+    assert _is_gone(child)
+    assert ({0: 1}, {0: 0}) == both.committed
+
+
+def test_a_second_signal_cancels_an_async_handler(start: Start) -> None:
+    """On the retry line too; its message is not done."""
+    both = start("async")
+    both.produce(b"hangs")
+    child = both.handled("retry", "hangs")
+    os.killpg(both.process.pid, signal.SIGINT)
+    wait_until(lambda: "stopped; left the group" in both.output, "the live line has ended")
+    os.killpg(both.process.pid, signal.SIGINT)
+    both.exit_code()
+    assert child == both.handled("retry", "cancelled")
+    assert ({0: 1}, {0: 0}) == both.committed
+    assert both.is_left()

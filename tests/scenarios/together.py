@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -37,7 +38,7 @@ class Program:
 
 def handle(message: Message) -> None:
     """Fails once on the live line; on the retry line, what the value says happens."""
-    line = "retry" if ".retry." in (message.topic() or "") else "live"
+    line = _line(message)
     value = (message.value() or b"").decode()
     print(line, value, os.getpid(), flush=True)
     if line == "live" and value != "plain":
@@ -47,10 +48,24 @@ def handle(message: Message) -> None:
     if value == "refused":
         raise ValueError("refused")
 
+    if value == "hangs":
+        threading.Event().wait()
+
 
 async def handle_async(message: Message) -> None:
-    await asyncio.sleep(0)
-    handle(message)
+    """The same, but one that hangs can be cancelled."""
+    if message.value() != b"hangs" or _line(message) == "live":
+        handle(message)
+        return
+    print("retry", "hangs", os.getpid(), flush=True)
+    try:
+        await asyncio.Event().wait()
+    finally:
+        print("retry", "cancelled", os.getpid(), flush=True)
+
+
+def _line(message: Message) -> str:
+    return "retry" if ".retry." in (message.topic() or "") else "live"
 
 
 async def _run_beside(live: LinearConsumer, retry: LinearConsumer) -> None:

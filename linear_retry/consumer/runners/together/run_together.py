@@ -120,16 +120,23 @@ async def _run_async(
     except BaseException as error:
         if not isinstance(error, Exception):
             line.stop()
-        _add_to(error, await _ended(line, _patience_s(live, error)))
+        _add_to(error, await _ended(live, line, _patience_s(live, error)))
         raise
-    _raise(await _ended(line))
+    _raise(await _ended(live, line))
 
 
-async def _ended(line: RetryProcess, within_s: float | None = None) -> BaseException | None:
+async def _ended(
+    live: LinearConsumer, line: RetryProcess, within_s: float | None = None
+) -> BaseException | None:
+    """Waits off the event loop. A cancellation cancels its handler; then it is killed."""
     try:
         return await asyncio.to_thread(line.end, within_s)
-    except asyncio.CancelledError:  # a second time: nobody waits for its message any more
-        line.kill()
+    except asyncio.CancelledError:
+        line.stop()
+        try:
+            await asyncio.to_thread(line.end, live._config.close_timeout_s)
+        finally:
+            line.kill()
         raise
 
 
