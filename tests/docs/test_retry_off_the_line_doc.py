@@ -1,0 +1,82 @@
+"""docs/guides/retry-off-the-line.md is true."""
+
+import ast
+import inspect
+import pickle
+import re
+import sys
+import types
+from collections.abc import Iterator
+
+import pytest
+import yaml
+
+import linear_retry
+from linear_retry import LinearConsumer, run_together
+from linear_retry.cli.topics import commands
+from tests.docs.markdown import ROOT, blocks, page, table
+
+_PAGE = page("docs/guides/retry-off-the-line.md")
+_PROGRAM, _PREPARE, _ASYNC, _ON_ONE_LOOP, _SERVICES = blocks(_PAGE, "python")
+
+
+@pytest.fixture
+def program(monkeypatch: pytest.MonkeyPatch) -> Iterator[types.ModuleType]:
+    """The page's program as a module, as the process of its retry line imports it."""
+    module = types.ModuleType("page")
+    monkeypatch.setitem(sys.modules, "page", module)
+    for block in (_PROGRAM, _PREPARE, _SERVICES):
+        exec(block, vars(module))
+    yield module
+    module.payments.close()
+
+
+def test_the_lines_belong_together(program: types.ModuleType) -> None:
+    """In the groups that the page names, and both can be pickled with their functions."""
+    live, retry = program.live_line(), program.retry_line()
+    assert ("billing", "billing.retry") == (live.group_id, retry.group_id)
+    assert isinstance(pickle.loads(pickle.dumps(retry)), LinearConsumer)
+    for function in (program.charge, program.serve_retry_line):
+        assert function is pickle.loads(pickle.dumps(function))
+
+
+def test_the_calls_have_the_names_of_the_library(program: types.ModuleType) -> None:
+    """Each function that the page names in code is public, and takes what it is given."""
+    named = set(re.findall(r"\brun(?:ning)?_together(?:_async)?\b", _PAGE))
+    assert {"run_together"} <= named <= set(linear_retry.__all__)
+    parameters = inspect.signature(run_together).parameters
+    calls = [node for block in (_PROGRAM, _PREPARE) for node in ast.walk(ast.parse(block))]
+    given = {
+        keyword.arg
+        for node in calls
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "run_together"
+        for keyword in node.keywords
+    }
+    assert {"prepare"} == given
+    assert given | {"threads"} <= parameters.keys()
+    for block in (_ASYNC, _ON_ONE_LOOP):
+        compile(block, "page", "exec")
+
+
+def test_the_topics_are_created_by_a_command_that_exists() -> None:
+    """`topics create`, for the group of the program."""
+    (line,) = blocks(_PAGE, "sh")
+    there = {one.callback.__name__ for one in commands.app.registered_commands if one.callback}
+    assert line.split()[2] in there
+    assert "--group billing --strategy retry-topics" in line
+
+
+def test_the_figures_are_those_of_the_benchmarks() -> None:
+    """The rates of the live line are in the table of measurements."""
+    rows = table(page("benchmarks/README.md"), "figure")
+    (measured,) = (row[1] for row in rows if row[0].startswith("live line"))
+    rates = [row[1] for row in table(_PAGE, "the retry line")]
+    alone, process, thread = rates
+    assert f"{alone} per second alone, {process} beside a process, {thread} beside a" in measured
+    assert all(f" {rate} 1/s" in (ROOT / "benchmarks/measured.txt").read_text() for rate in rates)
+
+
+def test_the_manifest_is_yaml() -> None:
+    """With the argument of the program's retry line."""
+    (manifest,) = blocks(_PAGE, "yaml")
+    assert "retry" == yaml.safe_load(manifest)["containers"][0]["args"][-1]
