@@ -62,13 +62,18 @@ def test_every_command_is_there() -> None:
 def test_what_is_typed_takes_effect(own_kafka: RealKafka) -> None:
     """The page's commands, in their order: planned, created, and nothing is wrong with it."""
     own_kafka.create_topic("orders", 2)
-    plan, create, check = [line for block in blocks(_PAGE, "sh") for line in block.splitlines()]
+    commands = [line for block in blocks(_PAGE, "sh") for line in block.splitlines()]
+    plan, create, check, status = commands
     planned = _typed(plan, own_kafka)
     assert all(name in planned for name in _SETUP.names)
     assert [f"{name}: created" for name in _SETUP.names] == [
         line.partition(",")[0] for line in _typed(create, own_kafka).splitlines()
     ]
     assert "" == _typed(check, own_kafka)
+    head, *rows = [line.split("\t") for line in _typed(status, own_kafka).splitlines()]
+    columns = [name for row in table(_PAGE, "status column") for name in code(row[0])]
+    assert columns == head
+    assert [[name, "0"] for name in _SETUP.retry_topics] == [[row[0], row[2]] for row in rows]
 
 
 def _typed(command: str, kafka: RealKafka) -> str:

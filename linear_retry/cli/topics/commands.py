@@ -1,8 +1,11 @@
 """The commands `linear-retry topics`, which import their implementation when called."""
 
+from typing import Annotated
+
 import typer
 
 from linear_retry.cli.options.connection import Connection, with_option_groups
+from linear_retry.cli.options.values import topic_name
 from linear_retry.cli.output.exit_codes import exit_on_error
 from linear_retry.cli.topics.options import AclOptions, SetupOptions
 
@@ -82,3 +85,38 @@ def check(options: SetupOptions, connection: Connection) -> None:
         from linear_retry.cli.topics.check import check_topics
 
         check_topics(setup, config, options.replication, as_json=connection.as_json)
+
+
+@app.command()
+@with_option_groups
+def status(
+    prefix: Annotated[
+        str,
+        typer.Argument(
+            metavar="PREFIX",
+            callback=topic_name,
+            help="The prefix of RetryTopics, or the topic of RetryTopics.single.",
+        ),
+    ],
+    group: Annotated[
+        str, typer.Option(metavar="GROUP", help="The consumer group of the live line.")
+    ],
+    connection: Connection,
+) -> None:
+    """Show how many messages are out in retry topics, and until when.
+
+    A message is out from when it is sent to a retry topic until the retry line has handled it, sent
+    it on or dead-lettered it: what is behind the committed offsets of GROUP.retry is read and
+    counted. "due" are those whose delay is over: they are being handled, or the retry line cannot
+    keep up, waits for a dependency or does not run. Nothing is changed.
+
+    Example: linear-retry topics status orders.billing.retry --group billing --bootstrap
+    localhost:9092
+
+    Exit codes: 3, there is no such retry topic.
+    """
+    with exit_on_error():
+        config = connection.keys()
+        from linear_retry.cli.topics.status import show_status
+
+        show_status(prefix, group, config, as_json=connection.as_json)

@@ -1,4 +1,4 @@
-"""`linear-retry topics plan|create|check` on a real broker."""
+"""`linear-retry topics plan|create|check|status` on a real broker."""
 
 import itertools
 import json
@@ -10,6 +10,10 @@ from typer.testing import CliRunner
 
 from linear_retry.cli import app
 from linear_retry.kafka.topics.description import Topics
+from linear_retry.records.dead_letter import FailureInfo, to_dead_letter
+from linear_retry.records.lineage import Hop
+from linear_retry.records.record import Record
+from linear_retry.retry.clock import now_ms
 from tests.cli.result import Result
 from tests.real_kafka import RealKafka
 
@@ -146,6 +150,58 @@ def test_topics_that_no_delay_uses(scene: _Scene) -> None:
     empty, some = sorted(checked.out.splitlines(), key=len)
     assert f"{scene.prefix}.30m: no delay of the strategy uses this topic, and it is empty" in empty
     assert f"{left}: no delay of the strategy uses this topic, but 3 records in it have" in some
+
+
+def _waiting(offset: int, group: str) -> list[tuple[str, bytes | None]]:
+    hop = Hop("orders.retry.5m", 1, "s@1", 1_000)
+    failure = FailureInfo(group, "transient", 1, 5, 6, "s@1", hop=hop)
+    return to_dead_letter(Record("orders", 0, offset, 1, b"k", b"v"), failure).headers()
+
+
+def _status(scene: _Scene, prefix: str, *more: str) -> Result:
+    arguments = ["topics", "status", prefix, "--group", "billing", "-b", scene.kafka.bootstrap]
+    done = CliRunner().invoke(app, [*arguments, *more])
+    return Result(done.exit_code, done.stdout, done.stderr)
+
+
+def test_messages_that_are_out(scene: _Scene) -> None:
+    """What the retry line has not committed, and until when; not what other groups retry."""
+    assert 0 == scene.run("create").code
+    topic = f"{scene.prefix}.5m"
+    waits = [(n % 3, b"k", b"v", _waiting(n, "billing")) for n in range(5)]
+    scene.kafka.produce(topic, [*waits, (1, b"k", b"v", _waiting(9, "audit"))])
+    consumer = Consumer(scene.kafka.client_settings(**{"group.id": "billing.retry"}))
+    consumer.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
+    consumer.close()
+    before_ms = now_ms()
+    shown = _status(scene, scene.prefix, "--json")
+    assert 0 == shown.code
+    assert "group billing.retry has no members: nothing is retried" in shown.err
+    names = [f"{scene.prefix}.{delay}" for delay in ("5m", "30m", "1h")]
+    assert names == [one["topic"] for one in shown.objects]
+    out, *others = shown.objects
+    assert (300_000, 4, 0) == (out["delay_ms"], out["out"], out["due"])
+    assert before_ms + 200_000 < out["first_due_ms"] <= out["last_due_ms"] < before_ms + 300_000
+    assert [(0, None)] * 2 == [(one["out"], one["last_due_ms"]) for one in others]
+    lines = _status(scene, scene.prefix).rows
+    assert [topic, "5m", "4", "0"] == lines[1][:4]
+
+
+def test_messages_that_are_out_in_one_topic(scene: _Scene) -> None:
+    """Its name has no delay: they are due when their headers say so."""
+    scene.kafka.create_topic(scene.prefix)
+    scene.kafka.produce(scene.prefix, [(0, b"k", b"v", _waiting(1, "billing"))])
+    (out,) = _status(scene, scene.prefix, "--json").objects
+    assert (None, 1, 1, 1_000) == tuple(
+        out[name] for name in ("delay_ms", "out", "due", "first_due_ms")
+    )
+
+
+def test_the_status_of_no_topic(scene: _Scene) -> None:
+    """A wrong prefix is no empty table."""
+    shown = _status(scene, "nowhere")
+    assert (3, "") == (shown.code, shown.out)
+    assert "nor one with a delay after it, such as nowhere.5m" in shown.err
 
 
 def test_a_source_that_is_missing(scene: _Scene) -> None:
