@@ -13,7 +13,7 @@ from linear_retry.records import lineage
 from linear_retry.records.dead_letter import DeadLetter, parse
 from linear_retry.records.lineage import Line, Lineage
 from linear_retry.scope import Partition, ScopeKind
-from tests.consumer.group import GROUP, LETTERS, TOPIC, Dependency, FakeGroup, Member
+from tests.consumer.group import GROUP, LETTERS, TOPIC, Dependency, FakeGroup, Member, PoisonError
 from tests.fake.clock import VirtualClock
 from tests.fake.cluster import FakeKafka
 from tests.testing.violations import violations
@@ -34,6 +34,11 @@ class Attempt:
     waited_s: float | None
 
     @property
+    def is_garbage(self) -> bool:
+        """Whether it came from a retry topic, and by no hop."""
+        return self.waited_s is not None and self.who.hop is None
+
+    @property
     def origin(self) -> tuple[str, int, int]:
         return self.who.destination, self.who.original_partition, self.who.original_offset
 
@@ -50,6 +55,8 @@ class NotingDependency(Dependency):
     def __post_init__(self) -> None:
         super().__init__()
         self.attempts: list[Attempt] = []
+        self.handled: list[Attempt] = []
+        self.poison: set[tuple[int, int]] = set()
         self.written_s: dict[tuple[str, int, int], float] = {}
 
     def __call__(self, message: Message) -> None:
@@ -60,6 +67,8 @@ class NotingDependency(Dependency):
         waited_s = None if written_s is None else self.clock.now_s() - written_s
         attempt = Attempt(self.clock.now_s(), place, who, waited_s)
         self.attempts.append(attempt)
+        if attempt.origin[1:] in self.poison:
+            raise PoisonError
         super().__call__(message)
         if self.fails[attempt.origin[1:]]:
             self.fails[attempt.origin[1:]] -= 1
@@ -68,6 +77,7 @@ class NotingDependency(Dependency):
                 super().__call__(message)
             finally:
                 self.down_for.discard(partition_of(message))
+        self.handled.append(attempt)
 
 
 class TwoLines:
@@ -121,9 +131,9 @@ class TwoLines:
 
     def turn(self, times: int = 1) -> None:
         for _ in range(times):
-            self._note_written()
+            self.note_written()
             self.live.turn()
-            self._note_written()
+            self.note_written()
             self.retry.turn()
 
     def run(self, seconds: float) -> None:
@@ -140,15 +150,21 @@ class TwoLines:
         return list(map(self._parsed, self._records([LETTERS])))
 
     def waiting(self) -> list[DeadLetter]:
-        """Every record that ever was in a retry topic, in the order of topics."""
-        return list(map(self._parsed, self._records(self.retries.topics)))
+        """Every hop's record that ever was in a retry topic, in the order of topics."""
+        hops = (each for each in self._records(self.retries.topics) if each.headers)
+        return list(map(self._parsed, hops))
 
     def lag(self, group: FakeGroup) -> dict[Partition, int]:
-        """The first record of each partition that is not committed, where there is one."""
+        """The first record of each partition that is not committed, where there is one.
+
+        Or of which it is not decided yet whether it is there: a transaction is open.
+        """
         committed = self.fake.group(group.group_id)
         logs = {key: self.fake.topics[key[0]].partitions[key[1]] for key in group.partitions}
         found = {key: log.at_or_after(committed.get(key, 0)) for key, log in logs.items()}
-        return {key: record.offset for key, record in found.items() if record is not None}
+        undone = {key: record.offset for key, record in found.items() if record is not None}
+        undecided = {key: log.stable_end for key, log in logs.items() if log.stable_end < log.end}
+        return undecided | undone
 
     def calls(self, name: str, group: FakeGroup | None = None) -> list[Any]:
         """The arguments of these calls by the retry line's clients, or by another line's."""
@@ -198,8 +214,8 @@ class TwoLines:
             for log in (self.fake.topics[topic].partitions[number],)
         }
 
-    def _note_written(self) -> None:
-        """Whatever is new in a retry topic has been written since the last look: by now."""
+    def note_written(self) -> None:
+        """Whatever is new in a retry topic has been written by now: before each turn."""
         for topic in self.retries.topics:
             for number, log in enumerate(self.fake.topics[topic].partitions):
                 for record in log.records:

@@ -6,11 +6,13 @@ from tests.torture.fuzz.layer import FUZZ
 from tests.torture.layer import Layer
 from tests.torture.pause_race.layer import PAUSE_RACE
 from tests.torture.replays.layer import REPLAY_KILLS
+from tests.torture.retry_lines.layer import RETRY_LINES
 from tests.torture.schedules.layer import SCHEDULES
 from tests.torture.struck.crash_points import CRASH_POINTS
 from tests.torture.struck.weather import WEATHER
 
 LAYERS: tuple[Layer, ...] = (
-    *(FUZZ, EXHAUSTIVE, PAUSE_RACE, SCHEDULES, EMBEDDED_RUNS, CRASH_POINTS, REPLAY_KILLS, WEATHER),
+    *(FUZZ, EXHAUSTIVE, PAUSE_RACE, SCHEDULES, RETRY_LINES, EMBEDDED_RUNS),
+    *(CRASH_POINTS, REPLAY_KILLS, WEATHER),
 )
 """From the cheapest to the dearest."""

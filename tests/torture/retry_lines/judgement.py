@@ -1,0 +1,82 @@
+"""What must be true in the end: of every message, by what the broker has and the handler saw."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from itertools import chain
+
+from linear_retry.records.dead_letter import DeadLetter
+from tests.consumer.two_lines import TOPIC
+from tests.torture.retry_lines.world import World
+
+
+def broken(world: World) -> Iterator[str]:
+    """Each law that does not hold."""
+    yield from (f"Early: {text}" for text in world.lines.early())
+    yield from _not_at_an_end(world)
+    yield from _steps(world)
+    yield from _garbage(world)
+    if world.setting.transactional:
+        yield from _twice(world)
+    if not world.disturbed:
+        yield from _repeated(world)
+
+
+def _not_at_an_end(world: World) -> Iterator[str]:
+    """Every message was handled, or has a letter: it was never only forgotten."""
+    ended = {each.origin for each in world.lines.dependency.handled}
+    ended |= {_origin(letter) for letter in world.lines.letters()}
+    for (topic, partition), offsets in world.lines.live.visible.items():
+        for offset in offsets:
+            if (topic, partition, offset) not in ended:
+                yield f"NothingLost: {topic}[{partition}]@{offset} has no end"
+    for group in world.groups:
+        if lag := world.lines.lag(group):
+            yield f"Liveness: {group.group_id} has not done {lag}"
+
+
+def _steps(world: World) -> Iterator[str]:
+    """One after the other, none left out; exhausted is who has taken all of them."""
+    taken: dict[tuple[str, int, int], set[int]] = defaultdict(set)
+    for hop in world.lines.waiting():
+        taken[_origin(hop)].add(hop.step or 0)
+    for origin, steps in taken.items():
+        if steps != set(range(1, max(steps) + 1)) and not world.changed:
+            yield f"WithinSequence: {origin} took {steps}"
+    for letter in world.lines.letters():
+        steps = taken[_origin(letter)]
+        if letter.reason != "exhausted" or world.changed:
+            continue
+        if len(steps) != len(world.setting.delays):
+            yield f"WithinSequence: {_origin(letter)} was exhausted after {steps}"
+        if letter.step != len(steps):
+            yield f"WithinSequence: the letter of {_origin(letter)} says step {letter.step}"
+
+
+def _garbage(world: World) -> Iterator[str]:
+    """What is no retry is dead-lettered from its retry topic, and never attempted."""
+    tried = {(each.place[0], each.place[2]) for each in world.lines.attempts() if each.is_garbage}
+    yield from (f"Garbage: {place} was attempted" for place in tried)
+    reported = {letter.destination for letter in world.lines.letters()} - {TOPIC}
+    if not {topic for topic, _ in world.garbage} <= reported:
+        yield f"Garbage: {world.garbage} is not all dead-lettered"
+
+
+def _twice(world: World) -> Iterator[str]:
+    """With transactions each hop and each letter is there once, whoever died."""
+    records = chain(world.lines.waiting(), world.lines.letters())
+    counts = Counter((each.retry_id, each.send_to, each.generation, each.step) for each in records)
+    for key, count in counts.items():
+        if count > 1 and not world.changed:
+            yield f"InOnePlace: {key} is there {count} times"
+
+
+def _repeated(world: World) -> Iterator[str]:
+    """Where nobody lost anything, each record was handled once, and failed as often as it may."""
+    handled = Counter(each.place for each in world.lines.dependency.handled)
+    yield from (
+        f"BoundedDuplicates: {place} {count} times" for place, count in handled.items() if count > 1
+    )
+
+
+def _origin(letter: DeadLetter) -> tuple[str, int, int]:
+    return letter.destination, letter.original_partition, letter.original_offset
