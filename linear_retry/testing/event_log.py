@@ -205,7 +205,7 @@ class EventLog:
     def attempting(self, member: str, message: Any) -> AbstractContextManager[None]:
         """Records its body as an attempt of `message`, in a loop of your own."""
         place = Place(message.topic(), message.partition(), message.offset())
-        return _Attempt(self._write, member, place, hop_of(message, self._utc_ms()))
+        return _Attempt(self._write, member, place, hop_of(message, self._utc_ms))
 
     def on_commit(self, member: str) -> Callable[[Any, Sequence[Any]], None]:
         """A callback for the configuration key `on_commit`: records acknowledged commits.

@@ -1,5 +1,6 @@
 """The hop by which a message came to its attempt: what its record's headers say of it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +29,7 @@ class RetryHop:
     waited_s: float
 
 
-def hop_of(message: Any, utc_ms: int) -> RetryHop | None:
+def hop_of(message: Any, utc_ms: Callable[[], int]) -> RetryHop | None:
     """The hop by which a message came that is attempted now; None: it is on no way through retries.
 
     That is so too where its headers do not say who it is: it is dead-lettered, and not attempted.
@@ -43,12 +44,12 @@ def hop_of(message: Any, utc_ms: int) -> RetryHop | None:
         fields = read_headers(contents, _HEADERS)
     except DeadLetterError:
         return None
-    written_ms = timestamp_ms_of(message)
+    written_ms, read_ms = timestamp_ms_of(message), utc_ms()
     return RetryHop(
         fields["retry_id"],
         fields["generation"],
         fields["replay_count"] or 0,
         fields["step"] or 0,
         fields["failures"],
-        (utc_ms - (utc_ms if written_ms is None else written_ms)) / 1000,
+        0.0 if written_ms is None else (read_ms - written_ms) / 1000,
     )

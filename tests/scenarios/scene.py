@@ -222,7 +222,12 @@ class Scene:
         )
 
     def violations(
-        self, *, finished: bool = True, max_elapsed: bool = False, retries: Retries | None = None
+        self,
+        *,
+        finished: bool = True,
+        max_elapsed: bool = False,
+        retries: Retries | None = None,
+        retry_strategy_length: int = 0,
     ) -> list[str]:
         """Every guarantee that does not hold; to be asked once the members have ended."""
         return violations(
@@ -234,6 +239,7 @@ class Scene:
             alive_within_s=_ALIVE_WITHIN_S,
             finished=finished,
             retries=retries,
+            retry_strategy_length=retry_strategy_length,
         )
 
     def story(self) -> str:

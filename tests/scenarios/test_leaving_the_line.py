@@ -1,9 +1,12 @@
 """An outage makes only so many messages leave the line, and each leaves it for one place."""
 
+import threading
+
 import pytest
 
 from linear_retry import Recovery, RetryTopics, events
 from linear_retry.kafka import Message
+from linear_retry.testing import LiveLineNeverWaits, broken
 from tests.kafka_operations import wait_until
 from tests.scenarios.conftest import SceneFactory
 from tests.scenarios.handlers import OutageError
@@ -66,3 +69,38 @@ def test_a_function_of_the_users_takes_over(scene: SceneFactory) -> None:
     assert [] == group.violations()
     assert [0, 0, 1, 2, 2] == [place.offset for place in group.attempts()]
     assert [] == group.dead_letters()
+
+
+def test_the_live_line_waits_for_no_retry(retry_scene: RetrySceneFactory) -> None:
+    """While a retry is in its handler, and then while a circuit of the retry line is open, the live
+    line handles all that comes; what the retry line has not done yet, it does afterwards."""
+
+    def one(prefix: str) -> RetryTopics:
+        return RetryTopics(prefix, strategy=["300ms"], limit=None)
+
+    group = retry_scene(one, strategy=[])
+    freed = threading.Event()
+    dependency = Outage()
+
+    def held_up(message: Message) -> None:
+        if not freed.wait(30):
+            raise AssertionError("the live line has waited for this")
+        dependency(message)
+
+    def go_on(handled: int) -> None:
+        group.write([(1, None, b"fine 0", ()) for _ in range(10)])
+        wait_until(lambda: len(group.handled("live")) == handled, "all", detail=group.story)
+
+    group.write([(0, None, b"late 2", ())])
+    group.live(dependency)
+    # Its own strategy blocks for far longer than the test may take, unless it is told to go on.
+    retry = group.retry(held_up, strategy=[60], scope="partition").consumer
+    group.wait_for_attempts(1, "retry")
+    go_on(10)
+    freed.set()
+    group.wait_for(events.CircuitOpened, member="retry")
+    go_on(20)
+    assert retry.retry_now().result(10)
+    group.wait_for_ends(21)
+    assert [] == group.end_well(retry_strategy_length=1)
+    assert [] == broken(group.log(), [LiveLineNeverWaits(group.retries, within_s=5)])
