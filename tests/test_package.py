@@ -104,7 +104,7 @@ _MAY_IMPORT = {
     | _EVERYONES,
 }
 _PURE = {
-    *("errors", "events", "scope", "files", "retry.decision", "retry.retry_after"),
+    *("errors", "events", "scope", "files", "retry.decision", "retry.policy", "retry.retry_after"),
     *("journal.entry", "journal.group_state", "journal.group_view", "journal.instance_state"),
     *("tuning.solver",),
 }

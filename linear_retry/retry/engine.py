@@ -12,13 +12,9 @@ from linear_retry.retry.clock import Clock
 from linear_retry.retry.decision import (
     GIVEN_UP,
     Defer,
-    Failure,
-    Left,
-    Permanent,
     Publish,
     Reason,
     Recover,
-    RetrySettings,
     Skip,
     Stop,
     Wait,
@@ -34,6 +30,7 @@ from linear_retry.retry.held import (
     skipped,
     waiting,
 )
+from linear_retry.retry.policy import Failure, Left, Permanent, RetrySettings
 from linear_retry.scope import Scope
 
 

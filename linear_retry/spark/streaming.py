@@ -25,7 +25,7 @@ from linear_retry.records.record import Record
 from linear_retry.records.text import sendable
 from linear_retry.retry.circuits import CircuitView
 from linear_retry.retry.clock import Clock
-from linear_retry.retry.decision import OnExhausted, OnPermanent
+from linear_retry.retry.policy import OnExhausted, OnPermanent
 from linear_retry.scope import Partition
 from linear_retry.strategy.delays import Element
 from linear_retry.strategy.strategy import Strategy

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, chain
 
 from linear_retry.errors import ConfigurationError
-from linear_retry.retry.decision import Policy, Transient, defer_s
+from linear_retry.retry.decision import defer_s
+from linear_retry.retry.policy import Policy, Transient
 from linear_retry.strategy.schedule import Failures, Schedule, schedule
 from linear_retry.strategy.simulation import Ending, Recovered, Simulation, ending_of
 from linear_retry.strategy.strategy import Strategy

@@ -11,7 +11,8 @@ from math import ceil, inf
 from typing import Literal, TypeAlias
 
 from linear_retry.errors import ConfigurationError
-from linear_retry.retry.decision import Policy, Stop, Transient, Wait, decide
+from linear_retry.retry.decision import Stop, Wait, decide
+from linear_retry.retry.policy import Policy, Transient
 
 GivesUp: TypeAlias = Literal["dead-lettered", "stopped"]
 

@@ -18,7 +18,7 @@ from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.consumer.wiring import Wiring
 from linear_retry.kafka import Message
 from linear_retry.retry.circuits import Circuits
-from linear_retry.retry.decision import OnPermanent
+from linear_retry.retry.policy import OnPermanent
 from linear_retry.scope import Partition, Scope, ScopeKind
 from linear_retry.testing import EventLog, broken
 from tests.fake.cluster import FakeKafka

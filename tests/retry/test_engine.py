@@ -7,8 +7,8 @@ import pytest
 from confluent_kafka import Message
 
 from linear_retry import Event, ExhaustedError, PermanentError, Strategy, events
-from linear_retry.retry.decision import OnExhausted, OnPermanent, Policy, RetrySettings
 from linear_retry.retry.held import Held
+from linear_retry.retry.policy import OnExhausted, OnPermanent, Policy, RetrySettings
 from tests.consumer.group import OutageError, PoisonError
 from tests.consumer.joined_parts import driven, nothing
 from tests.consumer.micro_batches.virtual import World, row

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from linear_retry import Strategy, events
 from linear_retry.consumer.dead_letters.retry_topics import RetryTopics
 from linear_retry.errors import ConfigurationError
-from linear_retry.retry.decision import Left, OnExhausted, Policy
+from linear_retry.retry.policy import Left, OnExhausted, Policy
 from linear_retry.strategy.retry_topics import Journey, RetryTopicsSimulator
 from linear_retry.strategy.simulation import GivenUp, Recovered
 from tests.consumer.group import FakeGroup

@@ -16,7 +16,7 @@ from linear_retry.cli.spark.options import RecordedOutages, require_pyspark
 from linear_retry.cli.strategy import journey_report, screen, simulation_report
 from linear_retry.cli.strategy.commands import FILE_HELP, load, summary
 from linear_retry.errors import ConfigurationError, StrategyError
-from linear_retry.retry.decision import OnExhausted, Policy
+from linear_retry.retry.policy import OnExhausted, Policy
 from linear_retry.strategy.retry_topics import RetryTopicsSimulator
 from linear_retry.strategy.simulation import Simulator
 from linear_retry.strategy.strategy import Strategy

@@ -29,14 +29,8 @@ from linear_retry.records.dead_letter import resolutions_topic
 from linear_retry.records.lineage import Line
 from linear_retry.records.topics.names import check_topic_name
 from linear_retry.retry.circuits import BreakerError
-from linear_retry.retry.decision import (
-    IsTransient,
-    OnExhausted,
-    OnPermanent,
-    Policy,
-    RetrySettings,
-    is_any_of,
-)
+from linear_retry.retry.decision import is_any_of
+from linear_retry.retry.policy import IsTransient, OnExhausted, OnPermanent, Policy, RetrySettings
 from linear_retry.scope import ScopeKind
 from linear_retry.strategy.delays import Element
 from linear_retry.strategy.strategy import Strategy

@@ -8,7 +8,7 @@ from linear_retry.consumer.config.topics import check_topics
 from linear_retry.consumer.dead_letters.recovery import Recovery
 from linear_retry.consumer.dead_letters.retry_topics import RetryTopics
 from linear_retry.errors import ConfigurationError
-from linear_retry.retry.decision import OnExhausted
+from linear_retry.retry.policy import OnExhausted
 
 Topics: TypeAlias = list[str] | tuple[str, ...] | RetryTopics
 WhenExhausted: TypeAlias = OnExhausted | RetryTopics | Recovery

@@ -20,7 +20,6 @@ from linear_retry.records.lineage import Line, Lineage, lineage_of
 from linear_retry.records.record import Record
 from linear_retry.retry.circuits import Circuits, CircuitView
 from linear_retry.retry.clock import Clock
-from linear_retry.retry.decision import RetrySettings
 from linear_retry.retry.engine import (
     Abandoned,
     Acknowledged,
@@ -30,6 +29,7 @@ from linear_retry.retry.engine import (
     NotSent,
 )
 from linear_retry.retry.held import Held, dead_letter
+from linear_retry.retry.policy import RetrySettings
 from linear_retry.scope import Partition, Scope
 
 _SCOPE = Scope()

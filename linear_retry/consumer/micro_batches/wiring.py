@@ -31,7 +31,7 @@ from linear_retry.kafka.consumer.settings import ConsumerSettings, consumer_sett
 from linear_retry.kafka.producers.acknowledged import AcknowledgedProducer
 from linear_retry.kafka.producers.settings import producer_config
 from linear_retry.retry.circuits import Circuits
-from linear_retry.retry.decision import OnExhausted, OnPermanent, RetrySettings
+from linear_retry.retry.policy import OnExhausted, OnPermanent, RetrySettings
 from linear_retry.strategy.delays import Element
 from linear_retry.strategy.strategy import Strategy
 

@@ -20,9 +20,10 @@ from linear_retry.kafka.consumer.messages import read
 from linear_retry.records.lineage import Line
 from linear_retry.retry.circuits import Circuit, Circuits
 from linear_retry.retry.clock import Clock
-from linear_retry.retry.decision import GIVEN_UP, Policy, Publish, Stop, Transient, decide
+from linear_retry.retry.decision import GIVEN_UP, Publish, Stop, decide
 from linear_retry.retry.engine import ConsecutiveDeadLetters
 from linear_retry.retry.held import Held, dead_letter
+from linear_retry.retry.policy import Policy, Transient
 from linear_retry.scope import Scope
 
 

@@ -18,9 +18,10 @@ from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.messages import read
 from linear_retry.records.dead_letter import DeadLetter
 from linear_retry.records.lineage import Line, Lineage, lineage_of
-from linear_retry.retry.decision import GIVEN_UP, RetrySettings
+from linear_retry.retry.decision import GIVEN_UP
 from linear_retry.retry.engine import Abandoned, Acknowledged, Answer, Engine, NotSent
 from linear_retry.retry.held import RECOVERY, Held, dead_letter
+from linear_retry.retry.policy import RetrySettings
 from linear_retry.scope import Place, Scope
 
 

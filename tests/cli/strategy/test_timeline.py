@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from linear_retry.cli.strategy.timeline import timeline
-from linear_retry.retry.decision import OnExhausted, Policy
+from linear_retry.retry.policy import OnExhausted, Policy
 from linear_retry.strategy.simulation import Simulator
 from linear_retry.strategy.strategy import Strategy
 from tests.strategy.test_schedule import attempts_ms, delays_ms, of_ms

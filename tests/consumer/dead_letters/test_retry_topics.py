@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from linear_retry import ConfigurationError, RetryTopics, Strategy
 from linear_retry.records.lineage import Hop
 from linear_retry.records.topics.retry_topics import delay_of
-from linear_retry.retry.decision import Left
+from linear_retry.retry.policy import Left
 
 _NOW_MS = 1_767_225_600_000
 _RETRIES = RetryTopics("r", strategy=["5m", "5m", "30m", "30m", "1h"])

@@ -15,7 +15,7 @@ from linear_retry.consumer.micro_batches.runner import MicroBatch, MicroBatchRun
 from linear_retry.kafka.producers.acknowledged import AcknowledgedProducer
 from linear_retry.records.record import Record
 from linear_retry.retry.circuits import Circuits
-from linear_retry.retry.decision import IsTransient, OnExhausted, OnPermanent, Policy, RetrySettings
+from linear_retry.retry.policy import IsTransient, OnExhausted, OnPermanent, Policy, RetrySettings
 from linear_retry.scope import Partition
 from tests.consumer.group import OutageError
 from tests.fake.cluster import FakeKafka

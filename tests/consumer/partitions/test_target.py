@@ -11,9 +11,9 @@ from linear_retry.consumer.partitions.target import ConsumerTarget, Partitions
 from linear_retry.records.dead_letter import DeadLetter
 from linear_retry.records.lineage import Line
 from linear_retry.records.record import Record
-from linear_retry.retry.decision import Policy, RetrySettings
 from linear_retry.retry.engine import Abandoned, Acknowledged, Answer, NotSent
 from linear_retry.retry.held import Held
+from linear_retry.retry.policy import Policy, RetrySettings
 from linear_retry.scope import Scope
 from tests.consumer.group import OutageError, PoisonError
 from tests.consumer.joined_parts import Joined, driven, nothing
