@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, Literal
 
 from linear_retry import (
@@ -75,30 +76,40 @@ async def _run_beside(live: LinearConsumer, retry: LinearConsumer) -> None:
 
 def main(program: Program) -> None:
     logging.basicConfig(level=logging.INFO, format="%(process)d %(message)s")
-    retries = RetryTopics(program.prefix, strategy=["1s", "2s"])
-    live = LinearConsumer(
+    live, retry = _live_line(program), partial(_retry_line, program)
+    match program.how:
+        case "async":
+            asyncio.run(run_together_async(live, retry, handle_async))
+        case "running":
+            asyncio.run(_run_beside(live, retry()))
+        case how:
+            run_together(live, retry(), handle, threads=how == "threads")
+
+
+def _live_line(program: Program) -> LinearConsumer:
+    return LinearConsumer(
         program.config,
         [program.source],
         strategy=[],
         transient=OSError,
         dead_letters=program.dead_letters,
-        on_exhausted=retries,
+        on_exhausted=_retries(program),
     )
-    retry = LinearConsumer(
+
+
+def _retry_line(program: Program) -> LinearConsumer:
+    return LinearConsumer(
         program.config,
-        retries,
+        _retries(program),
         strategy=[],
         transient=OSError,
         dead_letters=program.dead_letters,
         on_permanent="stop",
     )
-    match program.how:
-        case "async":
-            asyncio.run(run_together_async(live, retry, handle_async))
-        case "running":
-            asyncio.run(_run_beside(live, retry))
-        case how:
-            run_together(live, retry, handle, threads=how == "threads")
+
+
+def _retries(program: Program) -> RetryTopics:
+    return RetryTopics(program.prefix, strategy=["1s", "2s"])
 
 
 if __name__ == "__main__":

@@ -27,6 +27,9 @@ from linear_retry import (
     Scope,
     Strategy,
     StrategyError,
+    run_together,
+    run_together_async,
+    running_together,
 )
 from linear_retry.events import CircuitOpened, DeadLettered
 from linear_retry.monitoring.tracing import Tracing
@@ -37,6 +40,22 @@ def handler(message: Message) -> None:
     if value is None:
         raise RetryAfter(30)
     raise RetryAfter(0.5, "busy")
+
+
+def prepare(consumer: LinearConsumer) -> None: ...
+
+
+async def together(live: LinearConsumer, retry: LinearConsumer) -> None:
+    def create() -> LinearConsumer:
+        return retry
+
+    run_together(live, retry, handler)
+    run_together(live, create, returning, threads=True, prepare=prepare)
+    run_together(live, retry, Charging())
+    await run_together_async(live, retry, awaited)
+    await run_together_async(live, create, awaited, prepare=prepare)
+    async with running_together(live, create, awaited, prepare=prepare):
+        live.stop()
 
 
 def returning(message: Message) -> int:

@@ -7,8 +7,8 @@ from typing import Any
 from linear_retry.errors import ConfigurationError
 
 REMEDY = (
-    "define it at the top level of a module, or create it there; or run the retry line in a thread "
-    "(threads=True), or as a service of its own"
+    "define it at the top level of a module; or give run_together a function that creates the "
+    "retry line; or run that in a thread (threads=True), or as a service of its own"
 )
 
 

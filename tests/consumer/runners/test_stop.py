@@ -38,3 +38,12 @@ def test_a_stop_as_a_message_comes(fake: FakeKafka) -> None:
         fake.clock.at(30, at_once)
         consumer.run(seen.append)
     assert 6 == len(seen)
+
+
+def test_each_stop_is_passed_on() -> None:
+    """To the retry line of a live line: the second one is for an async handler."""
+    flag, told = StopFlag(), []
+    flag.on_ask = lambda: told.append(flag.asked)
+    flag.ask()
+    flag.ask()
+    assert [True, True] == told

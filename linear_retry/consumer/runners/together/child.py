@@ -11,6 +11,7 @@ from multiprocessing.connection import Connection
 from typing import Any, TypeAlias
 
 from linear_retry.consumer.linear_consumer import LinearConsumer
+from linear_retry.consumer.runners.together.lines import LiveLine, RetryLine
 from linear_retry.consumer.runners.together.messages import Begun, Ended, ended_with
 from linear_retry.log import relay_logs
 
@@ -22,9 +23,10 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What the process is given. `log_levels` are those of the program's loggers."""
+    """What the retry line is given. `log_levels` are those of the program's loggers."""
 
-    consumer: LinearConsumer
+    live: LiveLine
+    retry: RetryLine
     handler: Callable[..., Any]
     prepare: Prepare | None
     is_async: bool
@@ -45,10 +47,11 @@ def serve(pickled: bytes, connection: Connection, parent: int) -> None:
         work: Work = pickle.loads(pickled)
         send(Begun())
         relay_logs(send, work.log_levels)
-        stop.follow(work.consumer)
+        consumer = work.live.retry_line(work.retry)
+        stop.follow(consumer)
         watch = threading.Thread(target=_follow, args=(connection, parent, stop), daemon=True)
         watch.start()
-        _run(work)
+        _run(consumer, work)
         ended = Ended()
     except BaseException as error:  # noqa: BLE001  (the other process raises it)
         ended = ended_with(error)
@@ -110,8 +113,8 @@ def _follow(connection: Connection, parent: int, stop: _StopOnce) -> None:
     stop.ask()
 
 
-def _run(work: Work) -> None:
-    with work.consumer as consumer:
+def _run(consumer: LinearConsumer, work: Work) -> None:
+    with consumer:
         if work.prepare is not None:
             work.prepare(consumer)
         if work.is_async:

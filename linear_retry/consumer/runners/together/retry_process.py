@@ -7,10 +7,11 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from multiprocessing import get_context, resource_tracker
+from multiprocessing import current_process, get_context, resource_tracker
 from typing import Any
 
 from linear_retry.consumer.config.pickled import REMEDY, why_not_picklable
+from linear_retry.consumer.linear_consumer import LinearConsumer
 from linear_retry.consumer.runners.together.child import Work, serve
 from linear_retry.consumer.runners.together.messages import STOP, Begun, Ended
 from linear_retry.errors import RetryLineError, UsageError
@@ -40,7 +41,16 @@ class RetryProcess:
         self._reader.daemon = True
 
     def start(self, on_end: Callable[[], object]) -> None:
-        """Starts the process; `on_end` is called if it ends before it was told to stop."""
+        """Starts the process; `on_end` is called if it ends before it was told to stop.
+
+        Raises `UsageError` in a process that cannot have children.
+        """
+        if current_process().daemon:
+            raise UsageError(
+                "run_together was called in a daemonic process of multiprocessing, which cannot "
+                "have children; start that with daemon=False, or run the retry line in a thread "
+                "(threads=True)"
+            )
         self._on_end = on_end
         with _signals_blocked():
             self._process.start()
@@ -134,16 +144,15 @@ def _error_of(ended: Ended) -> BaseException | None:
 
 
 def _pickled(work: Work) -> bytes:
-    refusal = why_not_picklable(work.handler)
-    if refusal is not None:
-        raise UsageError(
-            f"handler={work.handler!r}: cannot be pickled for another process ({refusal}); {REMEDY}"
-        )
-    refusal = why_not_picklable(work.prepare)
-    if refusal is not None:
-        raise UsageError(
-            f"prepare={work.prepare!r}: cannot be pickled for another process ({refusal}); {REMEDY}"
-        )
+    given: dict[str, object] = {"handler": work.handler, "prepare": work.prepare}
+    if not isinstance(work.retry, LinearConsumer):
+        given["retry"] = work.retry
+    for name, value in given.items():
+        refusal = why_not_picklable(value)
+        if refusal is not None:
+            raise UsageError(
+                f"{name}={value!r}: cannot be pickled for another process ({refusal}); {REMEDY}"
+            )
     pickled = pickle.dumps(work)
     main = sys.modules["__main__"]
     if b"__main__" in pickled and getattr(main, "__file__", None) is None:

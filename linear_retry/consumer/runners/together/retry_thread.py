@@ -3,18 +3,16 @@
 import threading
 from collections.abc import Callable
 
-from linear_retry.consumer.linear_consumer import LinearConsumer
-from linear_retry.consumer.runners.run_handler import Handler
-from linear_retry.consumer.runners.together.child import Prepare
+from linear_retry.consumer.runners.together.child import Work
 
 
 class RetryThread:
     """The retry line beside the live one, as `RetryProcess`, for handlers that wait for I/O."""
 
-    def __init__(self, consumer: LinearConsumer, handler: Handler, prepare: Prepare | None) -> None:
-        self._consumer = consumer
-        self._handler = handler
-        self._prepare = prepare
+    def __init__(self, work: Work) -> None:
+        """Raises what creating the consumer raises, if `work` has a function for that."""
+        self._work = work
+        self._consumer = work.live.retry_line(work.retry)
         self._asked = False
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="linear_retry retry line")
@@ -39,9 +37,9 @@ class RetryThread:
     def _run(self) -> None:
         try:
             with self._consumer as consumer:
-                if self._prepare is not None:
-                    self._prepare(consumer)
-                consumer.run(self._handler)
+                if self._work.prepare is not None:
+                    self._work.prepare(consumer)
+                consumer.run(self._work.handler)
         except BaseException as error:  # noqa: BLE001  (raised by the thread that ends it)
             self._error = error
         finally:

@@ -12,13 +12,14 @@ from linear_retry.consumer.runners.background import Background
 from linear_retry.consumer.runners.handler_checks import check_async_handler, check_handler
 from linear_retry.consumer.runners.run_handler import Handler
 from linear_retry.consumer.runners.together.child import Prepare, Work
+from linear_retry.consumer.runners.together.lines import LiveLine, RetryLine
 from linear_retry.consumer.runners.together.retry_process import RetryProcess
 from linear_retry.consumer.runners.together.retry_thread import RetryThread
-from linear_retry.errors import ConfigurationError
+from linear_retry.kafka import Message
 from linear_retry.log import levels
 
 
-class _RetryLine(Protocol):
+class _Running(Protocol):
     """The retry line, wherever it runs."""
 
     def start(self, on_end: Callable[[], object]) -> None: ...
@@ -30,7 +31,7 @@ class _RetryLine(Protocol):
 
 def run_together(
     live: LinearConsumer,
-    retry: LinearConsumer,
+    retry: RetryLine,
     handler: Handler,
     *,
     threads: bool = False,
@@ -42,8 +43,9 @@ def run_together(
     `live` sends to, in a process of its own, so that a handler that computes never slows the live
     line down. That process imports the program again: `handler` and all arguments of `retry` must
     be importable or picklable, which is checked before anything starts, and a program calls this
-    under `if __name__ == "__main__":`. What `retry` logs is written by this process, unless its
-    own has log handlers. `prepare` is called there with `retry` before that runs, to serve its
+    under `if __name__ == "__main__":`. In place of the consumer, `retry` may be an importable
+    function that creates it there. What `retry` logs is written by this process, unless its own
+    has log handlers. `prepare` is called there with the consumer before that runs, to serve its
     health or its metrics, for instance.
 
     With `threads=True` the retry line runs in a thread of this process: nothing is pickled, and
@@ -60,19 +62,15 @@ def run_together(
     arguments that the other process cannot be given.
     """
     check_handler(handler)
-    _check_lines(live, retry)
-    line: _RetryLine
-    if threads:
-        line = RetryThread(retry, handler, prepare)
-    else:
-        line = RetryProcess(Work(retry, handler, prepare, is_async=False, log_levels=levels()))
+    work = _work(live, retry, handler, prepare, is_async=False)
+    line: _Running = RetryThread(work) if threads else RetryProcess(work)
     with _beside(live, line), live:
         live.run(handler)
 
 
 async def run_together_async(
     live: LinearConsumer,
-    retry: LinearConsumer,
+    retry: RetryLine,
     handler: AsyncHandler,
     *,
     prepare: Prepare | None = None,
@@ -89,7 +87,7 @@ async def run_together_async(
 @asynccontextmanager
 async def running_together(
     live: LinearConsumer,
-    retry: LinearConsumer,
+    retry: RetryLine,
     handler: AsyncHandler,
     *,
     prepare: Prepare | None = None,
@@ -141,15 +139,28 @@ async def _ended(
 
 
 def _async_line(
-    live: LinearConsumer, retry: LinearConsumer, handler: AsyncHandler, prepare: Prepare | None
+    live: LinearConsumer, retry: RetryLine, handler: AsyncHandler, prepare: Prepare | None
 ) -> RetryProcess:
     check_async_handler(handler)
-    _check_lines(live, retry)
-    return RetryProcess(Work(retry, handler, prepare, is_async=True, log_levels=levels()))
+    return RetryProcess(_work(live, retry, handler, prepare, is_async=True))
+
+
+def _work(
+    live: LinearConsumer,
+    retry: RetryLine,
+    handler: Callable[[Message], object],
+    prepare: Prepare | None,
+    *,
+    is_async: bool,
+) -> Work:
+    here = LiveLine.of(live)
+    if not callable(retry):
+        here.check(retry)
+    return Work(here, retry, handler, prepare, is_async, levels())
 
 
 @contextmanager
-def _beside(live: LinearConsumer, line: _RetryLine) -> Iterator[None]:
+def _beside(live: LinearConsumer, line: _Running) -> Iterator[None]:
     """Starts the retry line; at the end of the block, ends it too, and raises its error."""
     _start(live, line)
     try:
@@ -160,7 +171,7 @@ def _beside(live: LinearConsumer, line: _RetryLine) -> Iterator[None]:
     _raise(line.end())
 
 
-def _start(live: LinearConsumer, line: _RetryLine) -> None:
+def _start(live: LinearConsumer, line: _Running) -> None:
     live._session.stop.on_ask = line.stop
     line.start(live.stop)
 
@@ -178,26 +189,3 @@ def _add_to(error: BaseException, other: BaseException | None) -> None:
 def _raise(error: BaseException | None) -> None:
     if error is not None:
         raise error
-
-
-def _check_lines(live: LinearConsumer, retry: LinearConsumer) -> None:
-    """Raises `ConfigurationError` unless they are the two lines of one group."""
-    here, there = live._config, retry._config
-    if here.reads_retries or not there.reads_retries:
-        raise ConfigurationError(
-            "run_together takes the live line, then the retry line: the topics of the second are "
-            "the RetryTopics to which the first sends"
-        )
-    if here.line.group_id != there.line.group_id:
-        raise ConfigurationError(
-            f"run_together: the live line is of group {here.line.group_id!r}, the retry line of "
-            f"{there.line.group_id!r}; give both the same group.id"
-        )
-    if here.retries is not None and there.retries is not None:
-        sends, reads = here.retries.prefix, there.retries.prefix
-        if sends != reads:
-            raise ConfigurationError(
-                f"run_together: the live line sends to {sends!r}, and the retry line reads "
-                f"{reads!r}: what leaves the line would never come back; give both the same "
-                "RetryTopics"
-            )

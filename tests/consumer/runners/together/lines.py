@@ -14,14 +14,10 @@ logger = logging.getLogger("shop")
 class Line:
     """Calls its handler with itself, then runs until it is stopped."""
 
-    def __init__(self, until: str = "") -> None:
-        self._until = until
+    def __init__(self) -> None:
         self._stopped = threading.Event()
         self.stops = 0
         self.prepared = False
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._until,)
 
     def __enter__(self) -> Self:
         return self
@@ -40,6 +36,13 @@ class Line:
     async def run_async(self, handler: Any) -> None:
         await handler(self)
         self._stopped.wait()
+
+
+class AnyLine:
+    """A live line that takes any retry line."""
+
+    def retry_line(self, create: Any) -> Any:
+        return create()
 
 
 class WrongError(Exception):

@@ -4,6 +4,7 @@ import logging
 import re
 import threading
 from collections.abc import Callable, Iterator
+from multiprocessing import get_context
 from typing import Any, cast
 
 import pytest
@@ -13,7 +14,7 @@ from linear_retry.consumer.runners.together.child import Work
 from linear_retry.consumer.runners.together.retry_process import RetryProcess
 from linear_retry.log import levels
 from tests.consumer.runners.together import lines
-from tests.consumer.runners.together.lines import Line, OwnError
+from tests.consumer.runners.together.lines import AnyLine, Line, OwnError
 from tests.kafka_operations import wait_until
 
 _END_S = 30.0
@@ -23,8 +24,8 @@ class _Running:
     """A process that has been started, and whether its end was reported."""
 
     def __init__(self, handler: Any, prepare: Any = None, *, is_async: bool = False) -> None:
-        consumer = cast(Any, Line())
-        self.line = RetryProcess(Work(consumer, handler, prepare, is_async, levels()))
+        live, retry = cast(Any, AnyLine()), cast(Any, Line)
+        self.line = RetryProcess(Work(live, retry, handler, prepare, is_async, levels()))
         self.ended = threading.Event()
         self.line.start(self.ended.set)
 
@@ -147,3 +148,17 @@ def test_what_cannot_be_imported(handler: Any, prepare: Any, named: str) -> None
     """Is refused before anything starts, with the remedy."""
     with pytest.raises(UsageError, match=f"^{named}.*cannot be pickled.*threads=True"):
         _Running(handler, prepare)
+
+
+def _start_one() -> str:
+    try:
+        _Running(lines.succeed)
+    except UsageError as error:
+        return str(error)
+    return "started"
+
+
+def test_a_process_that_cannot_have_children() -> None:
+    """Such as a worker of multiprocessing.Pool: the error says what to do."""
+    with get_context("spawn").Pool(1) as pool:
+        assert "daemon=False" in pool.apply(_start_one)

@@ -73,3 +73,21 @@ def test_a_handler_that_cannot_be_imported() -> None:
     with pytest.raises(UsageError, match=r"cannot be pickled.*\(threads=True\)"):
         run_together(live, retry, lambda _: None)
     assert ["starting", "starting"] == [each.health().state for each in (live, retry)]
+
+
+def _create() -> LinearConsumer:
+    return _consumer(_RETRIES, "invoices")
+
+
+@pytest.mark.parametrize("threads", [False, True])
+def test_a_function_that_creates_the_wrong_line(*, threads: bool) -> None:
+    """It is called where the line would run, and that ends the live line, too."""
+    live = _live(on_exhausted=_RETRIES, start_timeout_s=60.0)
+    with pytest.raises(ConfigurationError, match=r"give both the same group\.id"):
+        run_together(live, _create, _handle, threads=threads)
+
+
+def test_a_function_that_cannot_be_imported() -> None:
+    """Is named, before anything starts."""
+    with pytest.raises(UsageError, match=r"^retry=.*cannot be pickled"):
+        run_together(_live(on_exhausted=_RETRIES), lambda: _consumer(_RETRIES), _handle)
