@@ -7,6 +7,8 @@ from typing import Any
 import psycopg
 import pytest
 from confluent_kafka import Message
+from confluent_kafka.schema_registry import SchemaRegistryClient, SchemaRegistryError
+from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from linear_retry import LinearConsumer
@@ -18,6 +20,8 @@ from tests.docs.markdown import blocks, page
 from tests.postgres import Postgres
 
 _JSON, _HTTP, _FIRST_PLACE, _DATABASE, _AVRO = blocks(page("docs/guides/handlers.md"), "python")
+
+_SCHEMA = '{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}'
 
 
 def _defined(code: str) -> dict[str, Any]:
@@ -127,12 +131,40 @@ def test_the_same_with_postgres() -> None:
         assert [(5,)] == database.execute('SELECT "offset" FROM handled').fetchall()
 
 
-def test_the_deserializer_gets_value_and_topic() -> None:
-    """As confluent-kafka's deserializers want them."""
+def test_avro_is_decoded_and_anything_else_is_a_dead_letter() -> None:
+    """With confluent-kafka's own serializer, and its registry in memory."""
+    registry = SchemaRegistryClient.new_client({"url": "mock://orders"})
+    serialize = AvroSerializer(registry, _SCHEMA)
+    context = SerializationContext("orders", MessageField.VALUE)
+    book, pen = (serialize({"id": number}, context) for number in (1, 2))
     seen: list[object] = []
 
-    def deserialize(value: bytes, context: SerializationContext) -> object:
-        return value.decode(), context.topic, context.field
+    def handle(order: object) -> None:
+        seen.append(order)
+        if len(seen) == 2:
+            consumer.stop()
 
-    _defined(_AVRO)["decoding"](deserialize, seen.append)(_Message(b"book", 0))
-    assert [("book", "orders", MessageField.VALUE)] == seen
+    names = _defined(_AVRO)
+    with broker_with_orders(book, b"nonsense", pen) as broker:
+        consumer = LinearConsumer(
+            {"bootstrap.servers": broker.bootstrap, "group.id": "billing"},
+            ["orders"],
+            strategy=[1],
+            transient=names["is_down"],
+            dead_letters="orders.dlq",
+        )
+        with consumer:
+            consumer.run(names["decoding"](registry, handle))
+        assert [(b"nonsense", "permanent")] == reasons(broker)
+    assert [{"id": 1}, {"id": 2}] == seen
+
+
+def test_a_registry_that_is_down_is_waited_for() -> None:
+    """Whether it cannot be reached or cannot answer; one that answers no is not down."""
+    names = _defined(_AVRO)
+    registry = SchemaRegistryClient({"url": "http://127.0.0.1:1", "max.retries": 0})
+    with pytest.raises(names["httpx2"].TransportError) as unreachable:
+        names["decoding"](registry, print)(_Message(b"\0\0\0\0\1\x0e", 0))
+    answers = [SchemaRegistryError(status, 50001, "") for status in (500, 503, 404)]
+    failed = [unreachable.value, *answers]
+    assert [True, True, True, False] == [names["is_down"](error) for error in failed]
