@@ -79,6 +79,10 @@ CORPUS: dict[str, HeaderSet] = {
         _with(send_to=b"retry", at_ms=b"1795253600000"),
         {"send_to": "retry", "retry_at_ms": 1795253600000},
     ),
+    "in its second step": HeaderSet(
+        _with(send_to=b"retry", at_ms=b"1795253600000", step=b"2"), {"send_to": "retry", "step": 2}
+    ),
+    "dead after its sixth step": HeaderSet(_with(step=b"6"), {"send_to": "dead-letter", "step": 6}),
     "replayed": HeaderSet(
         _with(replay_id=b"r-1", replay_count=b"3"), {"replay_id": "r-1", "replay_count": 3}
     ),
@@ -133,5 +137,6 @@ CORPUS: dict[str, HeaderSet] = {
     "another script's digits": HeaderSet(
         _with(original_partition="٣".encode()), wrong="retry-original-partition"
     ),
+    "a step of 0": HeaderSet(_with(send_to=b"retry", step=b"0"), wrong="retry-step"),
     "a rare one garbled": HeaderSet(_with(at_ms=b"soon"), wrong="retry-at-ms"),
 }

@@ -86,6 +86,9 @@ def command_acls(setup: TopicSetup) -> Iterator[Acl]:
     yield Acl(read, "Topic", resolutions, ("Read",))
     yield Acl("`dlq replay`", "Topic", source, ("Write",))
     yield Acl("`dlq replay`", "Group", setup.group, ("Describe",))
+    for name in setup.retry_patterns:
+        yield Acl("`dlq replay --to-retry`", "Topic", name, ("Write",))
+    yield Acl("`dlq replay --to-retry`", "Group", retry_group(setup.group), ("Describe",))
     record = "`dlq replay`, `resolve`, `reopen`, `purge`"
     yield Acl(record, "Topic", letters, ("Read",))
     yield Acl(record, "Topic", resolutions, ("Read", "Write", "Create"))
@@ -102,6 +105,9 @@ def command_acls(setup: TopicSetup) -> Iterator[Acl]:
         yield Acl(look, "Topic", name, ("Describe", "DescribeConfigs"))
     for name in names:
         yield Acl("`topics create`", "Topic", name, ("Create",))
+    for name in setup.retry_patterns:
+        yield Acl("`topics status`", "Topic", name, ("Read",))
+    yield Acl("`topics status`", "Group", retry_group(setup.group), ("Describe",))
 
 
 def acl_commands(acls: Iterable[Acl], bootstrap: str, principal: str) -> Iterator[str]:
