@@ -183,10 +183,12 @@ class TwoLines:
             and each.waited_s * 1000 + 1 < (self.retries.delay_ms(each.place[0]) or 0)
         ]
 
-    def violations(self, *, finished: bool = True, skew_s: float = 0.0) -> list[str]:
+    def violations(
+        self, *, finished: bool = True, skew_s: float = 0.0, alive_within_s: float = 10.0
+    ) -> list[str]:
         """Every guarantee that does not hold for both lines; `finished`: nothing waits any more.
 
-        `skew_s`: how far the broker's clock was behind the reader's.
+        `skew_s`: how far the broker's clock was ahead of the reader's.
         """
         groups = self.live, self.retry
         entries = [entry for group in groups for entry in group.witness.entries]
@@ -201,6 +203,7 @@ class TwoLines:
             strategy_length=len(self.live.strategy),
             retry_strategy_length=len(self.retry.strategy),
             letter_limit=self.live.dead_letters.limit,
+            alive_within_s=alive_within_s,
             asked_at_s=self.clock.now_s(),
             finished=finished,
             retries=self.retries,

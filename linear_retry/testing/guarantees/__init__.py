@@ -38,7 +38,7 @@ def all_guarantees(
     `max_elapsed`: whether the strategy has one. `limit`: the limit of dead letters in a row, as in
     `DeadLetters`. `retries`: the `RetryTopics` of a log with both lines of a group; its topics are
     in `visible` then, and `retry_strategy_length` is of the retry line's own strategy. By
-    `skew_s` the broker's clock may be behind the reader's, as in `RetriedWhenDue`.
+    `skew_s` the broker's clock may be ahead of the reader's, as in `RetriedWhenDue`.
     """
     return [
         InOrder(visible),

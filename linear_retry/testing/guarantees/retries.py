@@ -54,7 +54,7 @@ class RetriedWhenDue(Guarantee):
     """
 
     def __init__(self, retries: Retries, *, skew_s: float = 0.0) -> None:
-        """`skew_s`: how far the broker's clock may be behind the reader's."""
+        """`skew_s`: how far the broker's clock may be ahead of the reader's."""
         super().__init__()
         self._delay_ms = retries.delay_ms
         self._grace_s = skew_s + _GRAIN_S

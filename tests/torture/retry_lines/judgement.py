@@ -8,6 +8,9 @@ from linear_retry.records.dead_letter import DeadLetter
 from tests.consumer.two_lines import TOPIC
 from tests.torture.retry_lines.world import World
 
+_FOR_EVER_S = 1e9
+"""Whether the lines live is asked at the end: the log does not have what disturbed them."""
+
 
 def broken(world: World) -> Iterator[str]:
     """Each law that does not hold."""
@@ -15,10 +18,25 @@ def broken(world: World) -> Iterator[str]:
     yield from _not_at_an_end(world)
     yield from _steps(world)
     yield from _garbage(world)
+    yield from _guarantees(world)
     if world.setting.transactional:
         yield from _twice(world)
     if not world.disturbed:
         yield from _repeated(world)
+
+
+def _guarantees(world: World) -> Iterator[str]:
+    """Those of `linear_retry.testing`, as far as the log of the dead can show them.
+
+    What a member has committed in a transaction, and died before it said so, is not in its log.
+    """
+    untold = set()
+    if world.setting.transactional and world.counts["crashes"]:
+        untold |= {"InOrder", "NothingLost", "CommittedOnlyDone"}
+    if world.changed:
+        untold.add("WithinSequence")
+    found = world.lines.violations(skew_s=world.setting.behind_s, alive_within_s=_FOR_EVER_S)
+    yield from (text for text in found if text.split(":")[0] not in untold)
 
 
 def _not_at_an_end(world: World) -> Iterator[str]:
