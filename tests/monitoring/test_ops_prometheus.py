@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import pytest
 from confluent_kafka import KafkaError, Message, Producer
 
-from linear_retry import Journal, LinearConsumer, Strategy
+from linear_retry import Journal, LinearConsumer, RetryTopics, Scope, Strategy
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from linear_retry.monitoring.health import serve
 from tests.debian import NoPackageError
@@ -92,7 +92,7 @@ class _Dependency:
     def __call__(self, message: Message) -> None:
         if message.value() == b"bad":
             raise ValueError("bad")
-        if message.value() == b"down" and not self.is_up:
+        if message.value() == b"off" or (message.value() == b"down" and not self.is_up):
             raise ConnectionError("down")
 
 
@@ -100,14 +100,15 @@ class _Dependency:
 def seen(promtool: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     """What each query gave while a message was held (`open`), and after (`closed`); and the rules.
 
-    Before that a letter was not taken at first.
+    Before that a letter was not taken at first, and another message went to its retry topic.
     """
     dependency, found = _Dependency(), dict[str, Any]()
     with EmbeddedKafka() as kafka:
         kafka.create_topic("orders", 1)
         kafka.create_topic("orders.dlq", 1)
         producer = Producer({"bootstrap.servers": kafka.bootstrap, "log_level": 0})
-        for value in (b"well", b"bad", b"down", b"well"):
+        kafka.create_topic("orders.billing.retry.1h", 1)
+        for value in (b"well", b"bad", b"off", b"down", b"well"):
             producer.produce("orders", value, b"key")
         assert 0 == producer.flush(10)
         consumer = LinearConsumer(
@@ -116,6 +117,7 @@ def seen(promtool: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[di
             strategy=Strategy(["1h"]),
             transient=ConnectionError,
             dead_letters="orders.dlq",
+            on_exhausted=RetryTopics("orders.billing.retry", strategy=["1h"]),
             listeners=[Journal(config=_AWAY)],
         )
         thread = threading.Thread(target=consumer.run, args=(dependency,))
@@ -126,9 +128,11 @@ def seen(promtool: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[di
                     # A counter's first step is only seen by who has seen it at 0.
                     wait_until(lambda: server.query("linear_retry_events_total"), "a scrape")
                     thread.start()
+                    wait_until(lambda: consumer.circuits[Scope()].offset == 2, "the first failure")
+                    consumer.retry_now("orders", 0, 2).result(10)
                     found["open"] = _asked(server, set(_QUERIES), _HELD)
                     dependency.is_up = True
-                    consumer.retry_now("orders", 0, 2).result(10)
+                    consumer.retry_now("orders", 0, 3).result(10)
                     found["closed"] = _asked(server, _QUERIES.keys() - _ONLY_WHILE_OPEN, _CLOSED)
                     found["groups"] = server.label_values("linear_retry_state", "group")
                     found["rules"], found["target"] = _evaluated(server), server.target()
@@ -187,6 +191,8 @@ def test_while_it_is_open(seen: dict[str, Any]) -> None:
     assert {("billing", "orders"): 2.0} == panels["Lag A"]
     assert {("billing", "failed"), ("billing", "succeeded")} == panels["Attempts A"].keys()
     assert {("billing", "permanent")} == panels["Dead letters A"].keys()
+    sent = panels["Messages sent to retry topics A"]
+    assert {("billing", "orders.billing.retry.1h")} == sent.keys()
 
 
 def test_after_it_has_closed(seen: dict[str, Any]) -> None:
