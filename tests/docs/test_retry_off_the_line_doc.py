@@ -14,10 +14,13 @@ import yaml
 import linear_retry
 from linear_retry import LinearConsumer, run_together
 from linear_retry.cli.topics import commands
+from linear_retry.kafka import Message
+from tests.consumer.group import LETTERS, TOPIC, consumer_on
 from tests.docs.markdown import ROOT, blocks, page, table
+from tests.fake.cluster import FakeKafka
 
 _PAGE = page("docs/guides/retry-off-the-line.md")
-_PROGRAM, _PREPARE, _ASYNC, _ON_ONE_LOOP, _SERVICES = blocks(_PAGE, "python")
+_PROGRAM, _PREPARE, _TRACED, _ASYNC, _ON_ONE_LOOP, _SERVICES = blocks(_PAGE, "python")
 
 
 @pytest.fixture
@@ -25,7 +28,7 @@ def program(monkeypatch: pytest.MonkeyPatch) -> Iterator[types.ModuleType]:
     """The page's program as a module, as the process of its retry line imports it."""
     module = types.ModuleType("page")
     monkeypatch.setitem(sys.modules, "page", module)
-    for block in (_PROGRAM, _PREPARE, _SERVICES):
+    for block in (_PROGRAM, _PREPARE, _TRACED, _SERVICES):
         exec(block, vars(module))
     yield module
     module.payments.close()
@@ -36,7 +39,7 @@ def test_the_lines_belong_together(program: types.ModuleType) -> None:
     live, retry = program.live_line(), program.retry_line()
     assert ("billing", "billing.retry") == (live.group_id, retry.group_id)
     assert isinstance(pickle.loads(pickle.dumps(retry)), LinearConsumer)
-    for function in (program.charge, program.serve_retry_line):
+    for function in (program.charge, program.traced_charge, program.serve_retry_line):
         assert function is pickle.loads(pickle.dumps(function))
 
 
@@ -56,6 +59,24 @@ def test_the_calls_have_the_names_of_the_library(program: types.ModuleType) -> N
     assert given | {"threads"} <= parameters.keys()
     for block in (_ASYNC, _ON_ONE_LOOP):
         compile(block, "page", "exec")
+
+
+def test_the_handler_is_traced(program: types.ModuleType) -> None:
+    """The `Tracing` of the module belongs to the line that this process creates."""
+    fake = FakeKafka(balanced=True)
+    for topic in (TOPIC, LETTERS):
+        fake.create_topic(topic, 1)
+    fake.append(TOPIC, 0, b"an order")
+    handled: list[Message] = []
+    with consumer_on(fake, listeners=[program.TRACING]) as consumer:
+
+        def charge(message: Message) -> None:
+            handled.append(message)
+            consumer.stop()
+
+        vars(program)["charge"] = charge
+        consumer.run(program.traced_charge)
+    assert [b"an order"] == [message.value() for message in handled]
 
 
 def test_the_topics_are_created_by_a_command_that_exists() -> None:
