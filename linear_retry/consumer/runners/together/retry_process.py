@@ -17,6 +17,7 @@ from linear_retry.consumer.runners.together.messages import STOP, Begun, Ended
 from linear_retry.errors import RetryLineError, UsageError
 from linear_retry.log import log_relayed
 
+_LOOK_EVERY_S = 1.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -28,14 +29,14 @@ class RetryProcess:
 
     def __init__(self, work: Work) -> None:
         """Raises `ConfigurationError` and `UsageError` for what that process cannot be given."""
-        self._pickled = _pickled(work)
+        self._pid = os.getpid()
         self._asked = False
         self._killed = False
         self._begun = False
         self._error: BaseException | None = None
         spawn = get_context("spawn")
         self._connection, self._theirs = spawn.Pipe()
-        arguments = (self._pickled, self._theirs, os.getpid())
+        arguments = (_pickled(work), self._theirs, self._pid)
         self._process = spawn.Process(target=serve, args=arguments, name="linear_retry retry line")
         self._reader = threading.Thread(target=self._read, name="linear_retry retry line")
         self._reader.daemon = True
@@ -54,19 +55,25 @@ class RetryProcess:
         self._on_end = on_end
         with _signals_blocked():
             self._process.start()
-        self._theirs.close()  # else the pipe would not end with the process
-        self._reader.start()
+            self._theirs.close()  # else the pipe would not end with the process
+            self._reader.start()
 
     def stop(self) -> None:
-        """Stops it; the second time an async handler is cancelled. Safe in signal handlers."""
-        self._asked = True
-        self._send_stop()
+        """Stops it; the second time an async handler is cancelled. Safe in signal handlers.
+
+        Not in the child of a fork, which has this pipe too, and may close its copy of the consumer.
+        """
+        if os.getpid() == self._pid:
+            self._asked = True
+            self._send_stop()
 
     def end(self, within_s: float | None = None) -> BaseException | None:
         """Waits until it has ended, and returns the error. Kills it after that time, or Ctrl-C.
 
         What it had in hand is not done then, and is delivered again.
         """
+        if self._reader.ident is None:  # the process could not be started
+            return None
         if not self._asked:
             self.stop()
         try:
@@ -91,13 +98,19 @@ class RetryProcess:
             self._error = self._how_it_died() if ended is None else _error_of(ended)
             if not self._asked:
                 self._on_end()
+            self._received()  # what it logs as it exits
             self._process.join()
             self._connection.close()
 
     def _received(self) -> Ended | None:
-        """Passes on its log records, until it says that it has ended; None: it has died."""
+        """Passes on its log records, until it says that it has ended; None: it has died.
+
+        The end of the pipe alone would not say so: whatever it has forked may hold that open.
+        """
         with suppress(EOFError, OSError):
-            while True:
+            while self._connection.poll(_LOOK_EVERY_S) or self._process.is_alive():
+                if not self._connection.poll():
+                    continue
                 message: Any = self._connection.recv()
                 if isinstance(message, Ended):
                     return message

@@ -108,8 +108,8 @@ async def _run_async(
     handler: AsyncHandler,
     on_start: Callable[[], None] | None = None,
 ) -> None:
-    _start(live, line)
     try:
+        _start(live, line)
         async with live:
             await live._session.run_async(handler, on_start)
     except GeneratorExit:  # garbage-collected: nothing can be awaited any more
@@ -162,8 +162,8 @@ def _work(
 @contextmanager
 def _beside(live: LinearConsumer, line: _Running) -> Iterator[None]:
     """Starts the retry line; at the end of the block, ends it too, and raises its error."""
-    _start(live, line)
     try:
+        _start(live, line)
         yield
     except BaseException as error:
         _add_to(error, line.end(_patience_s(live, error)))

@@ -23,6 +23,7 @@ class Line:
         return self
 
     def __exit__(self, *_: object) -> None:
+        logger.info("stopped %d times", self.stops)
         logger.info("closed")
 
     def stop(self) -> None:
@@ -102,3 +103,11 @@ def prepare(line: Any) -> None:
 
 def needs_prepare(line: Line) -> None:
     logger.info("prepared: %s", line.prepared)
+
+
+def die_before_a_child(_: Line) -> None:
+    """A forked child outlives it for a while, and holds all that it had open."""
+    if os.fork() == 0:
+        signal.alarm(20)
+        signal.pause()
+    os.kill(os.getpid(), signal.SIGKILL)

@@ -1,6 +1,7 @@
 """The process of the retry line: how it is stopped, and what it says of its end."""
 
 import logging
+import os
 import re
 import threading
 from collections.abc import Callable, Iterator
@@ -115,6 +116,27 @@ def test_it_dies(start: Start, handler: Any, said: str) -> None:
     error = running.line.end()
     assert isinstance(error, RetryLineError)
     assert re.match(rf"the process of the retry line \(pid \d+\) {said}", str(error))
+
+
+def test_it_dies_before_a_child(start: Start) -> None:
+    """The pipe between the processes is still open then, and the live line ends all the same."""
+    running = start(lines.die_before_a_child)
+    assert running.ended.wait(10)
+    assert "was killed by SIGKILL" in str(running.line.end())
+
+
+def test_a_fork_of_the_program(start: Start, logged: Callable[[str], bool]) -> None:
+    """It has the pipe too, but what it closes or stops is not the retry line."""
+    running = start(lines.succeed)
+    wait_until(lambda: logged("running"), "it runs")
+    child = os.fork()
+    if child == 0:
+        running.line.stop()
+        os._exit(0)
+    os.waitpid(child, 0)
+    running.line.stop()
+    assert running.line.end() is None
+    assert logged("stopped 1 times")
 
 
 def test_a_handler_that_hangs(start: Start, logged: Callable[[str], bool]) -> None:
