@@ -73,6 +73,18 @@ def test_no_delay_holds_up_another() -> None:
     assert max(waits) < 8
 
 
+def test_it_wakes_up_in_time() -> None:
+    """A poll ends when the next message is due: nothing is as late as a poll takes."""
+    lines = TwoLines(["5s", "2500ms"], partitions=1)
+    lines.start()
+    _left(lines, 1, failures=2)
+    lines.retry.turn(2)
+    lines.live.leave(lines.live.members[0])
+    lines.run(10)
+    waits_s = [each.waited_s or 0 for each in lines.attempts()[1:]]
+    assert [5.0, 2.5] == [round(wait_s, 2) for wait_s in waits_s]
+
+
 @pytest.mark.parametrize("transactional", [False, True])
 def test_a_wait_is_polls_only(transactional: bool) -> None:
     """Nothing is sought or paused for it, and at least every second there is a poll: no wait, how
@@ -94,19 +106,36 @@ def test_a_wait_is_polls_only(transactional: bool) -> None:
     _once_each(lines, f"{PREFIX}.1h", 3)
 
 
-def test_a_burst_is_handed_over_once() -> None:
+def _fill(lines: TwoLines) -> int:
+    """Reads until every partition is paused; the last offset of the first in memory then."""
+    partitions = lines.retry.partitions
+    for _ in range(300):
+        lines.retry.turn()
+        if len(lines.calls("pause")) == len(partitions):
+            break
+    assert len(partitions) == len(lines.calls("pause"))
+    last = lines.reader.wiring.read_ahead.last_of(partitions[0])
+    assert last is not None
+    return last
+
+
+def test_a_burst_is_handed_over_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """More than fits into memory comes due at one moment: what was released is not read again.
 
-    The partition is resumed behind it, not at the first message that is not handled yet.
+    A partition is resumed behind it, and not at the first message that is not handled yet: that one
+    may have to wait for those of other partitions.
     """
-    lines = TwoLines(["5s"], partitions=1)
+    monkeypatch.setattr(delayed_read_ahead, "MOST_MESSAGES", 20)
+    lines = TwoLines(["30s"], partitions=2)
     lines.start(retry=0)
-    _left(lines, 1300)
-    lines.clock.advance(60)
+    _left(lines, 50)
+    _left(lines, 50, partition=1)
     lines.retry.join()
-    lines.retry.share([0])
-    lines.run(30)
-    _once_each(lines, _5S, 1300)
+    lines.retry.share([0, 0])
+    assert 20 == _fill(lines)
+    lines.dependency.takes_s = 0.4
+    lines.run(200)
+    _once_each(lines, _30S, 100)
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,12 +147,9 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     _left(lines, 60)
     lines.retry.join()
     lines.retry.share([0])
-    while not lines.calls("pause"):
-        lines.retry.turn()
-    in_memory = lines.reader.wiring.read_ahead.last_of((_30S, 0))
-    assert in_memory is not None
+    in_memory = _fill(lines)
     assert in_memory in range(5, 30)
-    assert (1, 0) == (len(lines.calls("pause")), len(lines.calls("seek")))
+    assert [] == lines.calls("seek")
     lines.run(90)
     _once_each(lines, _30S, 60)
     assert [((_30S, 0, in_memory + 1),)] == [place for (place,) in lines.calls("seek")[:1]]
@@ -310,9 +336,12 @@ def test_single() -> None:
     assert [] == lines.violations()
 
 
-def test_too_large_for_the_retry_topic() -> None:
-    """Its place in the line is held, and said why, until the topic takes it: nothing is lost."""
+@pytest.mark.parametrize("oversized", ["hold", "reference"])
+def test_too_large_for_the_retry_topic(oversized: Any) -> None:
+    """Its place in the line is held, and said why, until the topic takes it: nothing is lost. A
+    reference would be taken for the message by the handler of the retry line."""
     lines = TwoLines(["5s"], partitions=1)
+    lines.live.dead_letters = replace(lines.live.dead_letters, oversized=oversized)
     lines.fake.topics[_5S].max_message_bytes = 2000
     lines.start()
     lines.put(TOPIC, headers=[("big", b"x" * 3000)])

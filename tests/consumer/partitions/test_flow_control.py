@@ -144,3 +144,44 @@ def test_what_is_reassigned_gets_its_pause_state(protocol: str) -> None:
     scene.flow_control.reassign(_P0)
     assert [("pause", _bare(_P0))] == scene.calls("pause")
     assert ([("resume", _bare(_P1))] if protocol == "classic" else []) == scene.calls("resume")
+
+
+def test_what_is_held_back_stays_paused() -> None:
+    """An assignment resumes all but what a circuit stops, and what has enough in memory: that would
+    be read on and on."""
+    scene = _Scene()
+    scene.flow_control.hold_back(_P0)
+    scene.joined.librdkafka.calls.clear()
+    scene.flow_control.apply_pause_state([_P0, _P1])
+    assert [("pause", _bare(_P0)), ("resume", _bare(_P1))] == scene.joined.librdkafka.calls
+
+
+def test_what_is_held_back_begins_anew() -> None:
+    """Where its memory is gone, with a circuit or with the partition, it is held back no more."""
+    scene = _Scene()
+    scene.flow_control.hold_back(_P0)
+    scene.flow_control.pause(Scope(*_P0))
+    assert frozenset() == scene.flow_control.held_back
+    scene.flow_control.hold_back(_P1)
+    scene.flow_control.forget([_P1])
+    assert frozenset() == scene.flow_control.held_back
+
+
+def test_let_go_while_a_circuit_is_open() -> None:
+    """The circuit resumes it when it closes: until then its messages would be dropped as leaks."""
+    scene = _Scene()
+    held = Held(Message(topic="orders", partition=0, offset=5), _P0, 5, epoch=1)
+    scene.joined.circuits.open(Scope(*_P0), held, scene.joined.clock.now_s(), 60.0, 0)
+    scene.flow_control.hold_back(_P0)
+    scene.joined.librdkafka.calls.clear()
+    scene.flow_control.let_go(_P0)
+    assert ([], frozenset()) == (scene.joined.librdkafka.calls, scene.flow_control.held_back)
+
+
+def test_let_go() -> None:
+    """Resume, then seek: librdkafka dropped at the pause what it had not delivered yet."""
+    scene = _Scene()
+    scene.flow_control.hold_back(_P0)
+    scene.joined.librdkafka.calls.clear()
+    scene.flow_control.let_go(_P0)
+    assert ["resume", "seek"] == [name for name, _ in scene.joined.librdkafka.calls]
