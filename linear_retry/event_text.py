@@ -15,7 +15,7 @@ _TEXTS: dict[type, str] = {
     "{0.remaining_s:.3f} s early",
     e.WaitEnded: "wait ended by an operator ({0.scope}): the next message is attempted "
     "{0.remaining_s:.3f} s early",
-    e.LimitLifted: "dead-letter limit lifted by an operator until a success{many}: {0.reason!r}",
+    e.LimitLifted: "limit lifted by an operator until a success{many}: {0.reason!r}",
     e.CommandAnswered: "{0.command}{place} by {0.by}: {0.answer} (command {0.command_id})",
     e.DeadLettered: "dead letter: {0.place} to {0.dead_letter_topic} ({0.reason}), failures: "
     "{0.failures}, id {0.retry_id}, generation {0.generation}{escaped}: {0.error}",
@@ -27,8 +27,8 @@ _TEXTS: dict[type, str] = {
     "id {0.retry_id}",
     e.HandedOver: "handed over to the recovery callback: {0.place}, failures: {0.failures}, "
     "id {0.retry_id}: {0.error}",
-    e.LimitReached: "dead letter held back ({0.scope}): {0.limit} in a row without a success, so "
-    f"this may be an outage or a bad deployment; {_FAILURE}",
+    e.LimitReached: "held back ({0.scope}): {0.limit} have left the line in a row without a "
+    f"success, so this may be an outage or a bad deployment; {_FAILURE}",
     e.Skipped: "skipped: {0.place}, id {0.retry_id}: {0.error}",
     e.PassedOver: "passed over: {0.place}, replayed for group {0.retry_group_id}",
     e.LeakDropped: "dropped: {0.place} came from a paused partition; it will be fetched again",
@@ -67,7 +67,7 @@ def _parts(event: e.Event) -> dict[str, object]:
             each = (f"{topic}[{number}]" for topic, number in event.partitions)
             return {"partitions": ", ".join(each) or "nothing"}
         case e.LimitLifted(letters):
-            return {"many": "" if letters is None else f", or for {letters} dead letters"}
+            return {"many": "" if letters is None else f", or for {letters} messages"}
         case e.CommandAnswered(topic, partition, offset):
             return {"place": f" {topic}[{partition}]@{offset}" if topic else ""}
         case e.DeadLettered(escaped_headers=names):

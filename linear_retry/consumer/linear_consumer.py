@@ -114,7 +114,7 @@ class LinearConsumer(OperatorMethods):
         self._config = wanted
         self._session = Session(wanted, self._circuits, self._monitor)
         self._gives_up = wanted.dead_letters is not None
-        self._limit = wanted.retry.policy.letter_limit
+        self._has_limit = wanted.retry.policy.has_limit
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled as its arguments, before it is used: for the process that will run it.

@@ -75,7 +75,9 @@ _FAMILIES = {
         "Handler calls longer than max.poll.interval.ms, whose outcome does not count",
         _PLACE,
     ),
-    "limit_reached": _Family(_COUNTER, "Messages held by the limit of dead letters", _PLACE),
+    "limit_reached": _Family(
+        _COUNTER, "Messages held by the limit of what leaves the line", _PLACE
+    ),
     "data_lost": _Family(
         _COUNTER, "Gaps: offsets that were removed or skipped before they were read", _PLACE
     ),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from linear_retry import ConfigurationError, DeadLetters, Strategy, UsageError, events
+from linear_retry import ConfigurationError, DeadLetters, RetryTopics, Strategy, UsageError, events
 from linear_retry.consumer.config.checks import plan
 from linear_retry.consumer.config.consumer_config import Dependencies
 from linear_retry.consumer.operations.requests import GiveUp, LiftLimit
@@ -282,6 +282,14 @@ def test_where_there_is_no_limit_none_is_lifted() -> None:
         pytest.raises(UsageError, match="has no limit"),
     ):
         consumer.lift_limit(reason="a bad batch")
+
+
+def test_the_limit_of_retry_topics_is_lifted_too() -> None:
+    """The bug: without a limit of dead letters it was refused, though messages were held."""
+    retries = RetryTopics("orders.retry", strategy=["5m"], limit=3)
+    without = DeadLetters(LETTERS, limit=None)
+    with consumer_on(FakeKafka(), dead_letters=without, on_exhausted=retries) as consumer:
+        assert not consumer.lift_limit(reason="known").result(0)  # it has not started
 
 
 def test_a_consumer_that_has_not_started_lifts_nothing() -> None:

@@ -78,7 +78,7 @@ def test_what_is_typed_takes_effect(broker: EmbeddedKafka) -> None:
         assert "recovered" == json.loads(_typed(retry, broker))["answer"]
         wait_until(lambda: [b"second"] == handler.took, "the second is handled")
         assert "no circuit is open" in _typed(retry_all, broker)
-        lifted = "the limit of dead letters is lifted until a success, or for 5000 dead letters"
+        lifted = "the limit is lifted until a success, or for 5000 messages"
         assert lifted in _typed(lift_limit, broker)
     (letter,) = TopicReader({"bootstrap.servers": broker.bootstrap}).read_all("orders.dlq")
     assert (b"first", b"given-up") == (letter.value, dict(letter.headers)["retry-reason"])

@@ -184,7 +184,7 @@ def _outcome(command: Command, answer: Answer) -> str:
         "begun": "the attempt has begun",
         "recovered": "recovered",
         "failed": f"failed again{_again(answer)}",
-        "held-back": f"failed again, and is held by the limit of dead letters{_again(answer)}",
+        "held-back": f"failed again, and is held by the limit{_again(answer)}",
         "not-sent": f"its dead letter cannot be sent{_again(answer)}",
         "dead-lettered": "failed again, and is in the dead letters"
         if command.command == "retry"
@@ -200,7 +200,7 @@ def _outcome(command: Command, answer: Answer) -> str:
         "not-held": "not held, or no longer; see `linear-retry circuits list`",
         "none-open": "no circuit is open",
         "no-dead-letters": "the consumer has no dead-letter topic",
-        "no-limit": "the consumer has no limit of dead letters",
+        "no-limit": "the consumer has no limit",
         "expired": f"read more than {COMMAND_TTL_MS // 1000} s after it was sent, so nothing was "
         "done; send it again, and if that does not help compare the clocks",
     }
@@ -219,5 +219,5 @@ def _again(answer: Answer) -> str:
 
 
 def _lifted(command: Command) -> str:
-    many = "" if command.letters is None else f", or for {command.letters} dead letters"
-    return f"the limit of dead letters is lifted until a success{many}"
+    many = "" if command.letters is None else f", or for {command.letters} messages"
+    return f"the limit is lifted until a success{many}"

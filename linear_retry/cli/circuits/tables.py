@@ -70,7 +70,7 @@ def _facts(circuit: OpenCircuit, now_ms: int) -> Iterable[str]:
     if circuit.waits_for == "letter":
         yield f"letter not sent ({circuit.sends} times)"
     if circuit.waits_for == "limit":
-        yield "held by the limit of dead letters"
+        yield "held by the limit"
     if circuit.scope.topic is not None:
         yield f"pauses {in_one_line(str(circuit.scope))} only"
     yield f"open for {formats.span(now_ms - circuit.since_ms)}"

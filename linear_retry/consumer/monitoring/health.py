@@ -15,7 +15,8 @@ from linear_retry.scope import Partition, Place, Scope
 
 _WHY: Mapping[WaitReason | None, str] = {
     "letter": ", and its dead letter cannot be sent",
-    "limit": ", by the limit of dead letters in a row: fix the handler, or lift the limit",
+    "limit": ", by the limit of messages in a row that leave the line: fix the handler, or lift "
+    "the limit",
 }
 
 HealthState: TypeAlias = Literal["starting", "consuming", "open", "stuck", "dead", "stopped"]

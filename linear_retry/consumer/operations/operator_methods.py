@@ -17,7 +17,7 @@ class OperatorMethods:
     """The methods of `LinearConsumer` for operators' tools. Thread-safe."""
 
     _gives_up: bool
-    _limit: int | None
+    _has_limit: bool
 
     def _ask(self, wish: OperatorRequest) -> Future[bool]:
         raise NotImplementedError
@@ -66,15 +66,16 @@ class OperatorMethods:
         return self._ask(GiveUp(checked_place(topic, partition, offset)))
 
     def lift_limit(self, letters: int | None = None, *, reason: str) -> Future[bool]:
-        """Lets dead letters exceed `DeadLetters(limit=...)`. For operators.
+        """Lets messages leave beyond the `limit` of `DeadLetters` or `RetryTopics`. For operators.
 
         Until a handler succeeds; with `letters`, for at most that many. Messages that the limit
         holds are attempted at once. `reason` is recorded (`LimitLifted`). True once the limit is
         lifted; otherwise as `retry_now`. Also raises `UsageError` if there is no limit.
         """
-        if self._limit is None:
+        if not self._has_limit:
             raise UsageError(
-                "lift_limit: the consumer has no limit; set one with DeadLetters(limit=...)"
+                "lift_limit: the consumer has no limit; set one with DeadLetters(limit=...) or "
+                "RetryTopics(limit=...)"
             )
         return self._ask(checked_lift(letters, reason))
 

@@ -82,7 +82,7 @@ def test_the_picture_shows_the_state() -> None:
         (failed(_P0, 7, 3, _NOW_MS + 86_400_000), "open       in 24h "),
         (
             e.LimitReached(Scope(), *_P0, 7, "bad", 3, 1.0, at(_NOW_MS), 20),
-            "3 failures, held by the limit of dead letters",
+            "3 failures, held by the limit",
         ),
         (e.RetriedNow(Scope(), *_P0, 7, 3, 50.0), "half-open  for 9s "),
     ],

@@ -59,7 +59,11 @@ def test_open_is_well() -> None:
 @pytest.mark.parametrize(
     ("waits_for", "part"),
     [
-        ("limit", ", by the limit of dead letters in a row: fix the handler, or lift the limit"),
+        (
+            "limit",
+            ", by the limit of messages in a row that leave the line: fix the handler, or lift the "
+            "limit",
+        ),
         ("letter", ", and its dead letter cannot be sent"),
     ],
 )
