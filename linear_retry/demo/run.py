@@ -1,9 +1,10 @@
 """The whole demo: 400 orders, a service that goes down twice, one consumer, and the proof."""
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from linear_retry.consumer.linear_consumer import LinearConsumer
 from linear_retry.demo.display.watching import MakeDisplay, watching, without_log_lines
@@ -19,6 +20,7 @@ from linear_retry.kafka.topics.reader import TopicReader
 from linear_retry.kafka.topics.temporary import temporary_topics
 from linear_retry.records.record import OutgoingRecord
 from linear_retry.records.record import Record as KafkaRecord
+from linear_retry.records.topics.retry_topics import retry_group
 from linear_retry.scope import Place
 from linear_retry.strategy.strategy import Strategy
 from linear_retry.testing.guarantees.done import when_done
@@ -40,22 +42,39 @@ class DemoTopics:
 
 
 @contextmanager
-def embedded_topics() -> Iterator[DemoTopics]:
-    """Topics on a broker in this process."""
+def embedded_topics(more: Sequence[str] = ()) -> Iterator[DemoTopics]:
+    """Topics on a broker in this process, and `more` of them."""
     with EmbeddedKafka() as broker:
         topics = DemoTopics(broker.bootstrap, "orders", "orders.dlq", "linear-retry-demo")
-        broker.create_topic(topics.topic, PARTITIONS)
-        broker.create_topic(topics.dead_letters, PARTITIONS)
+        for topic in (topics.topic, topics.dead_letters, *more):
+            broker.create_topic(topic, PARTITIONS)
         yield topics
 
 
 @contextmanager
-def cluster_topics(bootstrap: str, complain: Callable[[str], object]) -> Iterator[DemoTopics]:
-    """Topics and a group of unique names on a real cluster, removed at the end."""
+def cluster_topics(
+    bootstrap: str,
+    complain: Callable[[str], object],
+    retry_topics: Callable[[str], Sequence[str]] | None = None,
+) -> Iterator[DemoTopics]:
+    """Topics and a group of unique names on a real cluster, removed at the end.
+
+    `retry_topics` returns those of a topic, which the group's retry line reads.
+    """
     name = f"linear-retry-demo-{uuid.uuid4().hex[:12]}"
     topics = DemoTopics(bootstrap, f"{name}.orders", f"{name}.orders.dlq", name)
-    partitions = {topics.topic: PARTITIONS, topics.dead_letters: PARTITIONS}
-    with temporary_topics(bootstrap, partitions, groups=[name], complain=complain):
+    names, groups, config = [topics.topic, topics.dead_letters], [name], {}
+    if retry_topics is not None:
+        names += retry_topics(topics.topic)
+        groups.append(retry_group(name))
+        config = {"message.timestamp.type": "LogAppendTime"}
+    with temporary_topics(
+        bootstrap,
+        dict.fromkeys(names, PARTITIONS),
+        groups=groups,
+        complain=complain,
+        config=config,
+    ):
         yield topics
 
 
@@ -65,7 +84,7 @@ def run(topics: DemoTopics, make_display: MakeDisplay) -> tuple[Verdict, ...]:
     Ctrl-C closes the consumer; the `KeyboardInterrupt` then has a note that says how many orders
     were done.
     """
-    record = Record(_produce(topics))
+    record = Record(produce(topics))
     with (
         PaymentService(OUTAGES, REJECTED, latency_s=LATENCY_S) as service,
         Payments(service.url, record.requests.append) as payments,
@@ -91,7 +110,7 @@ def run(topics: DemoTopics, make_display: MakeDisplay) -> tuple[Verdict, ...]:
     )
 
 
-def _produce(topics: DemoTopics) -> dict[Place, str]:
+def produce(topics: DemoTopics) -> dict[Place, str]:
     """Produces the orders; returns where the broker has them."""
     numbered = [(order, number % PARTITIONS) for number, order in enumerate(ORDERS)]
     # A consumer receives whole batches: with small ones the partitions take turns.
@@ -109,19 +128,36 @@ def _produce(topics: DemoTopics) -> dict[Place, str]:
     }
 
 
+def consumer_config(topics: DemoTopics) -> dict[str, Any]:
+    """The consumer's configuration, with what keeps the view readable."""
+    return {
+        "bootstrap.servers": topics.bootstrap,
+        "group.id": topics.group_id,
+        "auto.offset.reset": "earliest",
+        # One batch per partition at a time, so that all four visibly progress.
+        "max.partition.fetch.bytes": 1,
+        # librdkafka's own lines on stderr would spoil the view.
+        "log_level": 0,
+    }
+
+
+@contextmanager
+def noting_progress(record: Record) -> Iterator[None]:
+    """Adds to a `KeyboardInterrupt` how many orders were done."""
+    try:
+        yield
+    except KeyboardInterrupt as interrupt:
+        progress = record.progress()
+        done = progress.paid + progress.dead_lettered
+        interrupt.add_note(f"{done} of {progress.total} orders were done")
+        raise
+
+
 def _consume(
     topics: DemoTopics, payments: Payments, record: Record, make_display: MakeDisplay
 ) -> None:
     with LinearConsumer(
-        {
-            "bootstrap.servers": topics.bootstrap,
-            "group.id": topics.group_id,
-            "auto.offset.reset": "earliest",
-            # One batch per partition at a time, so that all four visibly progress.
-            "max.partition.fetch.bytes": 1,
-            # librdkafka's own lines on stderr would spoil the view.
-            "log_level": 0,
-        },
+        consumer_config(topics),
         [topics.topic],
         strategy=STRATEGY,
         transient=TRANSIENT,
@@ -129,16 +165,13 @@ def _consume(
         listeners=(record.log.listener(""),),
     ) as consumer:
         when_done(record.log, offsets_of(record.orders), consumer.stop)
-        try:
-            with watching(make_display(record, lambda: consumer.circuits), consumer.stop):
-                for attempt in consumer:
-                    with attempt as message, record.log.attempting("", message):
-                        payments.pay(message)
-        except KeyboardInterrupt as interrupt:
-            progress = record.progress()
-            done = progress.paid + progress.dead_lettered
-            interrupt.add_note(f"{done} of {progress.total} orders were done")
-            raise
+        with (
+            noting_progress(record),
+            watching(make_display(record, lambda: consumer.circuits), consumer.stop),
+        ):
+            for attempt in consumer:
+                with attempt as message, record.log.attempting("", message):
+                    payments.pay(message)
 
 
 def _letter(message: KafkaRecord) -> Letter:

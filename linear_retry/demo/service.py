@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler
 from socketserver import ThreadingTCPServer
@@ -70,7 +70,8 @@ class PaymentService:
     """Takes payments at `url`: 200, 422 for an order in `rejected`, 503 or nothing while down.
 
     An outage starts after the last payment before it was answered: the n-th accepted payment is
-    still answered, and the next connection is refused.
+    still answered, and the next connection is refused. `down_for`: orders of a bank that is down,
+    each with how long, in seconds from the start; they get 503, and nobody else does.
     """
 
     def __init__(
@@ -78,12 +79,14 @@ class PaymentService:
         outages: tuple[Outage, ...],
         rejected: frozenset[str],
         *,
+        down_for: Mapping[str, float] | None = None,
         latency_s: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
         schedule: Schedule = schedule_in_thread,
     ) -> None:
         self._outages = {outage.after_accepted: outage for outage in outages}
         self._rejected = rejected
+        self._down_for = down_for or {}
         self._latency_s = latency_s
         self._clock = clock
         self._schedule = schedule
@@ -91,6 +94,7 @@ class PaymentService:
         self._receipts: list[Receipt] = []
         self._accepted = 0
         self._unavailable = False
+        self._started_s = clock()
         self._listening = True
         self._cancel: Cancel = lambda: None
         self._listener = _Listener(0, self._answer)
@@ -108,6 +112,7 @@ class PaymentService:
             return tuple(self._receipts)
 
     def __enter__(self) -> Self:
+        self._started_s = self._clock()
         self._listener.listen()
         return self
 
@@ -121,15 +126,15 @@ class PaymentService:
         time.sleep(self._latency_s)
         payment = json.loads(body)
         with self._lock:
-            status = self._status(payment["order"])
+            status = self._status(payment["order"], at_s - self._started_s)
             self._receipts.append(Receipt(at_s, payment["order"], status))
             if status == 200:
                 self._accepted += 1
                 self._begin(self._outages.get(self._accepted))
         return status
 
-    def _status(self, order_id: str) -> int:
-        if self._unavailable:
+    def _status(self, order_id: str, elapsed_s: float) -> int:
+        if self._unavailable or elapsed_s < self._down_for.get(order_id, 0.0):
             return 503
         return 422 if order_id in self._rejected else 200
 

@@ -19,15 +19,15 @@ from linear_retry.errors import BrokerError
 from linear_retry.kafka.topics.temporary import temporary_topics
 from tests.real_kafka import RealKafka
 
-_COMMAND = (sys.executable, "-c", "from linear_retry.cli import main; main()", "demo")
+COMMAND = (sys.executable, "-c", "from linear_retry.cli import main; main()", "demo")
 _NOBODY = "127.0.0.1:1"
 
 
-def _ran(*arguments: str) -> subprocess.CompletedProcess[str]:
+def ran(*arguments: str) -> subprocess.CompletedProcess[str]:
     # FORCE_COLOR must not bring colours into a pipe, nor a proxy stand before the loopback.
     environment = os.environ | {"FORCE_COLOR": "1", "HTTP_PROXY": f"http://{_NOBODY}"}
     return subprocess.run(
-        [*_COMMAND, *arguments],
+        [*COMMAND, *arguments],
         capture_output=True,
         text=True,
         env=environment,
@@ -38,7 +38,7 @@ def _ran(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_the_demo_on_its_own_broker_proves_itself() -> None:
     """Plain lines in a pipe: the circuit opens and closes twice, and no claim fails."""
-    ended = _ran()
+    ended = ran()
     assert (0, "") == (ended.returncode, ended.stderr)
     assert 2 == ended.stdout.count("circuit open")
     assert 2 == ended.stdout.count("circuit closed")
@@ -50,7 +50,7 @@ def test_the_demo_on_its_own_broker_proves_itself() -> None:
 @pytest.mark.broker
 def test_the_demo_on_a_real_cluster_leaves_nothing_behind(kafka: RealKafka) -> None:
     """As JSON: events, then a proof that holds; topics and group are gone afterwards."""
-    ended = _ran("--bootstrap", kafka.bootstrap, "--json")
+    ended = ran("--bootstrap", kafka.bootstrap, "--json")
     assert (0, "") == (ended.returncode, ended.stderr)
     *events, proof = (json.loads(line) for line in ended.stdout.splitlines())
     assert [] == [verdict for verdict in proof["proof"] if not verdict["holds"]]
@@ -71,7 +71,7 @@ def test_the_demo_on_a_real_cluster_leaves_nothing_behind(kafka: RealKafka) -> N
 def test_a_signal_ends_it_with_a_message(number: signal.Signals, code: int, word: str) -> None:
     """Its exit code and one line, while the circuit is open."""
     with subprocess.Popen(
-        [*_COMMAND, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*COMMAND, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as child:
         assert child.stdout is not None
         for line in child.stdout:
@@ -85,7 +85,7 @@ def test_a_signal_ends_it_with_a_message(number: signal.Signals, code: int, word
 
 def test_a_reader_that_goes_away_ends_it() -> None:
     """`| head` is no traceback."""
-    with subprocess.Popen(_COMMAND, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as (
+    with subprocess.Popen(COMMAND, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as (
         child
     ):
         assert child.stdout is not None

@@ -61,7 +61,7 @@ class Screen:
         return Group(
             Panel(_circuit(circuit, self._now()), title="circuit", title_align="left"),
             _bars(progress),
-            _counts(progress),
+            counts(progress),
             _last_events(self._record.events(), self._record.started_s),
         )
 
@@ -95,7 +95,8 @@ def _bars(progress: Progress) -> Table:
     return table
 
 
-def _counts(progress: Progress) -> Text:
+def counts(progress: Progress) -> Text:
+    """One line: what has been paid, and the answers of the service."""
     answers = progress.answers
     return Text(
         f" {progress.elapsed_s:5.1f} s   paid {progress.paid} of {progress.total}   "

@@ -1,0 +1,153 @@
+"""The whole demo: a live line, its retry line, a bank that is down, and the proof."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+from linear_retry.consumer.dead_letters.retry_topics import RetryTopics
+from linear_retry.consumer.dead_letters.settings import DeadLetters
+from linear_retry.consumer.linear_consumer import LinearConsumer
+from linear_retry.demo.display.watching import MakeDisplay, watching, without_log_lines
+from linear_retry.demo.evidence import Verdict, offsets_of
+from linear_retry.demo.payments import REJECTED, TRANSIENT, Payments
+from linear_retry.demo.record import Record
+from linear_retry.demo.retry_topics.proof import Evidence, prove
+from linear_retry.demo.retry_topics.story import BANK_DOWN_FOR, LATENCY_S, retries_of
+from linear_retry.demo.run import (
+    DemoTopics,
+    cluster_topics,
+    consumer_config,
+    embedded_topics,
+    noting_progress,
+    produce,
+)
+from linear_retry.demo.service import PaymentService
+from linear_retry.events import DeadLettered
+from linear_retry.kafka.topics.reader import TopicReader
+from linear_retry.records.dead_letter import parse
+from linear_retry.testing.event_log import AttemptFinished, Entry, EventEmitted
+
+_PREFIX = "{}.retry"
+
+
+def topics_on(
+    bootstrap: str | None, complain: Callable[[str], object]
+) -> AbstractContextManager[DemoTopics]:
+    """The topics, on an embedded broker or a cluster.
+
+    Retry topics need LogAppendTime, which the embedded broker does not have: there records are
+    due by the producer's clock, and that is the same machine's. Nor does it describe its topics to
+    the check at the start, which is then left out.
+    """
+    if bootstrap is None:
+        return embedded_topics(retries_of(_PREFIX.format("orders")).topics)
+    return cluster_topics(bootstrap, complain, lambda topic: _retries(topic).topics)
+
+
+def _retries(topic: str) -> RetryTopics:
+    return retries_of(_PREFIX.format(topic))
+
+
+def run(topics: DemoTopics, make_display: MakeDisplay) -> tuple[Verdict, ...]:
+    """Produces, consumes until all is paid or dead-lettered, and proves the promises.
+
+    Ctrl-C closes both lines; the `KeyboardInterrupt` then has a note that says how many orders
+    were done.
+    """
+    record = Record(produce(topics))
+    for partition, offsets in offsets_of(record.orders).items():
+        record.log.appended(partition, offsets)
+    retries = _retries(topics.topic)
+    with (
+        PaymentService((), REJECTED, down_for=BANK_DOWN_FOR, latency_s=LATENCY_S) as service,
+        Payments(service.url, record.requests.append) as payments,
+        without_log_lines(),
+    ):
+        _consume(topics, retries, payments, record, make_display)
+        receipts = service.receipts
+    letters = TopicReader({"bootstrap.servers": topics.bootstrap}).read_all(topics.dead_letters)
+    return prove(
+        Evidence(
+            orders=record.orders,
+            log=record.log.entries,
+            receipts=receipts,
+            letters=tuple(parse(one.headers, one.key, one.value) for one in letters),
+            retries=retries,
+        )
+    )
+
+
+def _consume(
+    topics: DemoTopics,
+    retries: RetryTopics,
+    payments: Payments,
+    record: Record,
+    make_display: MakeDisplay,
+) -> None:
+    retry = _consumer(topics, record, "retry", retries)
+    handler = record.log.handler("retry", payments.pay)
+    with _consumer(topics, record, "live", [topics.topic], on_exhausted=retries) as live:
+        _when_settled(record, live.stop)
+        with (
+            noting_progress(record),
+            _beside(retry, handler, live.stop),
+            watching(make_display(record, lambda: live.circuits), live.stop),
+        ):
+            for attempt in live:
+                with attempt as message, record.log.attempting("live", message):
+                    payments.pay(message)
+
+
+def _consumer(
+    topics: DemoTopics, record: Record, name: str, reads: list[str] | RetryTopics, **more: Any
+) -> LinearConsumer:
+    return LinearConsumer(
+        consumer_config(topics),
+        reads,
+        strategy=[],
+        transient=TRANSIENT,
+        # No limit, as for the retry topics: one counts what goes to either.
+        dead_letters=DeadLetters(topics.dead_letters, limit=None),
+        listeners=(record.log.listener(name),),
+        **more,
+    )
+
+
+@contextmanager
+def _beside(
+    retry: LinearConsumer, handler: Callable[[Any], object], stop: Callable[[], object]
+) -> Iterator[None]:
+    """Runs the retry line during the block; what ends it early ends the block, and is raised.
+
+    A thread is enough: what both lines do is to wait for the service. And unlike `run_together`,
+    it leaves Ctrl-C to the command.
+    """
+    with ThreadPoolExecutor(1, "retry-line") as pool:
+        line = pool.submit(_run_line, retry, handler)
+        line.add_done_callback(lambda _: stop())
+        try:
+            yield
+        finally:
+            retry.stop()
+        line.result()
+
+
+def _run_line(retry: LinearConsumer, handler: Callable[[Any], object]) -> None:
+    with retry:
+        retry.run(handler)
+
+
+def _when_settled(record: Record, then: Callable[[], object]) -> None:
+    """Calls `then` when each order is paid or dead-lettered, on whichever line."""
+    left = len(record.orders)
+
+    def watch(entry: Entry) -> None:
+        nonlocal left
+        match entry:
+            case AttemptFinished(outcome="done") | EventEmitted(event=DeadLettered()):
+                left -= 1
+                if left == 0:
+                    then()
+
+    record.log.watch(watch)
