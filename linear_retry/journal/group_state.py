@@ -74,6 +74,8 @@ class GroupState:
                 self._counts["retries"] += 1
                 until_ms = max(self._counts["retries_until_ms"], to_ms(retry_at))
                 self._counts["retries_until_ms"] = until_ms
+            case e.HandedOver():
+                self._counts["handed_over"] += 1
             case e.Skipped():
                 self._counts["skipped"] += 1
             case e.CircuitClosed(outcome="recovered"):

@@ -96,6 +96,7 @@ class Counts:
     skipped: int = 0
     retries: int = 0
     retries_until_ms: int = 0
+    handed_over: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -177,9 +177,10 @@ def _known(contents: Mapping[str, bytes | None], topic: str, line: Line) -> Line
     in_retry_topic = line.delay_ms(topic) is not None
     if life_of(contents, topic, in_retry_topic=in_retry_topic) == "replayed":
         read_headers(contents, (_REQUIRED["replay_id"],))
-        if lineage.generation == names.GENERATION_MAX:
-            raise DeadLetterError(f"generation {lineage.generation} is the last that there is")
+        _check_generation(lineage)
         return lineage
+    if lineage.replay_id is not None:
+        _check_generation(lineage)
     hop = Hop(
         topic,
         _optional(contents, "step") or 0,
@@ -193,6 +194,12 @@ def _known(contents: Mapping[str, bytes | None], topic: str, line: Line) -> Line
         failures=failures or 0,
         first_failure_ms=-1 if first_ms is None else first_ms,
     )
+
+
+def _check_generation(lineage: Lineage) -> None:
+    """Raises `DeadLetterError` if the next letter of a replayed message could not be read."""
+    if lineage.generation == names.GENERATION_MAX:
+        raise DeadLetterError(f"generation {lineage.generation} is the last that there is")
 
 
 def _optional(contents: Mapping[str, bytes | None], field: str) -> Any:

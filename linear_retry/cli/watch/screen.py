@@ -145,8 +145,9 @@ def _counted(counts: Counts, now_ms: int) -> str:
     retries = f", {counts.retries} sent to retry" if counts.retries else ""
     if counts.retries_until_ms > now_ms:
         retries += f" (the last is due at {clock(counts.retries_until_ms)})"
+    handed = f", {counts.handed_over} handed over" if counts.handed_over else ""
     skipped = f", {counts.skipped} skipped" if counts.skipped else ""
-    return f"{counts.recoveries} recovered, {counts.letters} dead letters{retries}{skipped}"
+    return f"{counts.recoveries} recovered, {counts.letters} dead letters{retries}{handed}{skipped}"
 
 
 def _present(view: GroupView, now_ms: int) -> list[Member]:

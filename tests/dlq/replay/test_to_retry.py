@@ -99,6 +99,15 @@ def test_each_journey_through_the_retry_topics_is_one_generation(journeys: list[
         )
 
 
+def test_a_replay_to_retry_of_the_last_generation_starts_a_new_life() -> None:
+    """As any replay: the letter after it could not be read."""
+    sent = _in_retry(_to_retry(our_letter(7)))
+    last = dict(sent.headers) | {"retry-generation": b"2147483647"}
+    record = replace(sent, headers=tuple(last.items()))
+    died = to_dead_letter(record, _failure(None), lineage_of(record, _LINE))
+    assert (1, _TOPIC) == (died.generation, died.destination)
+
+
 def test_what_waits_in_a_retry_topic_is_no_letter() -> None:
     """It is read with its step and time, and says so."""
     hop = Hop(_TOPIC, 2, "s@1", 77)
