@@ -220,7 +220,8 @@ class TwoLines:
     def note_written(self) -> None:
         """Whatever is new in a retry topic has been written by now: before each turn."""
         for topic in self.retries.topics:
-            for number, log in enumerate(self.fake.topics[topic].partitions):
+            there = self.fake.topics.get(topic)  # it may be deleted
+            for number, log in enumerate(there.partitions if there else []):
                 for record in log.records:
                     place = topic, number, record.offset
                     stepped_s = (record.timestamp_ms - self.fake.broker_ms()) / 1000

@@ -6,6 +6,7 @@ from tests.torture.fuzz.layer import FUZZ
 from tests.torture.layer import Layer
 from tests.torture.pause_race.layer import PAUSE_RACE
 from tests.torture.replays.layer import REPLAY_KILLS
+from tests.torture.retry_kills.layer import RETRY_KILLS
 from tests.torture.retry_lines.layer import RETRY_LINES
 from tests.torture.schedules.layer import SCHEDULES
 from tests.torture.struck.crash_points import CRASH_POINTS
@@ -13,6 +14,6 @@ from tests.torture.struck.weather import WEATHER
 
 LAYERS: tuple[Layer, ...] = (
     *(FUZZ, EXHAUSTIVE, PAUSE_RACE, SCHEDULES, RETRY_LINES, EMBEDDED_RUNS),
-    *(CRASH_POINTS, REPLAY_KILLS, WEATHER),
+    *(CRASH_POINTS, RETRY_KILLS, REPLAY_KILLS, WEATHER),
 )
 """From the cheapest to the dearest."""

@@ -357,3 +357,64 @@ def test_too_large_for_the_retry_topic(oversized: Any) -> None:
     assert {} == lines.lag(lines.live) == lines.lag(lines.retry)
     assert 2 == len(lines.attempts())
     assert [] == lines.violations()
+
+
+def test_a_retry_topic_is_deleted() -> None:
+    """While messages wait in it: they are gone, as with any topic. What is to go there is held, and
+    said why, until it is there again; the other delays go on."""
+    lines = TwoLines(["30s", "5s"], partitions=1)
+    lines.start()
+    _left(lines, 2, failures=1)
+    lines.turn(4)
+    lines.fake.delete_topic(_30S)
+    lines.live.produce(0)
+    lines.dependency.fails[0, 2] = 2
+    lines.run(80)
+    failed = [one for one in lines.live.members[0].events if type(one) is events.DeadLetterFailed]
+    assert f"the topic {_30S} does not exist" in failed[-1].error
+    lines.fake.create_topic(_30S, 1, {"message.timestamp.type": "LogAppendTime"})
+    lines.retry.share([0, 0])
+    lines.run(120)
+    assert 2 in [each.origin[2] for each in lines.dependency.handled]
+    assert {} == lines.lag(lines.live)
+
+
+def test_the_strategy_changes_while_they_wait() -> None:
+    """The topic of a delay that is used no more is read to its end, each message at its old time,
+    and goes on with the first step that is not shorter."""
+    lines = TwoLines(["5s", "30s"], partitions=1)
+    lines.start()
+    _left(lines, 1, failures=9)
+    lines.turn(1)
+    lines.fake.create_topic(f"{PREFIX}.10s", 1, {"message.timestamp.type": "LogAppendTime"})
+    changed = RetryTopics(PREFIX, strategy=["10s", "30s"], limit=None)
+    for group in (lines.live, lines.retry):
+        group.leave(group.members[0])
+    lines.live.on_exhausted = lines.retry.reads = changed
+    lines.retry.topics.append(f"{PREFIX}.10s")
+    lines.retry.visible[f"{PREFIX}.10s", 0] = []
+    for group in (lines.live, lines.retry):
+        group.join()
+        group.share([0] * len(group.partitions))
+    lines.run(90)
+    assert [None, "5s", "10s", "30s"] == [
+        None if each.who.hop is None else each.place[0].rpartition(".")[2]
+        for each in lines.attempts()
+    ]
+    assert [] == lines.early()
+    assert 1 == len(lines.letters())
+
+
+def test_poison_that_fails_for_ever() -> None:
+    """A transient error that never ends: so many attempts as there are steps, and one, and then a
+    dead letter; not one more, over rebalances, too."""
+    lines = TwoLines(["5s", "5s", "10s"], partitions=1)
+    lines.start(retry=2)
+    _left(lines, 3, failures=99)
+    for owners in ([0, 1], [1, 0], [1, 1], [0, 0]):
+        lines.run(8)
+        lines.retry.share(owners)
+    lines.run(60)
+    assert [3, 3, 3] == [letter.step for letter in lines.letters()]
+    assert 12 == len(lines.attempts())
+    assert {} == lines.lag(lines.retry)
