@@ -102,11 +102,16 @@ def _print_plan(topic: DeadLetterTopic, selected: Filter, plan: Plan, *, as_json
 
 def _warn_of_absent_groups(topic: DeadLetterTopic, plan: Plan) -> tuple[str, ...]:
     absent = topic.absent_groups(plan)
+    remedy = (
+        "in the retry topic: they wait there until a consumer of that group, the retry line, runs"
+        if plan.is_to_retry
+        else "where letters are sent for it, and other groups skip these: write --for-group GROUP "
+        'to send them for another, or --for-group "" for every group'
+    )
     for group in absent:
         typer.echo(
             f"warning: consumer group {delays.shown(group)} has no members and no committed "
-            "offsets where letters are sent for it, and other groups skip these: write "
-            '--for-group GROUP to send them for another, or --for-group "" for every group',
+            f"offsets {remedy}",
             err=True,
         )
     return absent

@@ -37,6 +37,36 @@ def _objects(out: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in out.splitlines()]
 
 
+def test_a_replay_into_a_retry_topic(scene: NewScene) -> None:  # noqa: F811
+    """The plan names it and its reader; what is there is shown as waiting, and not sent again."""
+    given = scene(1)
+    topic = f"{given.source}.billing.retry.5m"
+    given.kafka.create_topic(topic, 1, {"message.timestamp.type": "LogAppendTime"})
+    given.add_letters([given.letter(0, 2)])
+    code, out, err = _run(given, "replay", "--to-retry", topic, "--yes")
+    assert (0, "1 letter sent") == (code, out.splitlines()[-1])
+    assert f"{given.source}[0]\t{topic}[0]\tbilling\t1" in out
+    assert 'consumer group "billing.retry" has no members and no committed offsets in the' in err
+    assert "--for-group" not in err
+    retry = replace(given, letters=topic)
+    code, out, err = _run(retry, "list")
+    assert (0, ["replayed", "retry"]) == (code, [out.split()[-4], out.split()[-1]])
+    assert err.startswith("state retry: messages of a retry topic")
+    code, out, err = _run(retry, "list", "--json")
+    (waiting,) = _objects(out)
+    assert ("retry", None, "retry") == (waiting["state"], waiting["step"], waiting["send_to"])
+    shown = CliRunner().invoke(
+        app, ["dlq", "show", topic, waiting["id"], "--bootstrap", given.kafka.bootstrap]
+    )
+    assert "state       retry: a message of a retry topic, no dead letter" in shown.stdout
+    assert "retry at    20" in shown.stdout
+    code, out, err = _run(retry, "replay", "--yes")
+    assert (1, "") == (code, out)
+    assert "1 letter left open: of a retry topic, whose retry line brings it back" in err
+    code, out, err = _run(given, "replay", "--to", topic, "--to-retry", topic)
+    assert (2, True) == (code, "write --to or --to-retry, not both" in err)
+
+
 def test_a_replay_is_a_plan_unless_it_is_meant(scene: NewScene) -> None:  # noqa: F811
     """Where from, where to, how many, which, from when; with --yes it is done; then it is over."""
     given = scene(2)
