@@ -26,6 +26,7 @@ from benchmarks.figures import Result
 from benchmarks.machine import machine
 from benchmarks.neighbours import race
 from benchmarks.report import as_json, table
+from benchmarks.retry_topics import coming_back, leaving, live_rate, spring, success_cost, waiting
 from benchmarks.scale import FULL, QUICK, Scale
 from tests.kafka_jars import NoBrokerError
 from tests.real_kafka import RealKafka
@@ -43,12 +44,18 @@ BENCHMARKS: dict[str, Benchmark] = {
     "memory": memory.run,
     "dlq-list": dlq_list.run,
     "dlq-replay": dlq_replay.run,
+    "leaving-the-line": leaving.run,
+    "coming-back": coming_back.run,
+    "waiting": waiting.run,
+    "live-rate": live_rate.run,
+    "success-cost": success_cost.run,
 }
 ON_SPARK: dict[str, Benchmark] = {
     "spark-ingest": spark_ingest.run,
     "spark-episodes": spark_episodes.run,
 }
-ALL: dict[str, Benchmark] = BENCHMARKS | ON_SPARK | {"neighbours": race.run}
+OTHERS: dict[str, Benchmark] = {"neighbours": race.run, "spring-retry": spring.run}
+ALL: dict[str, Benchmark] = BENCHMARKS | ON_SPARK | OTHERS
 
 
 def main(arguments: list[str]) -> None:

@@ -18,11 +18,17 @@ T = TypeVar("T")
 class Child(Generic[T]):
     """Runs `measure(*arguments)`, a function of a module, in a fresh process, from now on."""
 
-    def __init__(self, measure: Callable[..., T], *arguments: object) -> None:
+    def __init__(
+        self, measure: Callable[..., T], *arguments: object, has_children: bool = False
+    ) -> None:
+        """`has_children`: it starts processes itself, which a daemon must not."""
         self._name = measure.__qualname__
         self._answers, sender = CONTEXT.Pipe(duplex=False)
         self._process = CONTEXT.Process(
-            target=_answer, args=(sender, measure, arguments), name=self._name, daemon=True
+            target=_answer,
+            args=(sender, measure, arguments),
+            name=self._name,
+            daemon=not has_children,
         )
         self._process.start()
         sender.close()  # the child's copy is the last one: its end is then seen here

@@ -69,13 +69,8 @@ def linear_consumer(
     listeners: tuple[Callable[[Event], object], ...] = (),
     dependencies: Dependencies | None = None,
 ) -> LinearConsumer:
-    """Ours. `OSError` is transient; without a dead-letter topic, giving up stops it.
-
-    Its log lines are made, as in any program, but written nowhere.
-    """
-    logger = logging.getLogger("linear_retry")
-    logger.addHandler(logging.NullHandler())
-    logger.propagate = False
+    """Ours. `OSError` is transient; without a dead-letter topic, giving up stops it."""
+    discard_logs()
     give_up: Any = "stop" if dead_letters is None else "dead-letter"
     letters = None
     if dead_letters is not None:
@@ -93,6 +88,13 @@ def linear_consumer(
         listeners=listeners,
         _dependencies=dependencies,
     )
+
+
+def discard_logs() -> None:
+    """Log lines are made, as in any program, but written nowhere."""
+    logger = logging.getLogger("linear_retry")
+    logger.addHandler(logging.NullHandler())
+    logger.propagate = False
 
 
 def _store(consumer: Consumer, topic: str, messages: list[Message]) -> None:

@@ -11,7 +11,7 @@ from tests.real_kafka import RealKafka
 
 _FIRST_MS = 1_795_253_536_810
 _FRAME = '  File "/app/billing/payments.py", line 42, in charge\n    client.post(url, json=order)\n'
-_ERROR = ErrorText(
+ERROR = ErrorText(
     "requests.exceptions.ConnectionError",
     "connection refused: payments:8080",
     "Traceback (most recent call last):\n" + 8 * _FRAME,
@@ -54,6 +54,6 @@ def _letters(count: int, origin: str) -> Iterator[tuple[int, bytes, bytes, list[
 def _pattern(origin: str, partition: int) -> list[Header]:
     dead = Record(origin, partition, 0, _FIRST_MS, None, None, (("trace-id", b""),))
     failure = FailureInfo(
-        "billing", "exhausted", 5, _FIRST_MS, _FIRST_MS + 9000, "short@0123456789ab", _ERROR
+        "billing", "exhausted", 5, _FIRST_MS, _FIRST_MS + 9000, "short@0123456789ab", ERROR
     )
     return to_dead_letter(dead, failure).headers()

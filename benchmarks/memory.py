@@ -57,11 +57,11 @@ def ours_bytes(config: Config, topic: str, openings: int) -> list[int]:
         failed = not failed
         if failed:
             if opened % max(openings // _SAMPLES, 1) == 0:
-                sizes.append(_resident_bytes())
+                sizes.append(resident_bytes())
             opened += 1
             raise OSError("down")
         if opened == openings:
-            sizes.append(_resident_bytes())
+            sizes.append(resident_bytes())
             consumer.stop()
 
     with linear_consumer(config, topic, delays_s=[0]) as consumer:
@@ -81,7 +81,7 @@ def bare_bytes(config: Config, topic: str, openings: int) -> list[int]:
         offset = opened // len(partitions)
         places = [TopicPartition(topic, place.partition, offset) for place in partitions]
         if opened % max(openings // _SAMPLES, 1) == 0:
-            sizes.append(_resident_bytes())
+            sizes.append(resident_bytes())
         consumer.pause(partitions)
         _seek(consumer, places)
         consumer.commit(message=message, asynchronous=True)
@@ -89,7 +89,7 @@ def bare_bytes(config: Config, topic: str, openings: int) -> list[int]:
         consumer.resume(partitions)
         _seek(consumer, places)
         consumer.poll(1.0)
-    sizes.append(_resident_bytes())
+    sizes.append(resident_bytes())
     consumer.close()
     return sizes
 
@@ -99,6 +99,6 @@ def _seek(consumer: Consumer, places: list[TopicPartition]) -> None:
         consumer.seek(place)
 
 
-def _resident_bytes() -> int:
+def resident_bytes() -> int:
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")

@@ -19,6 +19,11 @@ class Scale:
     replayed_letters: int
     ingested_letters: int
     episode_events: int
+    returning_s: float
+    due_at_once: int
+    waiting_messages: int
+    waiting_beside_live: int
+    live_s: float
 
 
 FULL = Scale(
@@ -34,6 +39,11 @@ FULL = Scale(
     replayed_letters=100_000,
     ingested_letters=1_000_000,
     episode_events=1_000_000,
+    returning_s=10.0,
+    due_at_once=20_000,
+    waiting_messages=100_000,
+    waiting_beside_live=10_000,
+    live_s=5.0,
 )
 QUICK = Scale(
     rounds=2,
@@ -48,4 +58,9 @@ QUICK = Scale(
     replayed_letters=10_000,
     ingested_letters=100_000,
     episode_events=100_000,
+    returning_s=3.0,
+    due_at_once=4000,
+    waiting_messages=10_000,
+    waiting_beside_live=4000,
+    live_s=2.0,
 )

@@ -93,12 +93,12 @@ def ours(config: Config, topic: str, open_s: float) -> Cost:
 
     def note(event: Event) -> None:
         if isinstance(event, CircuitOpened):
-            moments.append(_now(made[0].polls))
+            moments.append(now(made[0].polls))
 
     def handle(_: Message) -> None:
         if not moments:
             raise OSError("down")
-        moments.append(_now(made[0].polls))
+        moments.append(now(made[0].polls))
         consumer.stop()
 
     dependencies = Dependencies(consumer=make)
@@ -115,14 +115,14 @@ def bare(config: Config, topic: str, open_s: float) -> Cost:
     while consumer.poll(1.0) is None:
         pass
     consumer.pause(consumer.assignment())
-    begin, polls = _now(0), 0
+    begin, polls = now(0), 0
     while time.monotonic() < begin.at_s + open_s:
         consumer.poll(1.0)
         polls += 1
-    cost = Cost.between(begin, _now(polls))
+    cost = Cost.between(begin, now(polls))
     consumer.close()
     return cost
 
 
-def _now(polls: int) -> Moment:
+def now(polls: int) -> Moment:
     return Moment(time.monotonic(), time.process_time(), polls)

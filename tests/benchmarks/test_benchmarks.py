@@ -11,6 +11,8 @@ from benchmarks.figures import Figure, Result, Target, percentile, shown
 from benchmarks.neighbours.race import Neighbour
 from benchmarks.neighbours.race import run as race
 from benchmarks.report import as_json, table
+from benchmarks.retry_topics import spring, success_cost
+from benchmarks.retry_topics.attempts import NotBuiltError
 from benchmarks.scale import Scale
 from tests.real_kafka import RealKafka
 
@@ -27,6 +29,11 @@ _TINY = Scale(
     replayed_letters=100,
     ingested_letters=100,
     episode_events=100,
+    returning_s=0.05,
+    due_at_once=20,
+    waiting_messages=30,
+    waiting_beside_live=20,
+    live_s=0.1,
 )
 
 
@@ -58,6 +65,30 @@ def test_a_neighbour_that_cannot_be_installed_is_reported(kafka: RealKafka, tmp_
     (note,) = result.notes
     assert note.startswith("Absent is not here: ")
     assert "no-such-package" in note
+
+
+@pytest.mark.broker
+def test_without_history_a_success_is_still_measured(kafka: RealKafka) -> None:
+    """A shallow clone has no earlier commit to compare with: a note names it."""
+    result = success_cost.run(kafka, _TINY, "no-such-commit")
+    assert ["a success"] == [figure.name for figure in result.figures]
+    assert "no-such-commit" in result.notes[0]
+
+
+@pytest.mark.broker
+def test_spring_that_cannot_be_built_is_reported(kafka: RealKafka) -> None:
+    """Without Maven, or offline, there is nothing to compare, and a note says why."""
+
+    def build() -> None:
+        raise NotBuiltError("no Maven")
+
+    assert Result((), ("Spring Kafka is not here: no Maven",)) == spring.run(kafka, _TINY, build)
+
+
+def test_the_delay_does_not_count_among_those_that_leave_and_return() -> None:
+    """Three left at 10 a second, and were back 0.3 s after the first, the delay of 1 s aside."""
+    attempts = {"a": (10.0, 11.1), "b": (10.1, 11.2), "c": (10.2, 11.3)}
+    assert pytest.approx((10.0, 10.0)) == spring.rates_of(attempts)
 
 
 def test_a_figure_is_its_median_and_its_spread() -> None:

@@ -1,0 +1,1 @@
+"""Measures what messages cost that leave the line and come back."""
