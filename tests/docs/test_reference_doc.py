@@ -14,7 +14,15 @@ from docs.generators.commands import commands, exit_codes
 from docs.generators.docstrings import in_rst, readable
 from docs.generators.events import events
 from docs.generators.root_pages import PAGES, root_page
-from linear_retry import ConfigurationError, DeadLetters, LinearConsumer, Strategy, errors
+from linear_retry import (
+    ConfigurationError,
+    DeadLetters,
+    LinearConsumer,
+    Recovery,
+    RetryTopics,
+    Strategy,
+    errors,
+)
 from linear_retry.kafka.consumer.settings import consumer_settings
 from tests.docs.markdown import ROOT, blocks, code, links, page, table
 
@@ -44,6 +52,17 @@ def test_every_setting_of_dead_letters_is_there() -> None:
     values = {field.name: getattr(settings, field.name) for field in dataclasses.fields(settings)}
     assert values | {"topic": _REQUIRED} == _defaults("dead-letter setting")
     assert [*values] == [*_defaults("dead-letter setting")]
+
+
+def test_every_setting_of_retry_topics_is_there() -> None:
+    """In their order, with their defaults; of a recovery, too."""
+    for head, kind in (
+        ("setting of retry topics", RetryTopics),
+        ("setting of a recovery", Recovery),
+    ):
+        parameters = inspect.signature(kind).parameters.items()
+        assert {name: one.default for name, one in parameters} == _defaults(head)
+        assert [name for name, _ in parameters] == [*_defaults(head)]
 
 
 def test_the_code_of_the_settings_runs() -> None:
