@@ -105,6 +105,7 @@ class TwoLines:
         shared["transactional"] = transactional
         self.retry = FakeGroup(reads=self.retries, strategy=retry, **shared)
         self.live = FakeGroup(on_exhausted=self.retries, strategy=live, **shared)
+        self.retry.witness = self.live.witness  # one log: many things happen at one moment
         line = Line(GROUP, self.retries.delay_ms)
         self.dependency = NotingDependency(self.clock, line)
         self.dependency.advance = self.clock.advance
@@ -154,6 +155,10 @@ class TwoLines:
         hops = (each for each in self._records(self.retries.topics) if each.headers)
         return list(map(self._parsed, hops))
 
+    def returned(self) -> list[DeadLetter]:
+        """Every record that was returned to the source."""
+        return [self._parsed(each) for each in self._records([TOPIC]) if each.headers]
+
     def lag(self, group: FakeGroup) -> dict[Partition, int]:
         """The first record of each partition that is not committed, where there is one.
 
@@ -191,9 +196,8 @@ class TwoLines:
         `skew_s`: how far the broker's clock was ahead of the reader's.
         """
         groups = self.live, self.retry
-        entries = [entry for group in groups for entry in group.witness.entries]
         return violations(
-            sorted(entries, key=lambda entry: entry.at_s),
+            self.live.witness.entries,
             self._visible(),
             committed={
                 partition: offset

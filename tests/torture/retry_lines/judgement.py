@@ -80,12 +80,16 @@ def _garbage(world: World) -> Iterator[str]:
 
 
 def _twice(world: World) -> Iterator[str]:
-    """With transactions each hop and each letter is there once, whoever died."""
+    """With transactions each hop, letter and return is there once, whoever died."""
     records = chain(world.lines.waiting(), world.lines.letters())
     counts = Counter((each.retry_id, each.send_to, each.generation, each.step) for each in records)
     for key, count in counts.items():
         if count > 1 and not world.changed:
             yield f"InOnePlace: {key} is there {count} times"
+    returned = Counter((each.retry_id, each.step) for each in world.lines.returned())
+    for hop, count in returned.items():
+        if count > 1 and not world.changed:
+            yield f"ReturnedOnce: {hop} was returned {count} times"
 
 
 def _repeated(world: World) -> Iterator[str]:

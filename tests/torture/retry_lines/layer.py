@@ -21,6 +21,7 @@ def play(seed: int) -> Counts:
     found = list(broken(world))
     assert not found, "\n".join([str(world.setting), " ".join(world.story), *found])
     world.counts["attempts"] += len(world.lines.attempts())
+    world.counts["returned"] += len(world.lines.returned())
     world.counts["hops"] += len(world.lines.waiting())
     world.counts["dead letters"] += len(world.lines.letters())
     return world.counts

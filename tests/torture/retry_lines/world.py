@@ -2,7 +2,8 @@
 
 import random
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 from linear_retry import RetryTopics
@@ -32,10 +33,18 @@ class Setting:
     transactional: bool
     behind_s: float
     """So far is the clock of all members behind the broker's."""
+    limit: int | None = None
+    returns: bool = False
+    """Whether messages come back to their source."""
+
+    def retries(self, delays: Sequence[str]) -> RetryTopics:
+        return RetryTopics(
+            PREFIX, strategy=delays, limit=self.limit, hold=3, back_to_source=self.returns
+        )
 
 
 def draw_setting(rng: random.Random) -> Setting:
-    return Setting(
+    drawn = Setting(
         delays=rng.choice([("5s", "5s", "30s"), ("30s", "5s"), ("10s",), ("0s", "20s", "5s")]),
         live=rng.choice([(), (), (1,), (1, 5)]),
         retry=rng.choice([(), (), (), (2,)]),
@@ -43,7 +52,11 @@ def draw_setting(rng: random.Random) -> Setting:
         scope=rng.choice(get_args(ScopeKind)),
         transactional=rng.random() < 0.5,
         behind_s=rng.choice([0.0, 0.0, 3.0, 90.0]),
+        limit=rng.choice([None, None, None, 2]),
     )
+    if not drawn.transactional or rng.random() < 0.6:
+        return drawn
+    return replace(drawn, returns=True, retry=())  # that line calls no handler then
 
 
 class World:
@@ -54,7 +67,7 @@ class World:
         self.fake = MortalKafka()
         self.fake.faults.broker_ahead_s = setting.behind_s
         self.lines = TwoLines(
-            setting.delays,
+            retries=setting.retries(setting.delays),
             live=setting.live,
             retry=setting.retry,
             partitions=setting.partitions,
@@ -153,7 +166,7 @@ class World:
     def change(self) -> None:
         """Another order of the same delays: all are restarted for it."""
         delays = self.rng.sample(self.setting.delays, len(self.setting.delays))
-        retries = RetryTopics(PREFIX, strategy=delays, limit=None)
+        retries = self.setting.retries(delays)
         for group in self.groups:
             for member in list(group.members):
                 group.leave(member)
