@@ -1,18 +1,10 @@
 """Builds and connects the parts of a running consumer."""
 
 from functools import partial
-from uuid import uuid4
 
 from linear_retry.consumer.config.consumer_config import ConsumerConfig
-from linear_retry.consumer.dead_letters.publisher import (
-    AckWait,
-    DeadLetterDelivery,
-    DeadLetterPublisher,
-    PlainDelivery,
-)
 from linear_retry.consumer.dead_letters.recovery import RecoveryCall
-from linear_retry.consumer.dead_letters.settings import DeadLetters
-from linear_retry.consumer.dead_letters.transactional import TransactionalDelivery
+from linear_retry.consumer.dead_letters.wiring import dead_letter_publisher
 from linear_retry.consumer.loop import Chore, Loop
 from linear_retry.consumer.monitoring.monitor import Monitor
 from linear_retry.consumer.operations.control_topic import ControlTopicFollower
@@ -40,9 +32,7 @@ from linear_retry.consumer.watchdogs.unreadable_batches import UnreadableBatches
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.client import Client
 from linear_retry.kafka.consumer.committed import Committed
-from linear_retry.kafka.producers.acknowledged import AcknowledgedProducer
 from linear_retry.kafka.producers.journal import JournalProducer, journal_config
-from linear_retry.kafka.producers.transactional import TransactionalProducer
 from linear_retry.kafka.topics.admin import Admin
 from linear_retry.kafka.topics.batch_end import BatchEnd
 from linear_retry.kafka.topics.tail import TopicTail
@@ -77,7 +67,9 @@ class Wiring:
         self.assignment, self.offsets = partitions.assignment, partitions.offsets
         self.read_ahead = partitions.read_ahead
         self.lag = _lag(config, self.assignment, self.offsets)
-        self.letters = self._letters(config.dead_letters, partitions.flow_control)
+        self.letters = dead_letter_publisher(
+            config, self.client, self.assignment, partitions.flow_control, stop, emit
+        )
         operator_actions = OperatorActions(
             *(circuits, self.clock, self.requests, config.retry.policy, config.line), emit
         )
@@ -250,41 +242,9 @@ class Wiring:
             (brokers, brokers.tick),
         ]
 
-    def _letters(
-        self, letters: DeadLetters | None, flow_control: FlowControl
-    ) -> DeadLetterPublisher | None:
-        if letters is None:
-            return None
-        config, epochs = self.config, self.assignment.epochs
-        wait = AckWait(self.clock, epochs, self._stop, answer_within_s=config.answer_within_s)
-        delivery: DeadLetterDelivery
-        if letters.transactional:
-            delivery = self._transactional(letters.topic, wait, flow_control)
-        else:
-            make, keys = config.dependencies.producer, config.producer_config
-            delivery = PlainDelivery(AcknowledgedProducer(letters.topic, keys, make), wait)
-        topics = () if config.retries is None else config.retries.topics
-        return DeadLetterPublisher(delivery, wait, letters.oversized, self.monitor.emit, topics)
-
     def _recovery(self) -> RecoveryCall | None:
         recovery = self.config.recovery
         return None if recovery is None else RecoveryCall(recovery, self.assignment.epochs)
-
-    def _transactional(
-        self, topic: str, wait: AckWait, flow_control: FlowControl
-    ) -> DeadLetterDelivery:
-        config = self.config
-        # A transactional.id shared by members would make them fence each other for ever.
-        own_id = {"transactional.id": f"{config.settings.group_id}-{uuid4()}"}
-        keys = {**config.producer_config, **own_id}
-        return TransactionalDelivery(
-            self.client,
-            TransactionalProducer(topic, keys, config.dependencies.producer),
-            wait,
-            flow_control,
-            transaction_timeout_s=int(keys["transaction.timeout.ms"]) / 1000,
-            start_timeout_s=config.start_timeout_s,
-        )
 
 
 def _client(config: ConsumerConfig) -> Client:

@@ -14,10 +14,10 @@ from linear_retry.consumer.config.checks import (
 )
 from linear_retry.consumer.config.consumer_config import Dependencies, this_process
 from linear_retry.consumer.config.values import as_strategy
+from linear_retry.consumer.dead_letters.plain import PlainDelivery
 from linear_retry.consumer.dead_letters.publisher import (
     AckWait,
     DeadLetterPublisher,
-    PlainDelivery,
     Stop,
 )
 from linear_retry.consumer.dead_letters.settings import DeadLetters

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from linear_retry import Event, Strategy
+from linear_retry.consumer.dead_letters.plain import PlainDelivery
 from linear_retry.consumer.dead_letters.publisher import (
     AckWait,
     DeadLetterPublisher,
-    PlainDelivery,
     Stop,
 )
 from linear_retry.consumer.micro_batches.runner import MicroBatch, MicroBatchRunner

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import Literal, Self, TypeAlias, TypeVar
 
-from linear_retry.consumer.dead_letters.publisher import AckWait, DeadLetterPublisher, PlainDelivery
+from linear_retry.consumer.dead_letters.plain import PlainDelivery
+from linear_retry.consumer.dead_letters.publisher import AckWait, DeadLetterPublisher
 from linear_retry.consumer.loop import Loop
 from linear_retry.consumer.operations.operator_actions import OperatorActions
 from linear_retry.consumer.operations.remote_commands import RemoteCommands
