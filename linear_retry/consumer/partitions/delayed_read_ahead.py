@@ -8,7 +8,7 @@ from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.consumer.partitions.read_ahead import ReadAhead, offset_of, partition_of
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.client import Client
-from linear_retry.kafka.consumer.messages import make_safe, timestamp_ms_of
+from linear_retry.kafka.consumer.messages import read_fresh, timestamp_ms_of
 from linear_retry.retry.clock import Clock
 from linear_retry.scope import Partition
 
@@ -23,7 +23,7 @@ class _Queue:
 
     def __init__(self, delay_s: float) -> None:
         self._delay_s = delay_s
-        self._messages: deque[tuple[Message, float]] = deque()
+        self._messages: deque[tuple[Message, float, int]] = deque()
         self._size_bytes = 0
 
     def __len__(self) -> int:
@@ -39,12 +39,13 @@ class _Queue:
         return self._messages[0][1] if self._messages else math.inf
 
     def append(self, message: Message, clock: Clock) -> None:
-        self._messages.append((message, self._due_at_s(message, clock)))
-        self._size_bytes += _size_bytes(message)
+        size_bytes = _size_bytes(message)
+        self._messages.append((message, self._due_at_s(message, clock), size_bytes))
+        self._size_bytes += size_bytes
 
     def popleft(self) -> Message:
-        message, _ = self._messages.popleft()
-        self._size_bytes -= _size_bytes(message)
+        message, _, size_bytes = self._messages.popleft()
+        self._size_bytes -= size_bytes
         return message
 
     def drop_through(self, offset: int) -> None:
@@ -199,5 +200,6 @@ class DelayedFlow:
 
 def _size_bytes(message: Message) -> int:
     """With its headers, which may be the largest part of it."""
-    headers = sum(len(name) + len(value or b"") for name, value in make_safe(message))
-    return len(message.value() or b"") + len(message.key() or b"") + headers
+    record = read_fresh(message)
+    headers = sum(len(name) + len(value or b"") for name, value in record.headers)
+    return len(record.value or b"") + len(record.key or b"") + headers
