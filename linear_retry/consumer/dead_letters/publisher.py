@@ -225,7 +225,7 @@ class DeadLetterPublisher:
                 sent = yield from self._send_form(held, form)
                 if not isinstance(sent, TooLarge):
                     break
-        return NotSent(sent.error) if isinstance(sent, TooLarge) else sent
+        return _not_sent(held, sent) if isinstance(sent, TooLarge) else sent
 
     def _send_form(self, held: Held[Any], form: DeadLetter) -> Steps[Answer | TooLarge]:
         """Sends to the source's partition number if the topic has it, else by key."""
@@ -256,3 +256,13 @@ def answer_of(delivery: Delivery) -> Acknowledged | NotSent | TooLarge:
 def error_text(error: KafkaError) -> str:
     """Formats Kafka's error for people."""
     return f"{error.name()}: {error.str()}"
+
+
+def _not_sent(held: Held[Any], refused: TooLarge) -> NotSent:
+    """Says more of what leaves for a retry topic: a dead letter has `oversized`."""
+    if held.hop is None:
+        return NotSent(refused.error)
+    return NotSent(
+        f"{refused.error}: with its headers it does not fit into {held.destination}; raise that "
+        "topic's max.message.bytes, and it is sent, or give it up"
+    )

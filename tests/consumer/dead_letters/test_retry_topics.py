@@ -4,13 +4,16 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, Producer
 from hypothesis import given
 from hypothesis import strategies as st
 
 from linear_retry import ConfigurationError, RetryTopics, Strategy
+from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from linear_retry.records.lineage import Hop
 from linear_retry.records.topics.retry_topics import delay_of
 from linear_retry.retry.policy import Left
+from tests.kafka_operations import wait_until
 
 _NOW_MS = 1_767_225_600_000
 _RETRIES = RetryTopics("r", strategy=["5m", "5m", "30m", "30m", "1h"])
@@ -179,3 +182,23 @@ def test_what_cannot_be(change: dict[str, Any]) -> None:
 def test_which_topics_are_its_own(topic: str, delay_ms: int | None) -> None:
     """Every delay below the prefix, in the one way to write it, whether it has that step or not."""
     assert delay_ms == _RETRIES.delay_ms(topic)
+
+
+def test_what_its_subscription_finds() -> None:
+    """In librdkafka's own regular expressions: the topics of delays that are used no more, too, and
+    no other topic, whatever the prefix has in it."""
+    prefix = "orders-x_y.billing.retry"
+    found = {f"{prefix}.5s", f"{prefix}.1h"}
+    others = {f"{prefix}.1h.x", f"{prefix}.hour", "orders-x_yzbilling.retry.1h"}
+    subscription = list(RetryTopics(prefix, strategy=["5s"]).subscription)
+    with EmbeddedKafka() as broker:
+        producer = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0})
+        for topic in found | others:
+            broker.create_topic(topic, 1)
+            producer.produce(topic, b"")
+        producer.flush(10)
+        keys = {"bootstrap.servers": broker.bootstrap, "group.id": "billing.retry", "log_level": 0}
+        with Consumer({**keys, "auto.offset.reset": "earliest"}) as consumer:
+            consumer.subscribe(subscription)
+            wait_until(lambda: consumer.poll(0.1) or consumer.assignment(), "it is assigned")
+            assert found == {each.topic for each in consumer.assignment()}
