@@ -20,6 +20,7 @@ LANES := $(addprefix tests-of-,consumer commands pages others)
 
 help:
 	@echo "make demo        see it work in 15 seconds; needs nothing but Python 3.11 or later"
+	@echo "                 ARGS=--retry-topics: messages that leave the line, in 40 seconds"
 	@echo "make demo-spark  a week of outages in a simulated fleet, analysed with Spark; Java 17"
 	@echo "make check       ruff, mypy, the site, and the tests without broker and Spark: 3 minutes"
 	@echo "make test        everything, on real brokers: 15 minutes; Java 17 or later"
@@ -91,7 +92,7 @@ docs: install
 	@echo "$(SITE)/index.html"
 
 demo: $(VENV)/.installed-demo
-	@$(BIN)/linear-retry demo
+	@$(BIN)/linear-retry demo $(ARGS)
 
 demo-spark: jars
 	@$(BIN)/python -m tests.demo_spark

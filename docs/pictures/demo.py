@@ -1,4 +1,4 @@
-"""Draws the demo while a circuit is open: `python -m docs.pictures.demo`."""
+"""Runs the demos and keeps what they show at work: `python -m docs.pictures.demo`."""
 
 import io
 import re
@@ -11,16 +11,20 @@ from rich.terminal_theme import MONOKAI
 from linear_retry.demo.display.screen import Screen
 from linear_retry.demo.display.watching import Circuits
 from linear_retry.demo.record import Record
+from linear_retry.demo.retry_topics import run as retries
+from linear_retry.demo.retry_topics.display import RetryScreen
 from linear_retry.demo.run import embedded_topics, run
 from linear_retry.scope import Scope
 
 PICTURE = Path(__file__).with_suffix(".svg")
+RETRY_PICTURE = PICTURE.with_stem("demo_retry_topics")
 _COLUMNS = 110
 _LEFT = timedelta(seconds=1)
+_RETRIES_AT_S = 20.0
 
 
 class _Camera(Screen):
-    """Keeps the last view with a circuit that waits for a second or longer."""
+    """Keeps the last picture of a circuit that waits a second or longer."""
 
     picture_while_open: RenderableType = ""
 
@@ -34,15 +38,35 @@ class _Camera(Screen):
             type(self).picture_while_open = self.picture()
 
 
+class _RetryCamera(RetryScreen):
+    """Keeps the picture of a time when some are back, and some still wait."""
+
+    picture_at_work: RenderableType = ""
+
+    def __init__(self, record: Record, circuits: Circuits) -> None:
+        super().__init__(record, circuits, Console(file=io.StringIO()))
+
+    def draw(self) -> None:
+        if self._record.progress().elapsed_s < _RETRIES_AT_S:
+            type(self).picture_at_work = self.picture()
+
+
+def _write(picture: RenderableType, path: Path, title: str) -> None:
+    console = Console(record=True, width=_COLUMNS, file=io.StringIO(), force_terminal=True)
+    console.print(picture)
+    svg = console.export_svg(title=title, theme=MONOKAI)
+    # The fonts would come from elsewhere, and where the picture is shown that is refused.
+    path.write_text(re.sub(r"@font-face \{.*?\}", "", svg, flags=re.DOTALL), "utf-8")
+
+
 def main() -> None:
-    """Writes the picture, of a real run, so its times differ each time."""
+    """Writes the pictures. They are of real runs, so their times differ from one to the next."""
     with embedded_topics() as topics:
         run(topics, _Camera)
-    console = Console(record=True, width=_COLUMNS, file=io.StringIO(), force_terminal=True)
-    console.print(_Camera.picture_while_open)
-    svg = console.export_svg(title="make demo", theme=MONOKAI)
-    # The fonts would be loaded from another site, which pages that show the picture forbid.
-    PICTURE.write_text(re.sub(r"@font-face \{.*?\}", "", svg, flags=re.DOTALL), "utf-8")
+    _write(_Camera.picture_while_open, PICTURE, "make demo")
+    with retries.topics_on(None, print) as topics:
+        retries.run(topics, _RetryCamera)
+    _write(_RetryCamera.picture_at_work, RETRY_PICTURE, "linear-retry demo --retry-topics")
 
 
 if __name__ == "__main__":

@@ -41,11 +41,11 @@ def test_the_picture_shows_each_topic_and_who_waits_there() -> None:
     """How many, when the first is due, and the orders with their steps."""
     shown = "\n".join(_shown(_record(HALF_S), 120))
     for words in (
-        "one is DOWN, back in 13.1 s",
+        "one is down for good;  one is DOWN, back in 13.1 s",
         "19 of 20, 13 left it",
-        "retry.1s  (5m)   10 waiting  next in  0.0 s  010/1 011/1 002/2 013/1 014/1 and 5 more",
+        "retry.1s  (5m)   10 waiting  next in  0.0 s  010#1 011#1 002#2 013#1 014#1 and 5 more",
         "retry.12s (1h)    0 waiting",
-        "order-001  paid by retry 1, overtaken by 3",
+        "order-001  paid by retry #1, overtaken by 3",
     ):
         assert words in shown, shown
 
@@ -54,7 +54,7 @@ def test_the_picture_says_when_the_bank_is_back() -> None:
     """And what became of each: paid, or a dead letter."""
     shown = "\n".join(_shown(_record(WHOLE_S), 80))
     assert "one is BACK" in shown
-    assert "order-020  dead letter after retry 6" in shown
+    assert "order-020  dead letter after retry #6" in shown
 
 
 def test_lines_show_each_order_that_came_back_once() -> None:

@@ -49,8 +49,8 @@ def test_journeys_say_who_waits_and_in_which_order_the_others_came_back() -> Non
     ended = [(each.order_id, each.step, each.is_paid, each.overtaken_by) for each in found.ended]
     assert [("d", 1, True, 0), ("b", 2, True, 1)] == ended[:2]
     assert {"e", *NEVER_PAID} == {order_id for order_id, *_ in ended[2:]}
-    assert "b  paid by retry 2, overtaken by 1" == str(found.ended[1])
-    assert "dead letter after retry 6" in str(found.ended[-1])
+    assert "b  paid by retry #2, overtaken by 1" == str(found.ended[1])
+    assert "dead letter after retry #6" in str(found.ended[-1])
     half = journeys(evidence.log[: len(evidence.log) // 2], evidence.orders, RETRIES.delay_ms)
     assert half.waiting
     assert not found.waiting

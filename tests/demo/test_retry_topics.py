@@ -20,8 +20,8 @@ def test_the_demo_on_its_own_broker_proves_itself() -> None:
     assert (0, "") == (ended.returncode, ended.stderr)
     assert 6 == ended.stdout.count("OK")
     assert _LETTERS == ended.stdout.count("s  dead letter: ")
-    assert 2 == ended.stdout.count("dead letter after retry 6")
-    assert "paid by retry " in ended.stdout
+    assert 2 == ended.stdout.count("dead letter after retry #6")
+    assert "paid by retry #" in ended.stdout
     assert "docs/guides/retry-off-the-line.md" in ended.stdout.splitlines()[-1]
     assert "\x1b" not in ended.stdout
 

@@ -54,12 +54,10 @@ class RetryLines(Lines):
 
 def _bank(elapsed_s: float) -> Text:
     left_s = BANK_BACK_S - elapsed_s
-    text = Text(no_wrap=True, overflow="ellipsis")
+    text = Text("most are up;  one is down for good;  one is ", no_wrap=True, overflow="ellipsis")
     if left_s > 0:
-        text.append("one is DOWN", style="bold red").append(f", back in {left_s:4.1f} s")
-    else:
-        text.append("one is BACK", style="bold green").append("                ")
-    return text.append(";  one never comes back;  all others are up")
+        return text.append("DOWN", style="bold red").append(f", back in {left_s:4.1f} s")
+    return text.append("BACK", style="bold green")
 
 
 def _line(progress: Progress, found: Journeys) -> Table:
@@ -76,7 +74,7 @@ def _line(progress: Progress, found: Journeys) -> Table:
 
 
 def _topics(found: Journeys, now_s: float) -> Table:
-    """A row for each topic; the orders in it by due time, which is that of their arrival."""
+    """A row for each topic: the orders in it, by due time, each with its retry."""
     table = Table.grid(padding=(0, 1), expand=True)
     for ratio in (None, None, None, 1):
         table.add_column(no_wrap=True, ratio=ratio, overflow="ellipsis")
@@ -84,7 +82,7 @@ def _topics(found: Journeys, now_s: float) -> Table:
         here = [each for each in found.waiting.values() if each.topic.endswith(f".{delay}")]
         here.sort(key=lambda each: each.due_s)
         due = f"next in {max(here[0].due_s - now_s, 0):4.1f} s" if here else ""
-        names = " ".join(f"{each.order_id[-3:]}/{each.step}" for each in here[:_ORDERS_SHOWN])
+        names = " ".join(f"{each.order_id[-3:]}#{each.step}" for each in here[:_ORDERS_SHOWN])
         more = f" and {len(here) - _ORDERS_SHOWN} more" if len(here) > _ORDERS_SHOWN else ""
         table.add_row(
             f" retry.{delay:<4}({meaning}) ", f"{len(here):2} waiting ", f"{due:<15}", names + more
@@ -95,6 +93,8 @@ def _topics(found: Journeys, now_s: float) -> Table:
 def _came_back(ended: list[Ended], started_s: float) -> Text:
     """The last ones. A fixed number of lines, or the view would jump."""
     shown = [f" {each.at_s - started_s:5.1f} s  {each}" for each in ended[-_ENDED_SHOWN:]]
-    title = f" came back, in this order; retries after {', '.join(SEQUENCE)}:"
+    title = (
+        f" retries #1 to #{len(SEQUENCE)} after {', '.join(SEQUENCE)}; came back, in this order:"
+    )
     rows = [title, *shown, *[""] * (_ENDED_SHOWN - len(shown))]
     return Text("\n".join(rows), no_wrap=True, overflow="ellipsis")

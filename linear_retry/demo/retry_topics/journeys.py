@@ -30,10 +30,8 @@ class Ended:
     overtaken_by: int
 
     def __str__(self) -> str:
-        end = (
-            f"paid by retry {self.step}" if self.is_paid else f"dead letter after retry {self.step}"
-        )
-        return f"{self.order_id}  {end}, overtaken by {self.overtaken_by}"
+        end = "paid by" if self.is_paid else "dead letter after"
+        return f"{self.order_id}  {end} retry #{self.step}, overtaken by {self.overtaken_by}"
 
 
 @dataclass(slots=True)
