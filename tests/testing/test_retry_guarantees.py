@@ -325,3 +325,18 @@ def test_who_is_returned_twice_by_one_retry_is_seen(crash: list[Entry]) -> None:
         "orders.retry.1s[0]@0 was returned to orders, and is returned to its source already"
         == found.text
     )
+
+
+def test_who_was_sent_by_one_that_died_may_be_there_twice() -> None:
+    """Sent, and sent again by the next owner, who died of it too: a third one handles it in its
+    source. Both records come back; that the second was sent at all no log has."""
+    again = Place(*R1, 1)
+    log = [
+        *_START,
+        *_LEAVES,
+        EventEmitted(1, "live", events.Lost((P0,), "no poll for too long")),
+        *attempt(1, 0, P0, "done", "third"),
+        *_hop(2, 1, "done"),
+        *_hop(2, 1, "done", place=again),
+    ]
+    assert [] == broken(log, [InOnePlace()])

@@ -163,6 +163,7 @@ class InOnePlace(Guarantee):
         super().__init__()
         self._where: dict[str, _Whereabouts] = {}
         self._in_hand: dict[str, dict[Place, RetryHop | None]] = defaultdict(dict)
+        self._ids: dict[Place, str] = {}
         self._doubtful: set[Place] = set()
         self._may_be_twice: set[str] = set()
 
@@ -219,6 +220,7 @@ class InOnePlace(Guarantee):
             case _:
                 where = _Whereabouts(said, "done")
         self._where[event.retry_id] = where
+        self._ids[event.place] = event.retry_id
 
     def _returned(self, said: EventEmitted, event: events.ReturnedToSource) -> None:
         """It was not attempted; in one transaction with its offset, so a crash is no excuse."""
@@ -260,10 +262,16 @@ class InOnePlace(Guarantee):
         for place, hop in self._in_hand[member].items():
             if covers(place):
                 self._doubtful.add(place)
-                if hop is not None:
-                    self._may_be_twice.add(hop.retry_id)
+                known = self._ids.get(place) if hop is None else hop.retry_id
+                if known is not None:
+                    self._may_be_twice.add(known)
 
     def _drop_committed(self, entry: Committed) -> None:
+        def is_committed(place: Place) -> bool:
+            return place[2] < entry.offsets.get(place[:2], 0)
+
         for in_hand in self._in_hand.values():
-            for place in [p for p in in_hand if p[2] < entry.offsets.get(p[:2], 0)]:
+            for place in list(filter(is_committed, in_hand)):
                 del in_hand[place]
+        for place in list(filter(is_committed, self._ids)):
+            del self._ids[place]
