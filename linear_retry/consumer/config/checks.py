@@ -23,6 +23,7 @@ from linear_retry.kafka.consumer.settings import ConsumerSettings, consumer_sett
 from linear_retry.kafka.producers.settings import (
     delivery_timeout_ms,
     producer_config,
+    refuse_another_cluster,
     transactional_config,
 )
 from linear_retry.records.dead_letter import resolutions_topic
@@ -40,6 +41,10 @@ Transient: TypeAlias = (
 )
 
 _ANSWER_MARGIN_S = 10.0
+_READ_HERE = (
+    "with RetryTopics the same producer sends the retries, and they are read from the consumer's "
+    "cluster: they would never come back"
+)
 
 
 def plan(
@@ -69,6 +74,8 @@ def plan(
     _check_timeout("start_timeout_s", start_timeout_s)
     _check_timeout("close_timeout_s", close_timeout_s)
     settings = consumer_settings(with_log(line.config))
+    if line.retries is not None and letters is not None:
+        refuse_another_cluster(settings, letters.config, _READ_HERE)
     for_letters = _producer_config(settings, letters)
     return ConsumerConfig(
         settings=settings,

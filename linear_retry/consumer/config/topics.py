@@ -53,7 +53,7 @@ def refuse_own_topics(topics: Sequence[str], own: Sequence[str]) -> None:
             if source == name or (is_pattern(source) and _matches(source, name)):
                 raise ConfigurationError(
                     f"the source {source!r} matches {name!r}, to which this consumer writes its "
-                    "dead letters, its journal or its answers: it would consume them; choose "
+                    "dead letters, retries, journal or answers: it would consume them; choose "
                     "another name or pattern"
                 )
 

@@ -21,6 +21,10 @@ _RECEIVE_MAX_BYTES = 100_000_000
 _MESSAGE_MAX_BYTES = 1_000_000_000
 
 _WHERE = "DeadLetters config "
+_ONE_TRANSACTION = (
+    "with transactional=True letter and offset go in one transaction, so both are in the "
+    "consumer's cluster"
+)
 _LONGEST_LETTER_MS = 30_000
 # How long the next owner may wait for a killed owner's transaction: 60 s by default.
 _LONGEST_TRANSACTION_MS = 10_000
@@ -76,7 +80,7 @@ def transactional_config(settings: ConsumerSettings, overlay: Config) -> dict[st
             "partition's next owner must wait for the last one's transaction, or its letter is "
             "sent twice; leave the key out"
         )
-    _refuse_another_cluster(settings, overlay)
+    refuse_another_cluster(settings, overlay, _ONE_TRANSACTION)
     transaction_ms = _transaction_timeout_ms(settings, overlay)
     ours: dict[str, Any] = {"transaction.timeout.ms": transaction_ms}
     if not {"message.timeout.ms", "delivery.timeout.ms"} & overlay.keys():
@@ -102,13 +106,12 @@ def _reachable_by(connection: Config, overlay: Config) -> dict[str, Any]:
     return {k: value for k, value in connection.items() if not (elsewhere and k in SERVERS)}
 
 
-def _refuse_another_cluster(settings: ConsumerSettings, overlay: Config) -> None:
+def refuse_another_cluster(settings: ConsumerSettings, overlay: Config, why: str) -> None:
+    """Raises `ConfigurationError` unless `overlay` has the consumer's brokers, or none."""
     for key in SERVERS:
         if key in overlay and overlay[key] != settings.connection.get(key):
             raise ConfigurationError(
-                f"DeadLetters config {key}={overlay[key]!r}: with transactional=True letter and "
-                "offset go in one transaction, so both are in the consumer's cluster; leave the "
-                "key out"
+                f"DeadLetters config {key}={overlay[key]!r}: {why}; leave the key out"
             )
 
 

@@ -7,7 +7,14 @@ from typing import Any
 import pybreaker
 import pytest
 
-from linear_retry import ConfigurationError, DeadLetters, LinearConsumer, Strategy, StrategyError
+from linear_retry import (
+    ConfigurationError,
+    DeadLetters,
+    LinearConsumer,
+    RetryTopics,
+    Strategy,
+    StrategyError,
+)
 from linear_retry.consumer.config.checks import is_transient, plan
 from linear_retry.consumer.config.consumer_config import ConsumerConfig, Dependencies
 
@@ -292,3 +299,17 @@ def test_what_never_ends_has_no_time_limit() -> None:
 def test_a_timeout_is_a_number_of_seconds(name: str, value: Any) -> None:
     """Above 0 and finite: to wait for ever is to hang."""
     assert f"{name}={value!r}: must be a number of seconds above 0" == _refusal(**{name: value})
+
+
+@pytest.mark.parametrize("reads", [True, False])
+def test_retries_stay_in_the_cluster(reads: bool) -> None:
+    """With the dead letters in another cluster, the retries went there too, where nobody read
+    them: they are sent by one producer."""
+    retries = RetryTopics("orders.retry", strategy=["5m"])
+    there = DeadLetters("orders-dead", {"bootstrap.servers": "other:9092"})
+    given: dict[str, Any] = {} if reads else {"on_exhausted": retries}
+    said = _refusal(retries if reads else ["orders"], dead_letters=there, **given)
+    assert "'other:9092'" in said
+    assert "consumer's cluster" in said
+    here = DeadLetters("orders-dead", {"bootstrap.servers": _LEAST["bootstrap.servers"]})
+    assert _plan(retries if reads else ["orders"], dead_letters=here, **given)
