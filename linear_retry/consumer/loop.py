@@ -32,6 +32,7 @@ class Due(Protocol):
     def due_at_s(self) -> float: ...
 
 
+_MOST_RETRIES = 32
 Chore: TypeAlias = tuple[Due, Callable[[], None]]
 """A periodic task, run by the owner thread between polls once it is due."""
 
@@ -99,6 +100,8 @@ class Loop:
             # read ahead nor done, and only that step checks whose it is.
             self._poller.give_up_if_overran()
             for polls_at_once in delivery:
+                if self._target.recovering is not None:
+                    self._overran(self._target.recovering.message)
                 if polls_at_once:
                     self.poll_along()
                 else:
@@ -255,10 +258,12 @@ class Loop:
         if ahead and self._returns:
             self._target.send_back(self._held(ahead.pop(0)))
             return []
-        for index, message in enumerate(ahead):
+        # A failure ends a batch: to read the headers of thousands again after each takes 100 ms.
+        batch = ahead[:_MOST_RETRIES] if self._reads_retries else ahead
+        for index, message in enumerate(batch):
             if self._why_not(message, line) is not None:
-                return ahead[:index]
-        return ahead
+                return batch[:index]
+        return batch
 
     def _held(self, message: Message) -> Held[Message]:
         partition = partition_of(message)
@@ -279,11 +284,14 @@ class Loop:
 
     def _too_slow(self, batch: Batch) -> bool:
         """Ends a batch; whether the group has removed us meanwhile: then nothing is stored."""
+        self._monitor.end_batch(self._now_s())
+        return self._overran(batch.last_attempted)
+
+    def _overran(self, message: Message) -> bool:
+        """Whether the group has removed us while the user's code had this message."""
         now_s = self._now_s()
-        self._monitor.end_batch(now_s)
         if now_s <= self._read_ahead.doubtful_at_s or not self._read_ahead.overran(now_s):
             return False
-        message = batch.last_attempted
         partition, offset = partition_of(message), message.offset() or 0
         polled_at_s, overruns_at_s = self._read_ahead.polled_at_s, self._read_ahead.overruns_at_s
         took_s, limit_s = now_s - polled_at_s, overruns_at_s - polled_at_s

@@ -22,6 +22,8 @@ from linear_retry.records.text import ErrorText, Header, valid_unicode
 class FailureInfo:
     """Why a consumer group gave up a message. `strategy` is `name@fingerprint`.
 
+    Without `failures` it was not attempted where it was read: its last failure stays what it was.
+
     `hop` is the wait that it leaves for; None: it is given up for good.
     """
 
@@ -103,10 +105,10 @@ def to_dead_letter(
         reason=valid_unicode(failure.reason),
         failures=lineage.failures + failure.failures,
         first_failure_ms=lineage.first_failure_ms if lineage.failures else failure.first_failure_ms,
-        last_failure_ms=failure.last_failure_ms,
+        last_failure_ms=failure.last_failure_ms if failure.failures else lineage.last_failure_ms,
         # A strategy is named after its file, and a file name need not be valid Unicode.
         strategy=valid_unicode(failure.strategy),
-        error=failure.error,
+        error=failure.error if failure.failures else lineage.error,
         escaped_headers=tuple(dict.fromkeys(escaped)),
     )
 

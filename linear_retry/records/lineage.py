@@ -8,7 +8,7 @@ from linear_retry.errors import DeadLetterError
 from linear_retry.records import retry_headers as names
 from linear_retry.records.record import Record
 from linear_retry.records.retry_headers import read_headers
-from linear_retry.records.text import valid_unicode
+from linear_retry.records.text import ErrorText, valid_unicode
 
 Life: TypeAlias = Literal["first", "replayed", "retried"]
 """The kind of a record for its reader: a new message, a replayed one, or one in the retry
@@ -48,7 +48,7 @@ class Hop:
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """The identity of a message, and its history. `hop` is its last one."""
+    """The identity of a message, and its history. `hop` and `error` are its last ones."""
 
     retry_id: str
     generation: int
@@ -59,6 +59,8 @@ class Lineage:
     escaped_headers: tuple[str, ...] = ()
     failures: int = 0
     first_failure_ms: int = -1
+    last_failure_ms: int = -1
+    error: ErrorText | None = None
     hop: Hop | None = None
     replay_id: str | None = None
     replay_count: int | None = None
@@ -139,6 +141,7 @@ _REQUIRED = {
     field: each._replace(default=None, may_be_missing=False) for field, each in _HEADERS.items()
 }
 _IDENTITY = tuple(_REQUIRED[field] for field in ("generation", *_ORIGIN))
+_PARTS_OF_ERROR = ("type", "message", "stack")
 _IDENTITY_WITH_ID = (_REQUIRED["retry_id"], *_IDENTITY)
 
 
@@ -187,12 +190,13 @@ def _known(contents: Mapping[str, bytes | None], topic: str, line: Line) -> Line
         _optional(contents, "strategy") or "",
         _optional(contents, "retry_at_ms") or 0,
     )
-    failures, first_ms = _optional(contents, "failures"), _optional(contents, "first_failure_ms")
     return replace(
         lineage,
         hop=hop,
-        failures=failures or 0,
-        first_failure_ms=-1 if first_ms is None else first_ms,
+        failures=_optional(contents, "failures"),
+        first_failure_ms=_optional(contents, "first_failure_ms"),
+        last_failure_ms=_optional(contents, "last_failure_ms"),
+        error=_error(contents),
     )
 
 
@@ -200,6 +204,11 @@ def _check_generation(lineage: Lineage) -> None:
     """Raises `DeadLetterError` if the next letter of a replayed message could not be read."""
     if lineage.generation == names.GENERATION_MAX:
         raise DeadLetterError(f"generation {lineage.generation} is the last that there is")
+
+
+def _error(contents: Mapping[str, bytes | None]) -> ErrorText | None:
+    kind, *texts = (_optional(contents, f"exception_{part}") for part in _PARTS_OF_ERROR)
+    return None if kind is None else ErrorText(kind, *texts)
 
 
 def _optional(contents: Mapping[str, bytes | None], field: str) -> Any:

@@ -17,13 +17,13 @@ from linear_retry.consumer.operations.requests import (
 from linear_retry.events import Event
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.messages import read
-from linear_retry.records.lineage import Line
+from linear_retry.records.lineage import Line, lineage_of
 from linear_retry.retry.circuits import Circuit, Circuits
 from linear_retry.retry.clock import Clock
-from linear_retry.retry.decision import GIVEN_UP, Publish, Stop, decide
+from linear_retry.retry.decision import GIVEN_UP, Publish, Recover, Skip, Stop, decide
 from linear_retry.retry.engine import ConsecutiveDeadLetters
 from linear_retry.retry.held import Held, dead_letter
-from linear_retry.retry.policy import Policy, Transient
+from linear_retry.retry.policy import Left, Policy, Transient
 from linear_retry.scope import Scope
 
 
@@ -95,19 +95,23 @@ class OperatorActions:
             self.requests.answer(request, True)
 
     def is_last(self, held: Held[Message]) -> bool:
-        """Whether one more failure would be final: a dead letter, or the consumer's end."""
+        """Whether one more failure would be its last: no attempt follows, here or off the line."""
         if held.error is None or held.letter is not None:
             return False
         in_a_row = self.consecutive.counted(self.circuits.letters_in_doubt())
         elapsed_s = self.clock.now_s() - held.first_failure_s
+        lineage = lineage_of(read(held.message), self._line)
         decision = decide(
             Transient(held.error),
             held.failures + 1,
             self._policy,
             elapsed_s=elapsed_s,
             consecutive=in_a_row,
+            left=Left.of(lineage, held.first_failure_ms, self.clock.utc_ms()),
         )
-        return isinstance(decision, Publish | Stop)
+        if isinstance(decision, Publish):
+            return decision.hop is None
+        return isinstance(decision, Recover | Skip | Stop)
 
     def _share_out(self, request: Request) -> None:
         """Splits a request about several circuits into one for each."""
@@ -159,8 +163,11 @@ class OperatorActions:
     def _takes_effect(self, request: Request, scope: Scope, circuit: Circuit[Message]) -> bool:
         """Whether its letter must be sent now; any further try follows the circuit's schedule."""
         held = circuit.held
-        # One that has not failed yet is attempted in this turn: its letter would have no error.
-        if held is None or not held.failures or request.is_claimed:
+        if held is None or request.is_claimed:
+            return False
+        # One that has not failed yet is attempted in this turn: its letter would have no error. Not
+        # so one that is only to be returned to its source, which may be gone for good.
+        if not held.failures and held.letter is None:
             return False
         if not self.requests.claim(request):
             return False

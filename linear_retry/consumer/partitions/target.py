@@ -40,7 +40,8 @@ class ConsumerTarget:
     """Pauses, resumes, stores and commits for the engine, and sends one dead letter at a time.
 
     The `delivery` of a dead letter is left here for the loop, which drives it step by step, polls
-    where it yields, and hands over no messages meanwhile.
+    where it yields, and hands over no messages meanwhile. `recovering` is the message that is with
+    the user's function, which may take longer than the group allows.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class ConsumerTarget:
         self._operator_actions = operator_actions
         self._commits = partitions.commits
         self.delivery: Steps[None] | None = None
+        self.recovering: Held[Message] | None = None
         self.resume = partitions.flow_control.resume
         self.engine: Engine[Message] = Engine(
             settings,
@@ -131,10 +133,11 @@ class ConsumerTarget:
         self, held: Held[Message], letter: DeadLetter, sending: Steps[Answer]
     ) -> Steps[None]:
         self._read_ahead.in_hand = held.partition, held.offset
+        self.recovering = held if held.destination == RECOVERY else None
         try:
             answer = yield from sending
         finally:
-            self._read_ahead.in_hand = None
+            self._read_ahead.in_hand = self.recovering = None
         self._conclude(held, letter, answer)
 
     def _conclude(self, held: Held[Message], letter: DeadLetter, answer: Answer) -> None:

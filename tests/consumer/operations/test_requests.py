@@ -9,7 +9,8 @@ from typing import Any, Literal, TypeAlias
 import pytest
 from confluent_kafka import KafkaError
 
-from linear_retry import BrokerError, LinearConsumer, Strategy, UsageError, events
+from linear_retry import BrokerError, LinearConsumer, RetryTopics, Strategy, UsageError, events
+from linear_retry.consumer.config.line import WhenExhausted
 from linear_retry.consumer.operations.requests import GiveUp, Requests, Retry
 from linear_retry.kafka import Message
 from linear_retry.scope import Scope, ScopeKind
@@ -62,9 +63,21 @@ def waiting(
     scope: ScopeKind = "consumer",
     partitions: int = 1,
     protocol: Protocol = "eager",
+    on_exhausted: WhenExhausted = "dead-letter",
 ) -> tuple[FakeGroup, Member]:
     """A member that holds the first message of partition 0 for a while; two more are behind it."""
-    group = FakeGroup(protocol=protocol, partitions=partitions, strategy=strategy, scope=scope)
+    fake = FakeKafka()
+    if isinstance(on_exhausted, RetryTopics):
+        for topic in on_exhausted.topics:
+            fake.create_topic(topic, partitions, {"message.timestamp.type": "LogAppendTime"})
+    group = FakeGroup(
+        protocol=protocol,
+        partitions=partitions,
+        strategy=strategy,
+        scope=scope,
+        on_exhausted=on_exhausted,
+        fake=fake,
+    )
     group.produce(0, 3)
     group.dependency.down = True
     member = group.join()

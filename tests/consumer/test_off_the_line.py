@@ -1,0 +1,93 @@
+"""Rare moments of messages that leave the line: too slow, gone for good, or asked about."""
+
+from uuid import uuid4
+
+import pytest
+
+from linear_retry import HandlerTooSlowError, Recovery, RetryTopics, events
+from linear_retry.consumer.operations.requests import GiveUp
+from linear_retry.kafka import Message
+from linear_retry.records.control import Command
+from tests.consumer.group import GROUP, TOPIC, FakeGroup
+from tests.consumer.misbehaviours.misbehaving import emitted, turn_until
+from tests.consumer.operations.test_requests import waiting
+from tests.consumer.two_lines import PREFIX, TwoLines
+
+
+def test_a_recovery_that_is_always_too_slow() -> None:
+    """It took longer than the group allows, was called for the message by the next owner, and so on
+    for ever: now the third time in a row is raised, as for a handler."""
+    calls: list[int | None] = []
+
+    def take_over(message: Message, _: Exception) -> None:
+        calls.append(message.offset())
+        group.fake.clock.advance(301)
+
+    group = FakeGroup(partitions=1, strategy=(), on_exhausted=Recovery(take_over))
+    group.produce(0)
+    group.dependency.down = True
+    member = group.join()
+    group.share([0])
+    with pytest.raises(HandlerTooSlowError, match="third"):
+        group.turn(50)
+    assert [0, 0, 0] == calls
+    assert [1, 2, 3] == [each.attempts for each in emitted(member, events.HandlerTooSlow)]
+
+
+def test_given_up_where_its_source_is_gone() -> None:
+    """A message that could not be returned to its source was held for ever: the request to give it
+    up was never answered. Its letter says when and of what it failed last."""
+    retries = RetryTopics(PREFIX, strategy=["5s"], limit=None, back_to_source=True)
+    lines = TwoLines(retries=retries, transactional=True, partitions=1)
+    lines.live.produce(0)
+    lines.dependency.down = True
+    lines.start()
+    lines.run(2)
+    (waits,) = lines.waiting()
+    lines.live.leave(lines.live.members[0])
+    del lines.fake.topics[TOPIC]
+    turn_until(lines.retry, lines.reader, events.DeadLetterFailed)
+    asked = lines.reader.wiring.requests.submit(GiveUp(((retries.topics[0], 0), 0)))
+    lines.retry.turn(3)
+    assert asked.result(0)
+    (letter,) = lines.letters()
+    assert ("given-up", 1, waits.last_failure_ms) == (
+        letter.reason,
+        letter.failures,
+        letter.last_failure_ms,
+    )
+    assert waits.error == letter.error is not None
+
+
+@pytest.mark.parametrize(("discards", "answer"), [(False, "begun"), (True, "last-attempt")])
+def test_the_last_attempt_of_a_line(discards: bool, answer: str) -> None:
+    """A message that would go on to a retry topic was refused its attempt as its last one; one that
+    would be discarded was attempted, and lost."""
+    retries = RetryTopics.single(
+        PREFIX, every=10, max_duration=1 if discards else 100, on_expired="discard", limit=None
+    )
+    group, member = waiting((30,), on_exhausted=retries)
+    now_ms = group.fake.clock.utc_ms()
+    command = Command(str(uuid4()), "retry", GROUP, TOPIC, 0, 0, "ops@desk", now_ms)
+    member.wiring.commands.post(command)
+    group.turn(2)
+    first, *_ = member.wiring.commands.answers()
+    assert answer == first.answer
+
+
+def test_few_at_a_time() -> None:
+    """With thousands due at once and the dependency down, all of their headers were read again
+    after each failure: the retry line sent ten a second on."""
+    lines = TwoLines(["5s"], partitions=1)
+    lines.live.produce(0, 100)
+    lines.dependency.down = True
+    lines.start()
+    lines.run(3)
+    lines.dependency.down = False
+    lines.clock.advance(10)
+    before = len(lines.dependency.handled)
+    lines.retry.turn()
+    assert 0 < len(lines.dependency.handled) - before <= 32
+    lines.run(10)
+    assert 100 == len(lines.dependency.handled)
+    assert [] == lines.violations()
