@@ -21,7 +21,7 @@ from linear_retry.testing.event_log import (
 )
 from linear_retry.testing.retry_hop import RetryHop
 
-RETRIES = retries_of("orders.retry")
+RETRIES = retries_of("orders")
 DELAYS_S = [(read_delay_ms(delay) or 0) / 1000 for delay in SEQUENCE]
 FOREVER = len(SEQUENCE) + 1
 _AT = datetime(2026, 1, 1, tzinfo=UTC)

@@ -20,8 +20,8 @@ _ORDERS_SHOWN = 5
 
 
 def _followed(record: Record) -> Journeys:
-    prefix = f"{next(place.topic for place in record.orders)}.retry"
-    return journeys(record.log.entries, record.orders, retries_of(prefix).delay_ms)
+    topic = next(place.topic for place in record.orders)
+    return journeys(record.log.entries, record.orders, retries_of(topic).delay_ms)
 
 
 class RetryScreen(Screen):

@@ -28,8 +28,6 @@ from linear_retry.kafka.topics.reader import TopicReader
 from linear_retry.records.dead_letter import parse
 from linear_retry.testing.event_log import AttemptFinished, Entry, EventEmitted
 
-_PREFIX = "{}.retry"
-
 
 def topics_on(
     bootstrap: str | None, complain: Callable[[str], object]
@@ -41,12 +39,8 @@ def topics_on(
     the check at the start, which is then left out.
     """
     if bootstrap is None:
-        return embedded_topics(retries_of(_PREFIX.format("orders")).topics)
-    return cluster_topics(bootstrap, complain, lambda topic: _retries(topic).topics)
-
-
-def _retries(topic: str) -> RetryTopics:
-    return retries_of(_PREFIX.format(topic))
+        return embedded_topics(retries_of("orders").topics)
+    return cluster_topics(bootstrap, complain, lambda topic: retries_of(topic).topics)
 
 
 def run(topics: DemoTopics, make_display: MakeDisplay) -> tuple[Verdict, ...]:
@@ -58,7 +52,7 @@ def run(topics: DemoTopics, make_display: MakeDisplay) -> tuple[Verdict, ...]:
     record = Record(produce(topics))
     for partition, offsets in offsets_of(record.orders).items():
         record.log.appended(partition, offsets)
-    retries = _retries(topics.topic)
+    retries = retries_of(topics.topic)
     with (
         PaymentService((), REJECTED, down_for=BANK_DOWN_FOR, latency_s=LATENCY_S) as service,
         Payments(service.url, record.requests.append) as payments,

@@ -15,6 +15,6 @@ LATENCY_S = 0.075
 """Of a payment: the line is busy until the last retries."""
 
 
-def retries_of(prefix: str) -> RetryTopics:
-    """The retry topics. No limit: many failures in a row are the story, and no reason to hold."""
-    return RetryTopics(prefix, strategy=SEQUENCE, limit=None)
+def retries_of(topic: str) -> RetryTopics:
+    """The retry topics of a topic. No limit: many failures in a row belong to the story."""
+    return RetryTopics(f"{topic}.retry", strategy=SEQUENCE, limit=None)
