@@ -32,6 +32,7 @@ class RetryProcess:
         self._pid = os.getpid()
         self._asked = False
         self._killed = False
+        self._is_over = threading.Event()
         self._begun = False
         self._error: BaseException | None = None
         spawn = get_context("spawn")
@@ -76,12 +77,14 @@ class RetryProcess:
             return None
         if not self._asked:
             self.stop()
+        # Not Thread.join: when interrupted, CPython 3.11 takes a living thread for ended (after the
+        # fix of bpo-45274), and a process that is not killed keeps this one from exiting.
         try:
-            self._reader.join(within_s)
+            self._is_over.wait(within_s)
         finally:
-            if self._reader.is_alive():
+            if not self._is_over.is_set():
                 self.kill()
-                self._reader.join()
+                self._is_over.wait()
         return self._error
 
     def kill(self) -> None:
@@ -98,9 +101,12 @@ class RetryProcess:
             self._error = self._how_it_died() if ended is None else _error_of(ended)
             if not self._asked:
                 self._on_end()
-            self._received()  # what it logs as it exits
-            self._process.join()
-            self._connection.close()
+            try:
+                self._received()  # what it logs as it exits
+                self._process.join()
+                self._connection.close()
+            finally:
+                self._is_over.set()
 
     def _received(self) -> Ended | None:
         """Passes on its log records, until it says that it has ended; None: it has died.
