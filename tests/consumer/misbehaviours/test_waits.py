@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from linear_retry import RetryTopics, events
+from linear_retry import ConfigurationError, RetryTopics, events
 from linear_retry.consumer.partitions import delayed_read_ahead
 from linear_retry.records.retry_headers import DESTINATION, GROUP_ID, SEND_TO
 from linear_retry.scope import Scope
@@ -418,3 +418,29 @@ def test_poison_that_fails_for_ever() -> None:
     assert [3, 3, 3] == [letter.step for letter in lines.letters()]
     assert 12 == len(lines.attempts())
     assert {} == lines.lag(lines.retry)
+
+
+def test_back_to_source() -> None:
+    """The retry line calls no handler: the message is attempted in its source again, once for each
+    step, without the blocking strategy, and each group but its own passes it over."""
+    retries = RetryTopics(PREFIX, strategy=["5s", "10s"], limit=None, back_to_source=True)
+    lines = TwoLines(retries=retries, partitions=1, live=["1s", "1s"], transactional=True)
+    lines.start()
+    _left(lines, 1, failures=99)
+    lines.run(60)
+    assert [TOPIC] * 5 == [each.place[0] for each in lines.attempts()]
+    steps = [0 if each.who.hop is None else each.who.hop.step for each in lines.attempts()]
+    assert [0, 0, 0, 1, 2] == steps
+    assert [1, 2] == [each.step for each in lines.returned()]
+    (letter,) = lines.letters()
+    assert (0, 5, 2) == (letter.original_offset, letter.failures, letter.step)
+    assert {} == lines.lag(lines.live) == lines.lag(lines.retry)
+
+
+def test_back_to_source_needs_transactions() -> None:
+    """Refused before anything is read: a member that is killed between record and offset would
+    return the message once more."""
+    retries = RetryTopics(PREFIX, strategy=["5s"], back_to_source=True)
+    lines = TwoLines(retries=retries, partitions=1)
+    with pytest.raises(ConfigurationError, match="transactional=True"):
+        lines.retry.join()
