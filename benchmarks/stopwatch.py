@@ -34,7 +34,7 @@ class Stopwatch:
             nonlocal seen
             seen += 1
             if work_s:
-                be_busy(work_s)
+                _be_busy(work_s)
             if seen == 1:
                 self._begun_s = perf_counter()
             elif seen == messages:
@@ -44,7 +44,7 @@ class Stopwatch:
         return handle
 
 
-def be_busy(work_s: float) -> None:
+def _be_busy(work_s: float) -> None:
     until_s = perf_counter() + work_s
     while perf_counter() < until_s:
         pass

@@ -20,7 +20,6 @@ from benchmarks.retry_topics.lines import (
     retry_line,
 )
 from benchmarks.scale import Scale
-from benchmarks.stopwatch import be_busy
 from benchmarks.topics import config_of_new_group, filled_topic
 from linear_retry import RetryTopics, run_together
 from tests.kafka_operations import wait_until
@@ -30,8 +29,17 @@ _LIVE_S, _RETRY_S = 0.001, 0.002
 _LIVE_PER_S = 1000
 _DELAYS_S = (0.5, 3600.0)  # half of the messages are due at the start; the others are not
 _BEGIN_LIMIT_S = 60.0
-_WORKS: dict[str, Callable[[float], object]] = {"1 ms of I/O": time.sleep, "1 ms of CPU": be_busy}
 _TARGET = Target("at least", 0.9)
+
+
+def compute(cpu_s: float) -> None:
+    """Takes so much processor time, however many threads are in each other's way."""
+    until_s = time.thread_time() + cpu_s
+    while time.thread_time() < until_s:
+        pass
+
+
+_WORKS: dict[str, Callable[[float], object]] = {"1 ms of I/O": time.sleep, "1 ms of CPU": compute}
 
 
 @dataclass(slots=True)
@@ -49,7 +57,7 @@ class Handler:
     def __call__(self, message: Message) -> None:
         if message.topic() != self.live_topic:
             self.begun.touch()
-            be_busy(_RETRY_S)
+            compute(_RETRY_S)
             return
         if not self.handled:
             wait_until(self.begun.exists, "the retry line is at work", _BEGIN_LIMIT_S)
@@ -61,11 +69,7 @@ def run(kafka: RealKafka, scale: Scale) -> Result:
     """The live line alone, beside a retry line in a process, and beside one in a thread."""
     topic = filled_topic(kafka, int(scale.live_s * _LIVE_PER_S * 2) + 1)
     figures = []
-    works: dict[str, Callable[[float], object]] = {
-        "1 ms of I/O": time.sleep,
-        "1 ms of CPU": be_busy,
-    }
-    for name, work in works.items():
+    for name, work in _WORKS.items():
         rounds = [
             tuple(_rate(kafka, scale, topic, work, mode) for mode in ("alone", "process", "thread"))
             for _ in range(scale.rounds)
