@@ -29,7 +29,8 @@ _LONGER_S = 5.0  # time enough to join, and to read ahead what fits in memory
 
 def run(kafka: RealKafka, scale: Scale) -> Result:
     """A steady stream, then many at once: due already at the start, and due while they wait."""
-    paced = [_paced(kafka, int(scale.returning_s * _PER_S)) for _ in range(scale.rounds)]
+    stream = int(scale.returning_s * _PER_S)
+    paced, asleep = zip(*(_paced(kafka, stream) for _ in range(scale.rounds)), strict=True)
     count = scale.due_at_once
     overdue = tuple(_rate(kafka, count, 0.001) for _ in range(scale.rounds))
     awaited = tuple(_rate(kafka, count, _LONGER_S) for _ in range(scale.rounds))
@@ -44,6 +45,11 @@ def run(kafka: RealKafka, scale: Scale) -> Result:
             Figure(f"{name}, earliest", "ms", earliest, Target("at least", 0.0)),
             Figure(f"{name}, p50", "ms", over_rounds(50)),
             Figure(f"{name}, p99", "ms", over_rounds(99), Target("at most", 10.0)),
+            Figure(
+                "a bare process after its sleep, at the same time, p99",
+                "ms",
+                tuple(percentile(late, 99) for late in asleep),
+            ),
             Figure(f"{count:,} due before the start", "messages/s", overdue),
             Figure(f"{count:,} due while they wait", "messages/s", awaited),
         ),
@@ -52,7 +58,7 @@ def run(kafka: RealKafka, scale: Scale) -> Result:
     )  # fmt: skip
 
 
-def _paced(kafka: RealKafka, count: int) -> list[float]:
+def _paced(kafka: RealKafka, count: int) -> tuple[list[float], list[float]]:
     retries, config = new_retry_topics(kafka, [_DELAY_S]), config_of_new_group(kafka)
     ready, total = CONTEXT.Event(), count + _WARM_UP
     child = Child(late_ms, config, retries, new_letters_topic(kafka), total, ready)
@@ -67,11 +73,23 @@ def _paced(kafka: RealKafka, count: int) -> list[float]:
         if number + 1 == _WARM_UP:
             if not ready.wait(_READY_LIMIT_S):
                 raise AssertionError("the retry line has not handled its first messages")
+            sleeper = Child(asleep_ms, count)
             next_s = time.monotonic()
         elif number >= _WARM_UP:
             next_s += 1 / _PER_S
             time.sleep(max(next_s - time.monotonic(), 0))
-    return child.result()
+    return child.result(), sleeper.result()
+
+
+def asleep_ms(count: int) -> list[float]:
+    """How late a process is that only sleeps, as often: what the machine takes from any."""
+    late: list[float] = []
+    due_s = time.monotonic()
+    for _ in range(count):
+        due_s += 1 / _PER_S
+        time.sleep(max(due_s - time.monotonic(), 0))
+        late.append((time.monotonic() - due_s) * 1000)
+    return late
 
 
 def late_ms(
