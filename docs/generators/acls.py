@@ -20,7 +20,7 @@ _EXAMPLE = TopicSetup(
 def acls() -> str:
     """Returns the permissions of each part of the examples' consumer, and of each command."""
     acls = (
-        *live_acls(_EXAMPLE, transactional=True),
+        *live_acls(_EXAMPLE, transactional=True, back_to_source=True),
         *retry_acls(_EXAMPLE, transactional=True, back_to_source=True),
         *command_acls(_EXAMPLE),
     )

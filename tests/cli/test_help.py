@@ -13,3 +13,12 @@ def test_each_command_has_one_line(group: str) -> None:
     commands = output.split("Commands:")[1].split("\n\n")[0]
     assert commands.strip()
     assert [] == [line for line in commands.splitlines() if line.endswith("...")]
+
+
+@pytest.mark.parametrize("command", ["plan", "create", "check"])
+def test_an_example_can_be_copied(command: str) -> None:
+    """`--strategy retry-topics` was broken at its hyphen, and what was copied was two words."""
+    output = CliRunner(env={"COLUMNS": "80"}).invoke(app, ["topics", command, "--help"]).output
+    example = output.split("Example: ")[1].split("\n\n")[0]
+    assert " --strategy retry-topics " in example
+    assert [] == [line for line in example.splitlines() if line.endswith("-")]

@@ -4,7 +4,7 @@ from uuid import uuid4
 
 import pytest
 
-from linear_retry import HandlerTooSlowError, Recovery, RetryTopics, events
+from linear_retry import ConfigurationError, HandlerTooSlowError, Recovery, RetryTopics, events
 from linear_retry.consumer.operations.requests import GiveUp
 from linear_retry.kafka import Message
 from linear_retry.records.control import Command
@@ -91,3 +91,18 @@ def test_few_at_a_time() -> None:
     lines.run(10)
     assert 100 == len(lines.dependency.handled)
     assert [] == lines.violations()
+
+
+def test_not_back_to_a_compacted_source(caplog: pytest.LogCaptureFixture) -> None:
+    """A message that comes back would replace a newer one. Where the user may not read the
+    settings, that was checked by nobody, and nobody was told."""
+    retries = RetryTopics(PREFIX, strategy=["5s"], back_to_source=True)
+    lines = TwoLines(retries=retries, transactional=True)
+    lines.fake.topics[TOPIC].cleanup_policy = "compact"
+    with pytest.raises(ConfigurationError, match="orders is compacted"):
+        lines.live.join()
+    assert [] == [each for each in caplog.messages if "not checked" in each]
+    lines.fake.topics[TOPIC].cleanup_policy = ""
+    lines.live.join()
+    (said,) = [each for each in caplog.messages if "not checked" in each]
+    assert said.startswith("orders: this user may not read its settings")

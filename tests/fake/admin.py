@@ -82,7 +82,7 @@ class FakeAdmin:
                 "message.timestamp.type": topic.timestamp_type,
                 "cleanup.policy": topic.cleanup_policy,
             }
-            return {name: ConfigEntry(name, str(value)) for name, value in entries.items()}
+            return {name: ConfigEntry(name, str(value)) for name, value in entries.items() if value}
 
         wanted = list(resources)
         self._fake.note("admin", "describe_configs", tuple(one.name for one in wanted))

@@ -1,15 +1,17 @@
 """The permissions of docs/guides/acls.md are enough."""
 
 import re
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import AclOperation, ResourceType  # type: ignore[attr-defined]  # exported by import only
 from typer.testing import CliRunner
 
 from docs.generators.acls import acls
-from linear_retry import DeadLetters, Event, Journal, LinearConsumer, events
+from linear_retry import DeadLetters, Event, Journal, LinearConsumer, RetryTopics, events
 from linear_retry.cli import app
 from linear_retry.kafka import Message
 from tests.dlq.guarded_kafka import GuardedKafka
@@ -91,6 +93,67 @@ def test_the_page_is_enough_for_topics(guarded: GuardedKafka, tmp_path: Path) ->
     assert "orders.billing.retry.30m: created" in _run(file, "topics", "create", *options)
     guarded.allow_only(_rules("topics plan"))
     assert "error" not in _run(file, "topics", "check", *options)
+
+
+@pytest.mark.parametrize("options", [(), ("transactional=True", "back_to_source=True")])
+def test_the_page_is_enough_for_both_lines(
+    guarded: GuardedKafka, options: tuple[str, ...], caplog: pytest.LogCaptureFixture
+) -> None:
+    """With these rights and no others a message leaves the line, comes back or is returned to its
+    source, and is dead-lettered; and all settings can be checked."""
+    back = "back_to_source=True" in options
+    retries = RetryTopics("orders.billing.retry", strategy=["300ms"], back_to_source=back)
+    if not options:
+        stamped = {"message.timestamp.type": "LogAppendTime"}
+        guarded.create_topic(retries.topics[0], 1, stamped)
+    guarded.allow_only(set(_rules(*_CONSUMER, "retry topics", "retry line", *options)))
+    seen: list[str] = []
+    ended = threading.Event()
+
+    def on_event(event: Event) -> None:
+        seen.append(type(event).__name__)
+        if isinstance(event, events.DeadLettered | events.DeadLetterFailed):
+            ended.set()
+
+    def fail(_: Message) -> None:
+        raise OSError("down")
+
+    shared: dict[str, Any] = {
+        "strategy": [],
+        "transient": OSError,
+        "dead_letters": DeadLetters("orders.dlq", transactional=bool(options)),
+        "control": _CONTROL,
+    }
+    config = guarded.keys("reader") | {"group.id": "billing", "session.timeout.ms": 6000}
+    listeners = [[on_event, Journal()] for _ in range(2)]
+    live = LinearConsumer(
+        config, ["orders"], on_exhausted=retries, listeners=listeners[0], **shared
+    )
+    retry = LinearConsumer(config, retries, listeners=listeners[1], **shared)
+    errors: list[BaseException] = []
+
+    def run(line: LinearConsumer) -> None:
+        try:
+            with line:
+                line.run(fail)
+        except BaseException as error:  # noqa: BLE001  (shown below)
+            errors.append(error)
+            ended.set()
+
+    threads = [threading.Thread(target=run, args=(line,)) for line in (live, retry)]
+    for thread in threads:
+        thread.start()
+    assert ended.wait(60), seen
+    for line in (live, retry):
+        line.stop()
+    for thread in threads:
+        thread.join()
+    assert [] == errors
+    assert {"SentToRetry", "DeadLettered"} <= {*seen}
+    assert back == ("ReturnedToSource" in seen)
+    assert "DeadLetterFailed" not in seen
+    assert [] == [each for each in caplog.messages if "DescribeConfigs" in each]
+    guarded.produce("orders", [(0, b"key", b"value", [])])
 
 
 def _run(file: Path, *arguments: str) -> str:

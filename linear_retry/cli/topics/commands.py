@@ -27,7 +27,7 @@ def plan(options: SetupOptions, connection: Connection, acls: AclOptions) -> Non
     are those of both consumer groups: GROUP, and GROUP.retry for the retry line. Nothing is
     changed.
 
-    Example: linear-retry topics plan orders --group billing --strategy retry-topics --bootstrap
+    Example: linear-retry topics plan orders --strategy retry-topics --group billing --bootstrap
     localhost:9092
 
     Exit codes: 3, SOURCE does not exist.
@@ -53,7 +53,7 @@ def create(options: SetupOptions, connection: Connection) -> None:
     also if somebody else creates it meanwhile. If one cannot be created, the others still are; run
     it again later.
 
-    Example: linear-retry topics create orders --group billing --strategy retry-topics --bootstrap
+    Example: linear-retry topics create orders --strategy retry-topics --group billing --bootstrap
     localhost:9092
 
     Exit codes: 0, all of them exist; 3, SOURCE does not exist, or a topic cannot be created.
@@ -75,7 +75,7 @@ def check(options: SetupOptions, connection: Connection) -> None:
     topics of the prefix that the strategy does not use are reported, with the number of records
     that have not been read. Nothing is changed.
 
-    Example: linear-retry topics check orders --group billing --strategy retry-topics --bootstrap
+    Example: linear-retry topics check orders --strategy retry-topics --group billing --bootstrap
     localhost:9092
 
     Exit codes: 1, at least one error; 3, SOURCE does not exist.

@@ -53,7 +53,7 @@ def write_acl_commands(setup: TopicSetup, config: Mapping[str, Any], options: Ac
 def _acls(setup: TopicSetup, options: AclOptions) -> Iterator[tuple[str, Acl]]:
     """Yields each permission with the group that needs it."""
     transactional, back = options.transactional, options.back_to_source
-    for acl in live_acls(setup, transactional=transactional):
+    for acl in live_acls(setup, transactional=transactional, back_to_source=back):
         yield setup.group, acl
     for acl in retry_acls(setup, transactional=transactional, back_to_source=back):
         yield retry_group(setup.group), acl

@@ -16,16 +16,16 @@ class DeadLetters:
     """The topic that failed messages are sent to, and how.
 
     `config` holds librdkafka's keys for the producer; for brokers and security the consumer's own
-    apply unless set here. `oversized` says what happens to a letter that exceeds the topic's limit
-    even without the exception's texts: `"hold"` keeps the circuit open until someone raises the
-    topic's `max.message.bytes`, `"reference"` sends origin, size, SHA-256 and the first KiB
-    instead. `transactional` sends the letter and commits its source offset in one Kafka
-    transaction: readers with `isolation.level=read_committed` (the default) then find each letter
-    once, also after crashes and rebalances. `limit`, a whole number from 1: after that many letters
-    in a row without a success, the next message is held instead, and attempted again after each
-    `hold` until something succeeds. None: no limit. `hold` is seconds, or a duration such as
-    `"5m"`, above 0 and up to 7 days. None: the strategy's last delay, at most its
-    `max_elapsed`, and at least 30 s.
+    apply unless set here (other brokers only without `RetryTopics` and `transactional`).
+    `oversized` says what happens to a letter that exceeds the topic's limit even without the
+    exception's texts: `"hold"` keeps the circuit open until someone raises the topic's
+    `max.message.bytes`, `"reference"` sends origin, size, SHA-256 and the first KiB instead.
+    `transactional` sends the letter and commits its source offset in one Kafka transaction: readers
+    with `isolation.level=read_committed` (the default) then find each letter once, also after
+    crashes and rebalances. `limit`, a whole number from 1: after that many letters in a row without
+    a success, the next message is held instead, and attempted again after each `hold` until
+    something succeeds. None: no limit. `hold` is seconds, or a duration such as `"5m"`, above 0 and
+    up to 7 days. None: the strategy's last delay, at most its `max_elapsed`, and at least 30 s.
     """
 
     topic: str

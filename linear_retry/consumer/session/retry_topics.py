@@ -44,6 +44,12 @@ def _check_sources(config: ConsumerConfig) -> None:
                 f"back_to_source=True: {topic} is compacted, and a message that comes back would "
                 "replace a newer one with its key; leave back_to_source out"
             )
+        if found is not None and found.is_compacted is None:
+            log_topic_problem(
+                topic,
+                f"{topic}: this user may not read its settings, so whether it is compacted, which "
+                "back_to_source=True forbids, is not checked; give it DescribeConfigs on the topic",
+            )
 
 
 def _described(

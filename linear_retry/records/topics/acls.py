@@ -36,10 +36,15 @@ class Acl:
         return "prefixed" if self.name.endswith("*") else "literal"
 
 
-def live_acls(setup: TopicSetup, *, transactional: bool) -> Iterator[Acl]:
+def live_acls(
+    setup: TopicSetup, *, transactional: bool, back_to_source: bool = False
+) -> Iterator[Acl]:
     """Yields the permissions of the live line."""
     for source in setup.sources:
         yield Acl("consumer", "Topic", source, ("Read",))
+        if back_to_source:
+            purpose = "retry topics with `back_to_source=True`"
+            yield Acl(purpose, "Topic", source, ("DescribeConfigs",))
     yield Acl("consumer", "Group", setup.group, ("Read",))
     yield Acl("dead letters", "Topic", setup.dead_letters, ("Write",))
     if transactional:
@@ -49,7 +54,7 @@ def live_acls(setup: TopicSetup, *, transactional: bool) -> Iterator[Acl]:
     if setup.control is not None:
         yield Acl("control", "Topic", setup.control, ("Read", "Write"))
     for name in setup.retry_patterns:
-        yield Acl("retry topics", "Topic", name, ("Write",))
+        yield Acl("retry topics", "Topic", name, ("Write", "DescribeConfigs"))
 
 
 def retry_acls(setup: TopicSetup, *, transactional: bool, back_to_source: bool) -> Iterator[Acl]:

@@ -21,12 +21,14 @@ def _granted(acls: list[Acl]) -> set[tuple[str, str, str]]:
 
 
 def test_the_live_line() -> None:
-    """It reads the source and writes to the topics of the prefix, and reads none of them."""
+    """It reads the source and writes to the topics of the prefix, and reads none of them; but it
+    checks their settings, for which the plan gave it no permission, so that it did not."""
     assert {
         ("Topic", "orders", "Read"),
         ("Group", "billing", "Read"),
         ("Topic", "orders.dlq", "Write"),
         ("Topic", "orders.billing.retry.*", "Write"),
+        ("Topic", "orders.billing.retry.*", "DescribeConfigs"),
     } == _granted([*live_acls(_SETUP, transactional=False)])
 
 
@@ -44,6 +46,8 @@ def test_the_retry_line() -> None:
 
 def test_back_to_the_source() -> None:
     """Then it writes to the source, in transactions of its own."""
+    live = _granted([*live_acls(_SETUP, transactional=False, back_to_source=True)])
+    assert ("Topic", "orders", "DescribeConfigs") in live
     plain = _granted([*retry_acls(_SETUP, transactional=False, back_to_source=False)])
     back = _granted([*retry_acls(_SETUP, transactional=False, back_to_source=True)])
     assert {
