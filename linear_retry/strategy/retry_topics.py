@@ -12,7 +12,7 @@ from linear_retry.retry.decision import defer_s
 from linear_retry.retry.policy import Policy, Transient
 from linear_retry.strategy.schedule import Failures, Schedule, schedule
 from linear_retry.strategy.simulation import Ending, Recovered, Simulation, ending_of
-from linear_retry.strategy.strategy import Strategy
+from linear_retry.strategy.strategy import Strategy, check_retry_delays
 
 _DOWN = Transient(ConnectionError("the dependency is down"))
 
@@ -85,11 +85,8 @@ class RetryTopicsSimulator:
             failures, last_attempt, at_ms = self._held(outage_ms - began_ms)
         else:
             last = ending_of(outage_ms - began_ms, self._attempts)
-            failures, last_attempt, at_ms = (
-                _failures(self._attempts, last),
-                last.attempt,
-                last.at_ms,
-            )
+            failures = _failures(self._attempts, last)
+            last_attempt, at_ms = last.attempt, last.at_ms
         whole = self._attempts.failures(self._in_line)
         by_message = [_later(whole, n * self._in_line, n * self._leaves_ms) for n in range(left)]
         ending = Recovered(attempts + last_attempt, began_ms + at_ms, began_ms + at_ms - outage_ms)
@@ -149,12 +146,4 @@ def _check(policy: Policy, then: Strategy) -> None:
         )
     if policy.hold_s == 0:
         raise ConfigurationError("hold=0: the held message would be attempted all the time")
-    if then.jitter:
-        raise ConfigurationError(
-            f"{then.label}: retry topics have no jitter, since all records of a topic wait equally "
-            "long; remove it"
-        )
-    if not then.delays_ms:
-        raise ConfigurationError(
-            f"{then.label}: it is empty, and each delay is a retry topic; add one"
-        )
+    check_retry_delays(then)

@@ -9,7 +9,7 @@ from itertools import accumulate
 from math import inf
 from os import PathLike
 
-from linear_retry.errors import StrategyError, UsageError
+from linear_retry.errors import ConfigurationError, StrategyError, UsageError
 from linear_retry.strategy import file
 from linear_retry.strategy.delays import Element, check_settings, expand, read_max_elapsed_ms
 
@@ -142,6 +142,19 @@ class Strategy:
     def label(self) -> str:
         """`name@fingerprint`: the strategy and its version."""
         return f"{self.name}@{self.fingerprint}"
+
+
+def check_retry_delays(strategy: Strategy) -> None:
+    """Raises `ConfigurationError` if retry topics cannot have these delays."""
+    if strategy.jitter:
+        raise ConfigurationError(
+            f"{strategy.label}: retry topics have no jitter ({strategy.jitter:g}), since all "
+            "records of a topic wait equally long; remove it"
+        )
+    if not strategy.delays_ms:
+        raise ConfigurationError(
+            f"{strategy.label}: it has no delays, and each is a retry topic; add one"
+        )
 
 
 def _fingerprint(delays_ms: tuple[int, ...], jitter: float, max_elapsed_ms: int | None) -> str:

@@ -3,12 +3,15 @@
 import getpass
 import re
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from linear_retry.errors import ConfigurationError
 from linear_retry.files import printable_path, read_text
 from linear_retry.retry.clock import now_ms
 from linear_retry.strategy.delays import DURATION_REMEDY, duration_ms, shown
@@ -53,6 +56,15 @@ def past_ms(text: str, at_ms: int | None = None) -> int:
         ) from None
     aware = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
     return round(aware.timestamp() * 1000)
+
+
+@contextmanager
+def refused(option: str) -> Iterator[None]:
+    """Turns `ConfigurationError` into `typer.BadParameter` of this option."""
+    try:
+        yield
+    except ConfigurationError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from error
 
 
 def length_ms(text: str, option: str) -> int:

@@ -1,7 +1,5 @@
 """Simulates outages: `linear-retry strategy simulate`."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -9,13 +7,13 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from linear_retry.cli.options.connection import with_option_groups
-from linear_retry.cli.options.values import length_ms, read_lengths
+from linear_retry.cli.options.values import length_ms, read_lengths, refused
 from linear_retry.cli.output.exit_codes import NEGATIVE, exit_on_error
 from linear_retry.cli.output.rows import write_json
 from linear_retry.cli.spark.options import RecordedOutages, require_pyspark
 from linear_retry.cli.strategy import journey_report, screen, simulation_report
 from linear_retry.cli.strategy.commands import FILE_HELP, load, summary
-from linear_retry.errors import ConfigurationError, StrategyError
+from linear_retry.errors import StrategyError
 from linear_retry.retry.policy import OnExhausted, Policy
 from linear_retry.strategy.retry_topics import RetryTopicsSimulator
 from linear_retry.strategy.simulation import Simulator
@@ -150,7 +148,7 @@ def _in_given(file: Path, given: GivenOutages, retry_topics: RetryTopics, as_jso
         return
     if retry_topics != RetryTopics():
         raise typer.BadParameter("--limit and --hold are for retry topics; give --then FILE")
-    with _refused("--on-exhausted"):
+    with refused("--on-exhausted"):
         simulator = Simulator(Policy(asked.strategy, asked.on_exhausted), asked.attempt_ms)
     simulations = [simulator.through(outage_ms) for outage_ms in asked.outages_ms]
     if as_json:
@@ -179,7 +177,7 @@ def _asked(file: Path, given: GivenOutages, then: Path | None, as_json: bool) ->
 def _with_retry_topics(asked: _Asked, then: Strategy, given: RetryTopics, as_json: bool) -> None:
     hold_s = None if given.hold is None else length_ms(given.hold, "--hold") / 1000
     policy = Policy(asked.strategy, asked.on_exhausted, hold_s=hold_s)
-    with _refused("--then"):
+    with refused("--then"):
         simulator = RetryTopicsSimulator(policy, then, asked.attempt_ms, limit=given.limit)
     journeys = [simulator.through(outage_ms) for outage_ms in asked.outages_ms]
     if as_json:
@@ -214,11 +212,3 @@ def _refuse(file: Path, problems: list[str], as_json: bool) -> NoReturn:
     else:
         typer.echo("\n".join(problems), err=True)
     raise typer.Exit(NEGATIVE)
-
-
-@contextmanager
-def _refused(option: str) -> Iterator[None]:
-    try:
-        yield
-    except ConfigurationError as error:
-        raise typer.BadParameter(str(error), param_hint=option) from error

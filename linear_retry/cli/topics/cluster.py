@@ -45,20 +45,24 @@ def unused_topics(
     """Yields a problem for each retry topic of the prefix that the strategy does not use."""
     for name in sorted(found.names):
         if delay_of(name, setup.prefix) is not None and name not in setup.retry_topics:
-            records, is_exact = _records_left(config, setup.group, name)
+            left, is_exact = unread(config, setup.group, name)
+            # Offsets, which transaction markers have too.
+            records = sum(max(0, end - first) for first, end in left.values())
             yield unused_topic(name, records, is_exact=is_exact)
 
 
-def _records_left(config: Mapping[str, Any], group: str, topic: str) -> tuple[int, bool]:
-    """Counts the records that the retry line has yet to read, and says whether that is exact.
+def unread(
+    config: Mapping[str, Any], group: str, topic: str
+) -> tuple[dict[int, tuple[int, int]], bool]:
+    """Returns the first and the end of the offsets that the retry line has yet to read.
 
-    It counts offsets, which include transaction markers.
+    For each partition; and whether that is exact: if nobody says what it has committed, all count.
     """
     bounds = TopicReader(config).bounds(topic)
-    partitions = [(topic, number) for number in bounds]
-    committed = Groups(config).committed(retry_group(group), partitions)
-    left = sum(
-        max(0, end - max(first, (committed or {}).get((topic, number), first)))
+    committed = Groups(config).committed(retry_group(group), [(topic, each) for each in bounds])
+    known = committed or {}
+    left = {
+        number: (max(first, known.get((topic, number), first)), end)
         for number, (first, end) in bounds.items()
-    )
+    }
     return left, committed is not None

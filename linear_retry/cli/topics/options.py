@@ -6,15 +6,15 @@ from typing import Annotated
 
 import typer
 
-from linear_retry.cli.options.values import length_ms, topic_name
+from linear_retry.cli.options.values import length_ms, refused, topic_name
 from linear_retry.cli.strategy.commands import load
 from linear_retry.errors import StrategyError
-from linear_retry.files import printable_path
 from linear_retry.journal.entry import DEFAULT_TOPIC as JOURNAL
 from linear_retry.records.control import DEFAULT_TOPIC as CONTROL
 from linear_retry.records.topics.names import CONVENTION, derived_name
 from linear_retry.records.topics.setup import TopicSetup, name_problems, retry_topics
 from linear_retry.strategy.delays import MAX_DELAY_S
+from linear_retry.strategy.strategy import check_retry_delays
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,20 +152,11 @@ class AclOptions:
 
 def _delays_ms(file: Path) -> tuple[int, ...]:
     """Returns each distinct delay. Raises `StrategyError` and `typer.BadParameter`."""
-    strategy, where = load(file), printable_path(file)
+    strategy = load(file)
     if isinstance(strategy, StrategyError):
         raise strategy
-    if strategy.jitter:
-        raise typer.BadParameter(
-            f"{where}: jitter {strategy.jitter:g}: all records of a retry topic wait equally long, "
-            "so there can be no jitter; remove it",
-            param_hint="--strategy",
-        )
-    if not len(strategy):
-        raise typer.BadParameter(
-            f"{where}: no delays, so nothing waits in a retry topic; write one delay at least",
-            param_hint="--strategy",
-        )
+    with refused("--strategy"):
+        check_retry_delays(strategy)
     return strategy.distinct_delays_ms
 
 

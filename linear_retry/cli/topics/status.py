@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from itertools import chain
 from typing import Any
 
 import typer
@@ -9,6 +10,7 @@ import typer
 from linear_retry.cli.output.printable import moment, one_line
 from linear_retry.cli.output.progress import ProgressBar
 from linear_retry.cli.output.rows import write_json, write_table
+from linear_retry.cli.topics.cluster import unread
 from linear_retry.dlq.letters.letter import read_letter
 from linear_retry.errors import UnknownTopicError
 from linear_retry.kafka.topics.groups import Groups
@@ -57,14 +59,14 @@ def show_status(prefix: str, group: str, config: Mapping[str, Any], *, as_json: 
 
     Raises `UnknownTopicError` if no topic has the prefix.
     """
-    reader, at_ms = TopicReader(config), now_ms()
-    topics = [TopicStatus(name, delay_of(name, prefix)) for name in _names(reader, prefix)]
-    groups, line = Groups(config), retry_group(group)
+    at_ms, line = now_ms(), retry_group(group)
+    names = _names(TopicReader(config).topics(), prefix)
+    topics = [TopicStatus(name, delay_of(name, prefix)) for name in names]
     for topic in topics:
         with ProgressBar(f"reading {topic.topic}") as bar:
-            for record in _unread(reader, groups, topic.topic, line, bar):
+            for record in _unread(config, group, topic.topic, bar):
                 topic.add(record, group, at_ms)
-    if line not in groups.active():
+    if line not in Groups(config).active():
         typer.echo(
             f"group {one_line(line)} has no members: nothing is retried until its consumer, the "
             "retry line, runs",
@@ -76,8 +78,8 @@ def show_status(prefix: str, group: str, config: Mapping[str, Any], *, as_json: 
         write_table(_HEAD, map(_cells, topics), _NUMBERS)
 
 
-def _names(reader: TopicReader, prefix: str) -> list[str]:
-    found = [(delay_of(name, prefix), name) for name in reader.topics()]
+def _names(names: Iterable[str], prefix: str) -> list[str]:
+    found = [(delay_of(name, prefix), name) for name in names]
     known = sorted((delay or 0, name) for delay, name in found if delay or name == prefix)
     if not known:
         raise UnknownTopicError(
@@ -88,24 +90,18 @@ def _names(reader: TopicReader, prefix: str) -> list[str]:
 
 
 def _unread(
-    reader: TopicReader, groups: Groups, topic: str, group: str, progress: Progress
+    config: Mapping[str, Any], group: str, topic: str, progress: Progress
 ) -> Iterator[Record]:
     """The records from the retry line's committed offsets on: each partition is in due order."""
-    bounds = reader.bounds(topic)
-    committed = groups.committed(group, [(topic, number) for number in bounds])
-    if committed is None:
+    left, is_exact = unread(config, group, topic)
+    if not is_exact:
         typer.echo(
-            f"{topic}: no answer to what group {one_line(group)} has committed, so all of its "
-            "records are counted; check that this user may DESCRIBE the group",
+            f"{topic}: no answer to what group {one_line(retry_group(group))} has committed, so "
+            "all of its records are counted; check that this user may DESCRIBE the group",
             err=True,
         )
-    starts = {
-        number: (committed or {}).get((topic, number), first)
-        for number, (first, _) in bounds.items()
-    }
-    batches: Iterable[list[Record]] = reader.read(topic, progress, starts)
-    for records in batches:
-        yield from records
+    starts = {number: first for number, (first, _) in left.items()}
+    return chain.from_iterable(TopicReader(config).read(topic, progress, starts))
 
 
 def _cells(topic: TopicStatus) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from linear_retry.records.topics.names import check_topic_name
 from linear_retry.records.topics.retry_topics import DELAY_PATTERN, delay_of, retry_topic
 from linear_retry.retry.policy import Left
 from linear_retry.strategy.delays import Element
-from linear_retry.strategy.strategy import Strategy
+from linear_retry.strategy.strategy import Strategy, check_retry_delays
 
 OnExpired: TypeAlias = Literal["dead-letter", "discard"]
 
@@ -57,12 +57,7 @@ class RetryTopics:
     ) -> None:
         """Raises `ConfigurationError`."""
         delays = as_strategy(strategy)
-        if len(delays) == 0 or delays.jitter:
-            raise ConfigurationError(
-                f"RetryTopics strategy {delays.name}: it has {len(delays)} delays and a jitter of "
-                f"{delays.jitter:g}; give it at least one delay and no jitter: each topic has one "
-                "delay, by which it is sorted"
-            )
+        check_retry_delays(delays)
         self._set(
             prefix=prefix,
             strategy=delays,

@@ -11,6 +11,7 @@ from linear_retry.records.dead_letter import resolutions_topic
 from linear_retry.records.retry_headers import GROUP_ID
 from linear_retry.records.topics.check import check_topic
 from linear_retry.records.topics.description import NeededTopic, TopicDescription
+from linear_retry.records.topics.setup import resolutions_needed
 from linear_retry.scope import Partition
 
 Facts = Mapping[str, TopicDescription | None]
@@ -86,11 +87,7 @@ def _resolutions(dead_letters: str, facts: Facts) -> Iterator[str]:
     if fact is None:  # it will be created
         return
     yield from _permission(name, fact)
-    if fact.is_deleted or fact.is_compacted is False:
-        yield (
-            f"{name}: its cleanup.policy must be compact alone, or letters whose records "
-            "expire would be sent again; correct the topic"
-        )
+    yield from _errors(resolutions_needed(dead_letters, fact.partitions, fact.replication), fact)
 
 
 def _not_there(plan: Plan, target: str) -> str:
@@ -133,7 +130,11 @@ def _retry_topic(plan: Plan, target: str, fact: TopicDescription) -> Iterator[st
             "group's retry topics, or leave out --to-retry"
         )
     needed = NeededTopic(target, "retry", fact.partitions, fact.replication, delay_ms=plan.delay_ms)
-    yield from (problem.text for problem in check_topic(needed, fact) if problem.is_error)
+    yield from _errors(needed, fact)
+
+
+def _errors(needed: NeededTopic, fact: TopicDescription) -> Iterator[str]:
+    return (problem.text for problem in check_topic(needed, fact) if problem.is_error)
 
 
 def _permission(topic: str, fact: TopicDescription) -> Iterator[str]:

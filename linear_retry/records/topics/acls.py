@@ -1,11 +1,10 @@
-"""Lists the permissions that a consumer and the commands need."""
+"""Lists the permissions that a consumer with retry topics needs."""
 
 import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from linear_retry.records.dead_letter import resolutions_topic
 from linear_retry.records.topics.retry_topics import retry_group
 from linear_retry.records.topics.setup import TopicSetup
 
@@ -49,10 +48,7 @@ def live_acls(
     yield Acl("dead letters", "Topic", setup.dead_letters, ("Write",))
     if transactional:
         yield _transactions("dead letters with `transactional=True`", setup.group)
-    if setup.journal is not None:
-        yield Acl("journal", "Topic", setup.journal, ("Write",))
-    if setup.control is not None:
-        yield Acl("control", "Topic", setup.control, ("Read", "Write"))
+    yield from _operations(setup, "journal", "control")
     for name in setup.retry_patterns:
         yield Acl("retry topics", "Topic", name, ("Write", "DescribeConfigs"))
 
@@ -69,50 +65,7 @@ def retry_acls(setup: TopicSetup, *, transactional: bool, back_to_source: bool) 
     if back_to_source:
         for source in setup.sources:
             yield Acl("retry line with `back_to_source=True`", "Topic", source, ("Write",))
-    if setup.journal is not None:
-        yield Acl(line, "Topic", setup.journal, ("Write",))
-    if setup.control is not None:
-        yield Acl(line, "Topic", setup.control, ("Read", "Write"))
-
-
-def command_acls(setup: TopicSetup) -> Iterator[Acl]:
-    """Yields the permissions of the commands for a consumer with this set-up."""
-    (source, *_), letters = setup.sources, setup.dead_letters
-    resolutions = resolutions_topic(letters)
-    if setup.journal is not None:
-        yield Acl("`circuits list`, `watch`", "Topic", setup.journal, ("Read",))
-    operate = "`circuits retry`, `give-up`, `lift-limit`"
-    if setup.control is not None:
-        yield Acl(operate, "Topic", setup.control, ("Read", "Write"))
-    if setup.journal is not None:
-        yield Acl(operate, "Topic", setup.journal, ("Read",))
-    read = "`dlq list`, `show`, `stats`, `export`"
-    yield Acl(read, "Topic", letters, ("Read",))
-    yield Acl(read, "Topic", resolutions, ("Read",))
-    yield Acl("`dlq replay`", "Topic", source, ("Write",))
-    yield Acl("`dlq replay`", "Group", setup.group, ("Describe",))
-    for name in setup.retry_patterns:
-        yield Acl("`dlq replay --to-retry`", "Topic", name, ("Write",))
-    yield Acl("`dlq replay --to-retry`", "Group", retry_group(setup.group), ("Describe",))
-    record = "`dlq replay`, `resolve`, `reopen`, `purge`"
-    yield Acl(record, "Topic", letters, ("Read",))
-    yield Acl(record, "Topic", resolutions, ("Read", "Write", "Create"))
-    yield Acl(record, "TransactionalId", f"linear-retry.dlq.{letters}", ("Write",))
-    yield Acl("`dlq purge`", "Topic", letters, ("Delete",))
-    yield Acl("`spark ingest`", "Topic", letters, ("Read",))
-    if setup.journal is not None:
-        yield Acl("`spark ingest`", "Topic", setup.journal, ("Read",))
-    yield Acl("`spark ingest`", "Group", "linear-retry-spark*", ("Read",))
-    look = "`topics plan`, `check`, `create`"
-    yield Acl(look, "Topic", source, ("Describe", "DescribeConfigs"))
-    names = (*setup.retry_patterns, *setup.other_names)
-    for name in names:
-        yield Acl(look, "Topic", name, ("Describe", "DescribeConfigs"))
-    for name in names:
-        yield Acl("`topics create`", "Topic", name, ("Create",))
-    for name in setup.retry_patterns:
-        yield Acl("`topics status`", "Topic", name, ("Read",))
-    yield Acl("`topics status`", "Group", retry_group(setup.group), ("Describe",))
+    yield from _operations(setup, line, line)
 
 
 def acl_commands(acls: Iterable[Acl], bootstrap: str, principal: str) -> Iterator[str]:
@@ -127,6 +80,14 @@ def acl_commands(acls: Iterable[Acl], bootstrap: str, principal: str) -> Iterato
         words += [_OPTIONS[resource], name.removesuffix("*")]
         words += ["--resource-pattern-type", "prefixed"] if name.endswith("*") else []
         yield shlex.join(words)
+
+
+def _operations(setup: TopicSetup, journal: str, control: str) -> Iterator[Acl]:
+    """The permissions for both topics, where it uses them, for these purposes."""
+    if setup.journal is not None:
+        yield Acl(journal, "Topic", setup.journal, ("Write",))
+    if setup.control is not None:
+        yield Acl(control, "Topic", setup.control, ("Read", "Write"))
 
 
 def _transactions(purpose: str, group: str) -> Acl:
