@@ -1,5 +1,7 @@
 """Shows simulated outages on a terminal, and in a pipe."""
 
+from collections.abc import Sequence
+
 import typer
 
 from linear_retry.cli.output.rows import is_terminal, write_aligned
@@ -26,11 +28,14 @@ def show_strategy(strategy: Strategy, attempt_ms: int) -> None:
 
 def show_simulations(simulations: list[Simulation], *, has_jitter: bool) -> None:
     """Each attempt of one, drawn on a terminal; of several a row for each, and a summary."""
-    if len(simulations) == 1:
-        _show_one(simulations[0], has_jitter)
+    if len(simulations) > 1:
+        write_aligned(simulation_report.outages(simulations, has_jitter), _STYLES)
+        typer.echo(simulation_report.verdict_of_all(simulations))
         return
-    write_aligned(simulation_report.outages(simulations, has_jitter), _STYLES)
-    typer.echo(simulation_report.verdict_of_all(simulations))
+    (one,) = simulations
+    ending = (simulation_report.verdict(one), simulation_report.verdict_with_jitter(one))
+    said = ending if has_jitter else ending[:1]
+    _show({"consumer": one}, simulation_report.attempts(one), said)
 
 
 def show_journeys(journeys: list[Journey]) -> None:
@@ -39,26 +44,24 @@ def show_journeys(journeys: list[Journey]) -> None:
         write_aligned(journey_report.outages(journeys), _STYLES)
         typer.echo("\n".join(journey_report.verdict_of_all(journeys)))
         return
-    (journey,) = journeys
-    typer.echo(f"outage of {duration_text(journey.message.outage_ms)}")
-    if is_terminal() and journey.message.outage_ms:
-        _draw({"first message": journey.message, "line": journey.line})
-    write_aligned(journey_report.attempts(journey), _STYLES)
-    first, behind = journey_report.verdict(journey)
-    good = isinstance(journey.message.ending, Recovered)
-    typer.secho(first, fg="green" if good else "red", bold=True)
-    typer.echo(behind)
+    (one,) = journeys
+    drawn = {"first message": one.message, "line": one.line}
+    _show(drawn, journey_report.attempts(one), journey_report.verdict(one))
 
 
-def _show_one(simulation: Simulation, has_jitter: bool) -> None:
-    typer.echo(f"outage of {duration_text(simulation.outage_ms)}")
-    if is_terminal() and simulation.outage_ms:
-        _draw({"consumer": simulation})
-    write_aligned(simulation_report.attempts(simulation), _STYLES)
-    good = isinstance(simulation.ending, Recovered)
-    typer.secho(simulation_report.verdict(simulation), fg="green" if good else "red", bold=True)
-    if has_jitter:
-        typer.echo(simulation_report.verdict_with_jitter(simulation))
+def _show(
+    drawn: dict[str, Simulation], attempts: list[tuple[str, ...]], said: Sequence[str]
+) -> None:
+    """One outage. The first that is drawn is what the attempts and the first sentence are about."""
+    first = next(iter(drawn.values()))
+    typer.echo(f"outage of {duration_text(first.outage_ms)}")
+    if is_terminal() and first.outage_ms:
+        _draw(drawn)
+    write_aligned(attempts, _STYLES)
+    good = isinstance(first.ending, Recovered)
+    typer.secho(said[0], fg="green" if good else "red", bold=True)
+    for more in said[1:]:
+        typer.echo(more)
 
 
 def _draw(simulations: dict[str, Simulation]) -> None:

@@ -1,10 +1,10 @@
 """Finds the problems of a topic that a consumer needs."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from linear_retry.records.topics.description import NeededTopic, Purpose, TopicDescription
+from linear_retry.records.topics.description import NeededTopic, TopicDescription
 from linear_retry.records.topics.retry_topics import delay_text
 
 Rule: TypeAlias = Literal[
@@ -51,10 +51,19 @@ def check_topic(needed: NeededTopic, found: TopicDescription | None) -> list[Top
     """Returns the problems of a topic as the brokers describe it; None: it is missing."""
     if found is None:
         return [_missing(needed)]
+    problems = [*_of_all(needed, found)]
+    match needed.purpose:
+        case "retry":
+            problems += [*_of_messages(needed, found), *_of_retries(needed, found)]
+        case "dead letters":
+            problems += [*_of_messages(needed, found), *_of_letters(found)]
+        case "resolutions":
+            problems += _of_resolutions(found)
+        case "journal" | "control":
+            problems += _compaction(found)
     return [
         TopicProblem(needed.name, rule, severity, f"{needed.name}: {text}")
-        for check in _CHECKS[needed.purpose]
-        for rule, severity, text in check(needed, found)
+        for rule, severity, text in problems
     ]
 
 
@@ -72,8 +81,9 @@ def unused_topic(name: str, records: int, *, is_exact: bool) -> TopicProblem:
     return TopicProblem(name, "unused", "warning", text)
 
 
-_Problems: TypeAlias = Iterator[tuple[Rule, Severity, str]]
-"""Problems without the topic's name, which is put before their text."""
+_Problem: TypeAlias = tuple[Rule, Severity, str]
+"""A problem without the topic's name, which is put before its text."""
+_Problems: TypeAlias = Iterator[_Problem]
 
 
 def _missing(needed: NeededTopic) -> TopicProblem:
@@ -91,151 +101,122 @@ def _missing(needed: NeededTopic) -> TopicProblem:
     return TopicProblem(needed.name, "missing", severity, text)
 
 
-def _partitions(needed: NeededTopic, found: TopicDescription) -> _Problems:
-    has = f"partitions={found.partitions}, and the source has {needed.partitions}"
-    if found.partitions < needed.partitions:
-        refused: Severity = "refused" if needed.purpose == "retry" else "warning"
-        yield (
-            "partitions",
-            refused,
-            f"{has}: a record keeps the number of its partition, and those without one would be "
-            f"mixed; add partitions up to {needed.partitions}",
-        )
-    elif found.partitions > needed.partitions:
-        yield (
-            "partitions",
-            "warning",
-            f"{has}: the others stay empty; ignore this if it is intended",
-        )
-
-
-def _replication(needed: NeededTopic, found: TopicDescription) -> _Problems:
+def _of_all(needed: NeededTopic, found: TopicDescription) -> _Problems:
     if found.replication < needed.replication:
-        yield (
+        yield _warning(
             "replication",
-            "warning",
             f"a replication factor of {found.replication}, but {needed.replication} is needed; "
             "reassign its partitions",
         )
     isr = int(needed.settings.get("min.insync.replicas", 0))
     if found.min_insync_replicas is not None and found.min_insync_replicas < isr:
-        yield (
+        yield _warning(
             "replication",
-            "warning",
-            f"min.insync.replicas={found.min_insync_replicas} is less than the "
-            f"source's: a record may be acknowledged with fewer copies; set it to {isr}",
+            f"min.insync.replicas={found.min_insync_replicas} is less than the source's: a record "
+            f"may be acknowledged with fewer copies; set it to {isr}",
         )
-
-
-def _unreadable(_: NeededTopic, found: TopicDescription) -> _Problems:
     if found.is_compacted is None:
-        yield (
+        yield _warning(
             "settings",
-            "warning",
             "this user may not read its settings, so they are not checked; give it "
             "DescribeConfigs on the topic",
         )
 
 
-def _timestamps(_: NeededTopic, found: TopicDescription) -> _Problems:
-    if found.stamps_by_broker is False:
+def _of_messages(needed: NeededTopic, found: TopicDescription) -> _Problems:
+    """Of a topic that takes the messages of the sources, each to the number of its partition."""
+    has = f"partitions={found.partitions}, and the source has {needed.partitions}"
+    if found.partitions < needed.partitions:
         yield (
-            "timestamps",
-            "refused",
-            "message.timestamp.type=CreateTime: records would be due by the clocks "
-            "of their writers, and not in the order of the topic; set it to LogAppendTime",
+            "partitions",
+            "refused" if needed.purpose == "retry" else "warning",
+            f"{has}: a record keeps the number of its partition, and those without one would be "
+            f"mixed; add partitions up to {needed.partitions}",
+        )
+    elif found.partitions > needed.partitions:
+        yield _warning("partitions", f"{has}: the others stay empty; ignore this if it is intended")
+    yield from _compaction(found)
+    largest, limit = needed.largest_bytes, found.max_message_bytes
+    if largest is not None and limit is not None and limit < largest:
+        yield _error(
+            "size",
+            f"max.message.bytes={limit}, and the source allows {largest}: a larger message cannot "
+            "leave the line, and blocks the messages behind it; set it to "
+            f"{needed.settings.get('max.message.bytes', largest)}",
         )
 
 
-def _delay_retention(needed: NeededTopic, found: TopicDescription) -> _Problems:
+def _of_retries(needed: NeededTopic, found: TopicDescription) -> _Problems:
+    if found.stamps_by_broker is False:
+        yield _refused(
+            "timestamps",
+            "message.timestamp.type=CreateTime: records would be due by the clocks of their "
+            "writers, and not in the order of the topic; set it to LogAppendTime",
+        )
+    if found.retention_bytes is not None:
+        yield _error(
+            "retention",
+            f"retention.bytes={found.retention_bytes}: records may be removed before they are "
+            "due, whatever their age; set it to -1",
+        )
     delay_ms = needed.delay_ms or 0
     if found.retention_ms is None or found.retention_ms >= kept_ms(delay_ms):
         return
-    what = _retention(found.retention_ms)
-    remedy = f"set it to {kept_ms(delay_ms)} ({delay_text(kept_ms(delay_ms))}) or more"
+    what, remedy = _retention(found.retention_ms, kept_ms(delay_ms))
     if found.retention_ms <= delay_ms:
-        yield (
+        yield _refused(
             "retention",
-            "refused",
             f"{what} is no longer than the delay, {delay_text(delay_ms)}: records would be removed "
             f"before they are due; {remedy}",
         )
     else:
-        yield (
+        yield _warning(
             "retention",
-            "warning",
             f"{what} leaves {delay_text(found.retention_ms - delay_ms)} after the delay of "
             f"{delay_text(delay_ms)}: if the retry line is down for longer, the only copies of its "
             f"records are removed; {remedy}",
         )
 
 
-def _size_retention(_: NeededTopic, found: TopicDescription) -> _Problems:
-    if found.retention_bytes is not None:
-        yield (
-            "retention",
-            "error",
-            f"retention.bytes={found.retention_bytes}: records may be removed before "
-            "they are due, whatever their age; set it to -1",
-        )
-
-
-def _letter_retention(_: NeededTopic, found: TopicDescription) -> _Problems:
+def _of_letters(found: TopicDescription) -> _Problems:
     if found.retention_ms is not None and found.retention_ms < LEAST_KEPT_MS:
-        yield (
-            "retention",
-            "warning",
-            f"{_retention(found.retention_ms)}: letters that are still open "
-            f"by then are removed; set it to {LEAST_KEPT_MS} ({delay_text(LEAST_KEPT_MS)}) or more",
+        what, remedy = _retention(found.retention_ms, LEAST_KEPT_MS)
+        yield _warning(
+            "retention", f"{what}: letters that are still open by then are removed; {remedy}"
         )
 
 
-def _compaction(_: NeededTopic, found: TopicDescription) -> _Problems:
+def _compaction(found: TopicDescription) -> _Problems:
     if found.is_compacted:
-        yield (
+        yield _error(
             "compaction",
-            "error",
             "cleanup.policy has compact: of records with the same key, all but the last are "
             "removed; set it to delete",
         )
 
 
-def _only_compaction(_: NeededTopic, found: TopicDescription) -> _Problems:
+def _of_resolutions(found: TopicDescription) -> _Problems:
     if found.is_deleted or found.is_compacted is False:
-        yield (
+        yield _error(
             "compaction",
-            "error",
-            "cleanup.policy is not compact alone: what is recorded about a letter may be "
-            "removed before the letter, which is then replayed again; set it to compact",
+            "cleanup.policy is not compact alone: what is recorded about a letter may be removed "
+            "before the letter, which is then replayed again; set it to compact",
         )
 
 
-def _size(needed: NeededTopic, found: TopicDescription) -> _Problems:
-    largest, limit = needed.largest_bytes, found.max_message_bytes
-    if largest is not None and limit is not None and limit < largest:
-        yield (
-            "size",
-            "error",
-            f"max.message.bytes={limit}, and the source allows {largest}: a larger "
-            "message cannot leave the line, and blocks the messages behind it; set it to "
-            f"{needed.settings.get('max.message.bytes', largest)}",
-        )
+def _refused(rule: Rule, text: str) -> _Problem:
+    return rule, "refused", text
 
 
-def _retention(retention_ms: int) -> str:
-    return f"retention.ms={retention_ms} ({delay_text(retention_ms)})"
+def _error(rule: Rule, text: str) -> _Problem:
+    return rule, "error", text
 
 
-_Check: TypeAlias = Callable[[NeededTopic, TopicDescription], _Problems]
+def _warning(rule: Rule, text: str) -> _Problem:
+    return rule, "warning", text
 
-_OF_ALL: tuple[_Check, ...] = (_replication, _unreadable)
-_CHECKS: Mapping[Purpose, tuple[_Check, ...]] = {
-    "retry": (
-        *(_partitions, *_OF_ALL, _timestamps),
-        *(_delay_retention, _size_retention, _compaction, _size),
-    ),
-    "dead letters": (_partitions, *_OF_ALL, _letter_retention, _compaction, _size),
-    "resolutions": (*_OF_ALL, _only_compaction),
-    "journal": (*_OF_ALL, _compaction),
-    "control": (*_OF_ALL, _compaction),
-}
+
+def _retention(found_ms: int, needed_ms: int) -> tuple[str, str]:
+    """What the retention is, and what to set it to."""
+    what = f"retention.ms={found_ms} ({delay_text(found_ms)})"
+    return what, f"set it to {needed_ms} ({delay_text(needed_ms)}) or more"

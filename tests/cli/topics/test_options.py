@@ -87,7 +87,7 @@ def test_what_cannot_be_planned(tmp_path: Path, arguments: list[str], words: str
 @pytest.mark.parametrize(
     ("strategy", "words"),
     [
-        ({"delays": ["5m"], "jitter": 0.1}, "jitter 0.1"),
+        ({"delays": ["5m"], "jitter": 0.1}, "no jitter (0.1)"),
         ([], "no delays"),
         (["5 minutes"], "is not a duration"),
     ],

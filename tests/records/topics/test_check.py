@@ -98,7 +98,7 @@ def test_every_fault_is_found() -> None:
     """All at once, and not the first alone."""
     found = replace(_GOOD, partitions=1, stamps_by_broker=False, retention_ms=1, is_compacted=True)
     rules = [problem.rule for problem in check_topic(_NEEDED, found)]
-    assert ["partitions", "timestamps", "retention", "compaction"] == rules
+    assert ["partitions", "compaction", "timestamps", "retention"] == rules
 
 
 @pytest.mark.parametrize(
