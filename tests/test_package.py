@@ -371,7 +371,7 @@ _CATCHES = {
     ("consumer.runners.together.run_together", "_beside", "BaseException"),
     ("consumer.runners.together.run_together", "_run_async", "BaseException"),
     # A user's object, or exception, may raise anything when it is pickled.
-    ("consumer.config.pickled", "why_not_picklable", "Exception"),
+    ("consumer.config.pickled", "check_picklable", "Exception"),
     ("consumer.runners.together.messages", "_portable", "Exception"),
     # What raises here would be the handler's error, and permanent: a dead letter for an outage.
     ("retry.retry_after", "_read", "Exception"),

@@ -1,7 +1,7 @@
 """Pickles a consumer as the arguments of its constructor."""
 
 import pickle
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from linear_retry.errors import ConfigurationError
@@ -15,20 +15,13 @@ REMEDY = (
 def check_picklable(arguments: Mapping[str, Any]) -> None:
     """Raises `ConfigurationError` that names the argument that another process cannot be given."""
     for name, value in _parts(arguments):
-        refusal = why_not_picklable(value)
-        if refusal is not None:
+        try:
+            pickle.dumps(value)
+        except Exception as error:  # a user's object may raise anything
+            why = str(error) or type(error).__name__
             raise ConfigurationError(
-                f"{name}={value!r}: cannot be pickled for another process ({refusal}); {REMEDY}"
-            )
-
-
-def why_not_picklable(value: object) -> str | None:
-    """Returns why `value` cannot be given to another process; None if it can."""
-    try:
-        pickle.dumps(value)
-    except Exception as error:  # noqa: BLE001  (a user's object may raise anything)
-        return str(error) or type(error).__name__
-    return None
+                f"{name}={value!r}: cannot be pickled for another process ({why}); {REMEDY}"
+            ) from error
 
 
 def _parts(arguments: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -37,10 +30,6 @@ def _parts(arguments: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         if isinstance(value, Mapping):
             yield from ((f"{name}[{key!r}]", item) for key, item in value.items())
         elif isinstance(value, list | tuple | set | frozenset):
-            yield from _items(name, value)
+            yield from ((f"{name}[{number}]", item) for number, item in enumerate(value))
         else:
             yield name, value
-
-
-def _items(name: str, values: Iterable[Any]) -> Iterator[tuple[str, Any]]:
-    yield from ((f"{name}[{number}]", item) for number, item in enumerate(values))

@@ -127,9 +127,9 @@ def test_each_fault_is_named(scene: _Scene) -> None:
     scene.kafka.create_topic(f"{scene.prefix}.4h", 3, {"cleanup.policy": "compact"})
     problems = scene.problems()
     assert {
-        f"{scene.prefix}.2h": ["partitions", "retention", "size"],
-        f"{scene.prefix}.3h": ["retention", "size"],
-        f"{scene.prefix}.4h": ["timestamps", "compaction", "size"],
+        f"{scene.prefix}.2h": ["partitions", "size", "retention"],
+        f"{scene.prefix}.3h": ["size", "retention"],
+        f"{scene.prefix}.4h": ["compaction", "size", "timestamps"],
     } == {topic: [rule for rule, _ in found] for topic, found in problems.items()}
     checked = scene.run("check")
     assert 1 == checked.code

@@ -51,7 +51,7 @@ def serve(pickled: bytes, connection: Connection, parent: int) -> None:
         stop.follow(consumer)
         watch = threading.Thread(target=_follow, args=(connection, parent, stop), daemon=True)
         watch.start()
-        _run(consumer, work)
+        run_line(consumer, work)
         ended = Ended()
     except BaseException as error:  # noqa: BLE001  (the other process raises it)
         ended = ended_with(error)
@@ -113,7 +113,8 @@ def _follow(connection: Connection, parent: int, stop: _StopOnce) -> None:
     stop.ask()
 
 
-def _run(consumer: LinearConsumer, work: Work) -> None:
+def run_line(consumer: LinearConsumer, work: Work) -> None:
+    """Runs the retry line, wherever this is called, until it is stopped; then closes it."""
     with consumer:
         if work.prepare is not None:
             work.prepare(consumer)

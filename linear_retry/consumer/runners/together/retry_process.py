@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from multiprocessing import current_process, get_context, resource_tracker
 from typing import Any
 
-from linear_retry.consumer.config.pickled import REMEDY, why_not_picklable
+from linear_retry.consumer.config.pickled import REMEDY, check_picklable
 from linear_retry.consumer.linear_consumer import LinearConsumer
 from linear_retry.consumer.runners.together.child import Work, serve
 from linear_retry.consumer.runners.together.messages import STOP, Begun, Ended
@@ -166,12 +166,7 @@ def _pickled(work: Work) -> bytes:
     given: dict[str, object] = {"handler": work.handler, "prepare": work.prepare}
     if not isinstance(work.retry, LinearConsumer):
         given["retry"] = work.retry
-    for name, value in given.items():
-        refusal = why_not_picklable(value)
-        if refusal is not None:
-            raise UsageError(
-                f"{name}={value!r}: cannot be pickled for another process ({refusal}); {REMEDY}"
-            )
+    check_picklable(given)
     pickled = pickle.dumps(work)
     main = sys.modules["__main__"]
     if b"__main__" in pickled and getattr(main, "__file__", None) is None:

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable
 
-from linear_retry.consumer.runners.together.child import Work
+from linear_retry.consumer.runners.together.child import Work, run_line
 
 
 class RetryThread:
@@ -36,10 +36,7 @@ class RetryThread:
 
     def _run(self) -> None:
         try:
-            with self._consumer as consumer:
-                if self._work.prepare is not None:
-                    self._work.prepare(consumer)
-                consumer.run(self._work.handler)
+            run_line(self._consumer, self._work)
         except BaseException as error:  # noqa: BLE001  (raised by the thread that ends it)
             self._error = error
         finally:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
-from typing import Protocol
+from typing import TypeAlias
 
 from linear_retry.consumer.linear_consumer import LinearConsumer
 from linear_retry.consumer.runners.async_handler import AsyncHandler
@@ -18,15 +18,8 @@ from linear_retry.consumer.runners.together.retry_thread import RetryThread
 from linear_retry.kafka import Message
 from linear_retry.log import levels
 
-
-class _Running(Protocol):
-    """The retry line, wherever it runs."""
-
-    def start(self, on_end: Callable[[], object]) -> None: ...
-
-    def stop(self) -> None: ...
-
-    def end(self, within_s: float | None = None) -> BaseException | None: ...
+_Running: TypeAlias = RetryThread | RetryProcess
+"""The retry line, wherever it runs."""
 
 
 def run_together(

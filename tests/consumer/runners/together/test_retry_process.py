@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from linear_retry import PermanentError, RetryLineError, UsageError
+from linear_retry import ConfigurationError, PermanentError, RetryLineError, UsageError
 from linear_retry.consumer.runners.together.child import Work
 from linear_retry.consumer.runners.together.retry_process import RetryProcess
 from linear_retry.log import levels
@@ -168,7 +168,7 @@ def test_it_is_prepared(start: Start, logged: Callable[[str], bool]) -> None:
 )
 def test_what_cannot_be_imported(handler: Any, prepare: Any, named: str) -> None:
     """Is refused before anything starts, with the remedy."""
-    with pytest.raises(UsageError, match=f"^{named}.*cannot be pickled.*threads=True"):
+    with pytest.raises(ConfigurationError, match=f"^{named}.*cannot be pickled.*threads=True"):
         _Running(handler, prepare)
 
 

@@ -70,7 +70,7 @@ def test_a_handler_that_would_never_be_awaited() -> None:
 def test_a_handler_that_cannot_be_imported() -> None:
     """Is refused, and neither line has started."""
     live, retry = _live(on_exhausted=_RETRIES), _consumer(_RETRIES)
-    with pytest.raises(UsageError, match=r"cannot be pickled.*\(threads=True\)"):
+    with pytest.raises(ConfigurationError, match=r"cannot be pickled.*\(threads=True\)"):
         run_together(live, retry, lambda _: None)
     assert ["starting", "starting"] == [each.health().state for each in (live, retry)]
 
@@ -89,5 +89,5 @@ def test_a_function_that_creates_the_wrong_line(*, threads: bool) -> None:
 
 def test_a_function_that_cannot_be_imported() -> None:
     """Is named, before anything starts."""
-    with pytest.raises(UsageError, match=r"^retry=.*cannot be pickled"):
+    with pytest.raises(ConfigurationError, match=r"^retry=.*cannot be pickled"):
         run_together(_live(on_exhausted=_RETRIES), lambda: _consumer(_RETRIES), _handle)
