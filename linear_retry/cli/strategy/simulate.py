@@ -164,8 +164,8 @@ def _asked(file: Path, given: GivenOutages, then: Path | None, as_json: bool) ->
     outages_ms = [length_ms(text, "--outage") for text in given.outage or []]
     attempt_ms = length_ms(given.attempt, "--attempt")
     loaded, after = load(file), None if then is None else load(then)
-    refused = [each for each in (loaded, after) if isinstance(each, StrategyError)]
-    problems = [problem for each in refused for problem in each.problems]
+    invalid = [each for each in (loaded, after) if isinstance(each, StrategyError)]
+    problems = [problem for each in invalid for problem in each.problems]
     outages_ms += [] if given.outages is None else read_lengths(given.outages, problems)
     if isinstance(loaded, StrategyError) or isinstance(after, StrategyError) or problems:
         _refuse(file, problems, as_json)
