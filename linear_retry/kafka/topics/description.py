@@ -1,5 +1,6 @@
 """Describes topics, creates them and deletes their records."""
 
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
@@ -24,6 +25,8 @@ from linear_retry.kafka.topics.standalone_consumer import (
 )
 from linear_retry.records.topics.description import NeededTopic, TopicDescription
 from linear_retry.scope import Partition
+
+_LOOK_AGAIN_S = 0.05
 
 
 class Topics:
@@ -66,13 +69,26 @@ class Topics:
         }
 
     def create(self, topic: NeededTopic) -> bool:
-        """Creates the topic. False: it exists by now, and is left as it is."""
+        """Creates the topic. False: it exists by now, and is left as it is.
+
+        Waits until a broker describes it: one that has not heard of it yet calls it missing.
+        """
         settings = dict(topic.settings)
         new = NewTopic(topic.name, topic.partitions, topic.replication, config=settings)
         made = self._handle().create_topics([new], request_timeout=self._timeout_s)[topic.name]
         what = f"creating topic {topic.name!r}"
         self._answer(made, what, "CREATE", accepted=[KafkaError.TOPIC_ALREADY_EXISTS])
-        return made.exception() is None
+        is_new = made.exception() is None
+        give_up_at_s = time.monotonic() + self._timeout_s
+        while is_new and not self._is_there(topic.name) and time.monotonic() < give_up_at_s:
+            time.sleep(_LOOK_AGAIN_S)
+        return is_new
+
+    def _is_there(self, name: str) -> bool:
+        asked = self._handle().describe_topics(
+            TopicCollection([name]), request_timeout=self._timeout_s
+        )
+        return self._answer(asked[name], f"topic {name!r}", accepted=MISSING) is not None
 
     def delete_before(self, topic: str, offsets: Mapping[int, int]) -> None:
         """Deletes everything before an offset in each partition, and waits until all is done."""
