@@ -27,4 +27,4 @@ def play(seed: int) -> Counts:
     return world.counts
 
 
-RETRY_LINES = Seeded("retry-lines", "plays", 400, 50_000, play, chunk=50)
+RETRY_LINES = Seeded("retry-lines", "plays", 250, 50_000, play, chunk=50)
