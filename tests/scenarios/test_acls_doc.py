@@ -11,7 +11,7 @@ from confluent_kafka.admin import AclOperation, ResourceType  # type: ignore[att
 from typer.testing import CliRunner
 
 from docs.generators.acls import acls
-from linear_retry import DeadLetters, Event, Journal, LinearConsumer, RetryTopics, events
+from linear_retry import DeadLetters, Event, Journal, LinearConsumer, Listener, RetryTopics, events
 from linear_retry.cli import app
 from linear_retry.kafka import Message
 from tests.dlq.guarded_kafka import GuardedKafka
@@ -125,7 +125,7 @@ def test_the_page_is_enough_for_both_lines(
         "control": _CONTROL,
     }
     config = guarded.keys("reader") | {"group.id": "billing", "session.timeout.ms": 6000}
-    listeners = [[on_event, Journal()] for _ in range(2)]
+    listeners: list[list[Listener]] = [[on_event, Journal()] for _ in range(2)]
     live = LinearConsumer(
         config, ["orders"], on_exhausted=retries, listeners=listeners[0], **shared
     )
