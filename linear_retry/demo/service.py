@@ -71,7 +71,7 @@ class PaymentService:
 
     An outage starts after the last payment before it was answered: the n-th accepted payment is
     still answered, and the next connection is refused. `down_for`: orders of a bank that is down,
-    each with how long, in seconds from the start; they get 503, and nobody else does.
+    each with how long, in seconds from the first request; they alone get 503 then.
     """
 
     def __init__(
@@ -94,7 +94,6 @@ class PaymentService:
         self._receipts: list[Receipt] = []
         self._accepted = 0
         self._unavailable = False
-        self._started_s = clock()
         self._listening = True
         self._cancel: Cancel = lambda: None
         self._listener = _Listener(0, self._answer)
@@ -112,7 +111,6 @@ class PaymentService:
             return tuple(self._receipts)
 
     def __enter__(self) -> Self:
-        self._started_s = self._clock()
         self._listener.listen()
         return self
 
@@ -126,7 +124,8 @@ class PaymentService:
         time.sleep(self._latency_s)
         payment = json.loads(body)
         with self._lock:
-            status = self._status(payment["order"], at_s - self._started_s)
+            first_s = self._receipts[0].at_s if self._receipts else at_s
+            status = self._status(payment["order"], at_s - first_s)
             self._receipts.append(Receipt(at_s, payment["order"], status))
             if status == 200:
                 self._accepted += 1

@@ -41,7 +41,7 @@ def test_the_picture_shows_each_topic_and_who_waits_there() -> None:
     """How many, when the first is due, and the orders with their steps."""
     shown = "\n".join(_shown(_record(HALF_S), 120))
     for words in (
-        "one is down for good;  one is DOWN, back in 13.1 s",
+        "one is down for good;  one is DOWN, back in 14.1 s",
         "19 of 20, 13 left it",
         "retry.1s  (5m)   10 waiting  next in  0.0 s  010#1 011#1 002#2 013#1 014#1 and 5 more",
         "retry.12s (1h)    0 waiting",

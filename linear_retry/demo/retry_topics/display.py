@@ -14,6 +14,7 @@ from linear_retry.demo.display.watching import Circuits
 from linear_retry.demo.record import Progress, Record
 from linear_retry.demo.retry_topics.journeys import Ended, Journeys, journeys
 from linear_retry.demo.retry_topics.story import BANK_BACK_S, DELAYS, SEQUENCE, retries_of
+from linear_retry.testing.event_log import AttemptStarted
 
 _ENDED_SHOWN = 8
 _ORDERS_SHOWN = 5
@@ -30,7 +31,7 @@ class RetryScreen(Screen):
     def picture(self) -> RenderableType:
         progress, found = self._record.progress(), _followed(self._record)
         return Group(
-            Panel(_bank(progress.elapsed_s), title="the customers' banks", title_align="left"),
+            Panel(_bank(self._record), title="the customers' banks", title_align="left"),
             _line(progress, found),
             _topics(found, self._record.log.now_s()),
             counts(progress),
@@ -52,8 +53,11 @@ class RetryLines(Lines):
             self._write(f"{each.at_s - self._record.started_s:6.2f} s  came back: {each}")
 
 
-def _bank(elapsed_s: float) -> Text:
-    left_s = BANK_BACK_S - elapsed_s
+def _bank(record: Record) -> Text:
+    """Its time counts from the first request."""
+    attempts = (each.at_s for each in record.log.entries if isinstance(each, AttemptStarted))
+    now_s = record.log.now_s()
+    left_s = BANK_BACK_S - now_s + next(attempts, now_s)
     text = Text("most are up;  one is down for good;  one is ", no_wrap=True, overflow="ellipsis")
     if left_s > 0:
         return text.append("DOWN", style="bold red").append(f", back in {left_s:4.1f} s")

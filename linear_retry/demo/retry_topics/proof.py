@@ -19,8 +19,8 @@ from linear_retry.testing.guarantees.guarantee import Guarantee, broken
 from linear_retry.testing.guarantees.liveness import LiveLineNeverWaits
 from linear_retry.testing.guarantees.retries import InOnePlace, RetriedWhenDue, WithinSequence
 
-_NEVER_WAITS_S = 3.0
-"""Above what a busy machine takes for a payment, and far below the longest delay."""
+_NEVER_WAITS_S = 5.0
+"""More than a busy machine needs from one order to the next, and less than most delays."""
 
 
 @dataclass(frozen=True, slots=True)
