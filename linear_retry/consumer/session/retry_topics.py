@@ -1,13 +1,13 @@
 """Checks, before the group is joined, that retry topics keep messages for their delays."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from linear_retry.consumer.config.consumer_config import ConsumerConfig
 from linear_retry.consumer.config.topics import is_pattern
 from linear_retry.errors import BrokerError, ConfigurationError
 from linear_retry.kafka.topics.description import Topics
 from linear_retry.log import log_retry_topics, log_topic_problem
-from linear_retry.records.topics.check import TopicProblem, check_topic
+from linear_retry.records.topics.check import check_topic
 from linear_retry.records.topics.description import NeededTopic, TopicDescription
 
 _WITHIN_S = 5.0
@@ -23,9 +23,19 @@ def check_retry_topics(config: ConsumerConfig, counts: Mapping[str, int]) -> Non
     if retries is None:
         return
     log_retry_topics(config.line.group_id, retries.topics, reads=config.reads_retries)
-    problems = _problems(config, counts)
-    _check_sources(config)
+    # The sources are not known where the retry topics are read.
+    sources = [] if config.reads_retries else [t for t in config.topics if not is_pattern(t)]
+    partitions = max((counts.get(topic, 0) for topic in sources), default=0)
+    problems = [
+        problem
+        for topic, found in _described(config, retries.topics).items()
+        for problem in check_topic(
+            NeededTopic(topic, "retry", partitions, 1, delay_ms=retries.delay_ms(topic)), found
+        )
+    ]
     refused = [each.text for each in problems if each.severity == "refused"]
+    if retries.back_to_source and sources:
+        refused += _compacted(config, sources)
     if refused:
         raise ConfigurationError("\n".join(refused))
     for problem in problems:
@@ -33,14 +43,11 @@ def check_retry_topics(config: ConsumerConfig, counts: Mapping[str, int]) -> Non
             log_topic_problem(problem.topic, problem.text)
 
 
-def _check_sources(config: ConsumerConfig) -> None:
+def _compacted(config: ConsumerConfig, sources: Sequence[str]) -> Iterator[str]:
     """A returned message would replace newer ones of its key in a compacted topic."""
-    if config.retries is None or not config.retries.back_to_source or config.reads_retries:
-        return
-    names = [topic for topic in config.topics if not is_pattern(topic)]
-    for topic, found in _described(config, names).items():
+    for topic, found in _described(config, sources).items():
         if found is not None and found.is_compacted:
-            raise ConfigurationError(
+            yield (
                 f"back_to_source=True: {topic} is compacted, and a message that comes back would "
                 "replace a newer one with its key; leave back_to_source out"
             )
@@ -63,20 +70,3 @@ def _described(
     except BrokerError as error:
         log_topic_problem(", ".join(names), f"topics are not checked: {error}")
         return {}
-
-
-def _problems(config: ConsumerConfig, counts: Mapping[str, int]) -> list[TopicProblem]:
-    retries = config.retries
-    if retries is None:
-        return []
-    found = _described(config, retries.topics)
-    # The sources are not known where the retry topics are read.
-    sources = [] if config.reads_retries else [t for t in config.topics if not is_pattern(t)]
-    partitions = max((counts.get(topic, 0) for topic in sources), default=0)
-    return [
-        problem
-        for topic in found
-        for problem in check_topic(
-            NeededTopic(topic, "retry", partitions, 1, {}, retries.delay_ms(topic)), found[topic]
-        )
-    ]
