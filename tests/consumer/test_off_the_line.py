@@ -64,9 +64,10 @@ def test_the_last_attempt_of_a_line(discards: bool, answer: str) -> None:
     """A message that would go on to a retry topic was refused its attempt as its last one; one that
     would be discarded was attempted, and lost."""
     retries = RetryTopics.single(
-        PREFIX, every=10, max_duration=1 if discards else 100, on_expired="discard", limit=None
+        PREFIX, every=10, max_duration=35, on_expired="discard", limit=None
     )
     group, member = waiting((30,), on_exhausted=retries)
+    group.fake.clock.advance(28 if discards else 0)
     now_ms = group.fake.clock.utc_ms()
     command = Command(str(uuid4()), "retry", GROUP, TOPIC, 0, 0, "ops@desk", now_ms)
     member.wiring.commands.post(command)

@@ -14,7 +14,7 @@ from linear_retry.retry.circuits import CircuitView
 from linear_retry.scope import Partition, Place, Scope
 
 _WHY: Mapping[WaitReason | None, str] = {
-    "letter": ", and its dead letter cannot be sent",
+    "letter": ", and it cannot be sent on",
     "limit": ", by the limit of messages in a row that leave the line: fix the handler, or lift "
     "the limit",
 }

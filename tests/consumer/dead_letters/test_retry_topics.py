@@ -202,3 +202,12 @@ def test_what_its_subscription_finds() -> None:
             consumer.subscribe(subscription)
             wait_until(lambda: consumer.poll(0.1) or consumer.assignment(), "it is assigned")
             assert found == {each.topic for each in consumer.assignment()}
+
+
+def test_a_duration_that_ends_before_the_first_retry() -> None:
+    """Each message was discarded at its first failure, without one retry."""
+    with pytest.raises(ConfigurationError, match="10 s, is longer than max_dur"):
+        RetryTopics.single("later", every=10, max_duration=5, on_expired="discard")
+    with pytest.raises(ConfigurationError, match="no message would"):
+        RetryTopics("r", strategy=Strategy([60], max_elapsed=59))
+    assert RetryTopics.single("later", every=5, max_duration=5)

@@ -64,7 +64,7 @@ def test_open_is_well() -> None:
             ", by the limit of messages in a row that leave the line: fix the handler, or lift the "
             "limit",
         ),
-        ("letter", ", and its dead letter cannot be sent"),
+        ("letter", ", and it cannot be sent on"),
     ],
 )
 def test_what_else_it_waits_for_is_reported(waits_for: WaitReason, part: str) -> None:
