@@ -16,11 +16,7 @@ from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.consumer.watchdogs.slow_handler import SlowHandlerCount
 from linear_retry.errors import DeadLetterError
 from linear_retry.kafka import Message
-from linear_retry.kafka.consumer.messages import (
-    foreign_group,
-    foreign_or_unfit,
-    have_no_headers,
-)
+from linear_retry.kafka.consumer.messages import foreign_group, foreign_or_unfit, have_no_headers
 from linear_retry.retry.held import Held
 from linear_retry.scope import Partition, Scope
 

@@ -9,7 +9,8 @@ from functools import partial
 from types import FrameType
 from typing import Any
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+from linear_retry.consumer.runners.signals import SIGNALS
+
 _TIMES = 2
 
 
@@ -38,8 +39,8 @@ class _SignalHandlers:
     """The signal handlers of an event loop: the stops to call, and how many times more."""
 
     def __init__(self) -> None:
-        found = {number: signal.getsignal(number) for number in _SIGNALS}
-        self._before = {number: found[number] for number in _SIGNALS if _is_free(found[number])}
+        found = {number: signal.getsignal(number) for number in SIGNALS}
+        self._before = {number: found[number] for number in SIGNALS if _is_free(found[number])}
         self._left: dict[Callable[[], None], int] = {}
         for number in self._before:
             signal.signal(number, self)
@@ -74,7 +75,7 @@ class _SignalHandlers:
 
 def _present() -> _SignalHandlers | None:
     """The handlers that another consumer on this loop has installed."""
-    for number in _SIGNALS:
+    for number in SIGNALS:
         handler = signal.getsignal(number)
         if isinstance(handler, _SignalHandlers):
             return handler

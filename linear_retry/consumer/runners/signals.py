@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
@@ -20,7 +20,7 @@ def stopping_on_signals(stop: Callable[[], None]) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.getsignal(number) for number in _SIGNALS}
+    before = {number: signal.getsignal(number) for number in SIGNALS}
 
     def restore() -> None:
         for number, handler in before.items():
@@ -32,7 +32,7 @@ def stopping_on_signals(stop: Callable[[], None]) -> Iterator[None]:
         restore()
         stop()
 
-    for number in _SIGNALS:
+    for number in SIGNALS:
         signal.signal(number, on_signal)
     try:
         yield
@@ -68,7 +68,7 @@ def deferring_interrupts(interrupt: Callable[[], None], cut: Callable[[], None])
             interrupt()
 
     try:
-        for number in _SIGNALS:
+        for number in SIGNALS:
             handler = signal.getsignal(number)
             if callable(handler):
                 before[number] = handler

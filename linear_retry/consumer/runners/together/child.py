@@ -11,14 +11,14 @@ from multiprocessing.connection import Connection
 from typing import Any, TypeAlias
 
 from linear_retry.consumer.linear_consumer import LinearConsumer
+from linear_retry.consumer.runners.signals import SIGNALS
 from linear_retry.consumer.runners.together.lines import LiveLine, RetryLine
 from linear_retry.consumer.runners.together.messages import Begun, Ended, ended_with
 from linear_retry.log import relay_logs
 
 Prepare: TypeAlias = Callable[[LinearConsumer], object]
 
-_LOOK_EVERY_S = 1.0
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+LOOK_EVERY_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +90,10 @@ class _StopOnce:
 
 def _take_signals(stop: _StopOnce) -> None:
     """From here on signals stop the consumer; they were blocked while the process started."""
-    for number in _SIGNALS:
+    for number in SIGNALS:
         signal.signal(number, lambda *_: stop.ask())
     if hasattr(signal, "pthread_sigmask"):
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 
 
 def _follow(connection: Connection, parent: int, stop: _StopOnce) -> None:
@@ -104,7 +104,7 @@ def _follow(connection: Connection, parent: int, stop: _StopOnce) -> None:
     told = 0
     try:
         while os.name == "nt" or os.getppid() == parent:
-            if connection.poll(_LOOK_EVERY_S):
+            if connection.poll(LOOK_EVERY_S):
                 connection.recv_bytes()
                 told += 1
                 (stop.ask if told == 1 else stop.force)()

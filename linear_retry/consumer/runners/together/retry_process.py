@@ -12,13 +12,11 @@ from typing import Any
 
 from linear_retry.consumer.config.pickled import REMEDY, check_picklable
 from linear_retry.consumer.linear_consumer import LinearConsumer
-from linear_retry.consumer.runners.together.child import Work, serve
+from linear_retry.consumer.runners.signals import SIGNALS
+from linear_retry.consumer.runners.together.child import LOOK_EVERY_S, Work, serve
 from linear_retry.consumer.runners.together.messages import STOP, Begun, Ended
 from linear_retry.errors import RetryLineError, UsageError
 from linear_retry.log import log_relayed
-
-_LOOK_EVERY_S = 1.0
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class RetryProcess:
@@ -114,7 +112,7 @@ class RetryProcess:
         The end of the pipe alone would not say so: whatever it has forked may hold that open.
         """
         with suppress(EOFError, OSError):
-            while self._connection.poll(_LOOK_EVERY_S) or self._process.is_alive():
+            while self._connection.poll(LOOK_EVERY_S) or self._process.is_alive():
                 if not self._connection.poll():
                     continue
                 message: Any = self._connection.recv()
@@ -184,7 +182,7 @@ def _signals_blocked() -> Iterator[None]:
         yield
         return
     resource_tracker.ensure_running()  # started by the process's start, it would unblock them
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         yield
     finally:
