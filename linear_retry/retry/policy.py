@@ -69,7 +69,9 @@ class Left:
     def of(cls, lineage: Lineage, first_failure_ms: int, now_ms: int) -> Left:
         """`first_failure_ms` applies if the message has not failed before it was read here."""
         earlier_ms = lineage.first_failure_ms
-        return cls(now_ms, earlier_ms if lineage.failures else first_failure_ms, lineage.hop)
+        # Where a header is missing it is -1, and every `max_elapsed` would be over at once.
+        failed_before = lineage.failures > 0 and earlier_ms >= 0
+        return cls(now_ms, earlier_ms if failed_before else first_failure_ms, lineage.hop)
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,8 +103,13 @@ def foreign_or_unfit(message: Message, line: Line) -> str | DeadLetterError | No
     """As `foreign_group`, of a message in a retry topic: or why it cannot be retried."""
     record = read_fresh(message)
     foreign = lineage.foreign_group(record, line)
-    if foreign is not None or line.delay_ms(record.topic) is None:
+    if foreign is not None:
         return foreign
+    if line.delay_ms(record.topic) is None:
+        return DeadLetterError(
+            f"{record.place} is in a topic whose name ends in no delay as RetryTopics writes it, "
+            "such as 1m for 60s: when it is due is unknown; send it to a retry topic"
+        )
     try:
         lineage.check_retried(record)
     except DeadLetterError as error:

@@ -9,7 +9,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from linear_retry.errors import DeadLetterError
-from linear_retry.kafka.consumer.messages import foreign_group, have_no_headers, make_safe, read
+from linear_retry.kafka.consumer.messages import (
+    foreign_group,
+    foreign_or_unfit,
+    have_no_headers,
+    make_safe,
+    read,
+)
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from linear_retry.records.dead_letter import FailureInfo, to_dead_letter
 from linear_retry.records.lineage import Line
@@ -224,3 +230,12 @@ def _message(
     if headers is not None:
         message.set_headers([*headers])
     return message
+
+
+def test_a_topic_that_is_named_like_a_retry_topic_has_no_retries() -> None:
+    """`r.60s` matches what a retry line subscribes to: attempted at once it would be too early."""
+    line = Line("billing", {"r.1m": 60_000}.get)
+    message = Message(topic="r.60s", partition=0, offset=7, value=b"v")
+    found = foreign_or_unfit(message, line)
+    assert isinstance(found, DeadLetterError)
+    assert "r.60s[0]@7" in str(found)
