@@ -19,7 +19,7 @@ from benchmarks.retry_topics.lines import (
 )
 from benchmarks.topics import config_of_new_group
 from linear_retry import RetryTopics
-from tests import kafka_jars
+from tests import dying_with_parent, kafka_jars
 from tests.real_kafka import RealKafka
 
 WARM_UP = 20
@@ -87,13 +87,13 @@ class Spring:
             "seekAfterError": str(seeks).lower(),
         }
         self._process = subprocess.Popen(
-            [
+            dying_with_parent.guarded(
                 kafka_jars.java(),
                 *(f"-D{name}={value}" for name, value in properties.items()),
                 "-cp",
                 f"{_BUILT}/classes:{_BUILT}/dependency/*",
                 "benchmark.RetryBenchmark",
-            ],
+            ),
             stdout=subprocess.PIPE,
             text=True,
         )

@@ -40,7 +40,7 @@ class _Entry:
 _ENTRIES = (
     _Entry("ours", Ours),
     _Entry("Spring Kafka", partial(Spring, seeks=True), share=100),
-    _Entry("Spring, no seeks", partial(Spring, seeks=False)),
+    _Entry("Spring, no seeks", partial(Spring, seeks=False), share=20),
 )
 
 _numbers = itertools.count(1)
