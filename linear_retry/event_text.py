@@ -30,7 +30,7 @@ _TEXTS: dict[type, str] = {
     e.LimitReached: "held back ({0.scope}): {0.limit} have left the line in a row without a "
     f"success, so this may be an outage or a bad deployment; {_FAILURE}",
     e.Skipped: "skipped: {0.place}, id {0.retry_id}: {0.error}",
-    e.PassedOver: "passed over: {0.place}, replayed for group {0.retry_group_id}",
+    e.PassedOver: "passed over: {0.place}, which is for group {0.retry_group_id}",
     e.LeakDropped: "dropped: {0.place} came from a paused partition; it will be fetched again",
     e.PartitionRevived: "{0.topic}[{0.partition}] is fetched again from {at}: {0.reason}",
     e.PartitionUnreadable: "cannot read {0.place}: its partition is blocked; repair the broker's "

@@ -38,7 +38,7 @@ class Rebalance:
         if matched:
             raise ConfigurationError(
                 f"the subscription matches {', '.join(matched)}, to which this consumer writes its "
-                "dead letters, its journal or its answers: it would consume them; narrow the "
+                "dead letters, retries, journal or answers: it would consume them; narrow the "
                 "pattern"
             )
         self._flow_control.assign(partitions)
