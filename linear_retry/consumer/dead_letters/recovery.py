@@ -25,8 +25,9 @@ class Recovery:
     `callback(message, error)` is called with its last error. Once it returns, the message is done;
     if it raises, the circuit opens, and it, not the handler, is called again after 1, 2, 5, 10, 10
     ... seconds. It runs on the thread that owns the consumer, and counts towards
-    `max.poll.interval.ms` as a handler does: too slow, it is called again for the message. After a crash it may be called again for the same
-    message. Permanent errors go where `on_permanent` says.
+    `max.poll.interval.ms` as a handler does: too slow, it is called again for the message. After a
+    crash it may be called again for the same message. Permanent errors go where `on_permanent`
+    says.
 
     `limit` and `hold` are as in `DeadLetters`.
     """
