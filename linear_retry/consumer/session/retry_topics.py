@@ -36,6 +36,9 @@ def check_retry_topics(config: ConsumerConfig, counts: Mapping[str, int]) -> Non
     refused = [each.text for each in problems if each.severity == "refused"]
     if retries.back_to_source and sources:
         refused += _compacted(config, sources)
+        names = ", ".join(sources)
+        text = f"back_to_source=True: retries come back to {names}; other groups of linear_retry "
+        log_topic_problem(names, f"{text}pass them over, any other reads these messages again")
     if refused:
         raise ConfigurationError("\n".join(refused))
     for problem in problems:
