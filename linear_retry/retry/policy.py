@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
+from linear_retry.errors import ConfigurationError
 from linear_retry.records.lineage import Hop, Lineage
 from linear_retry.scope import ScopeKind
 
@@ -29,6 +30,20 @@ class Delays(Protocol):
 
     def delay_s(self, failures: int, rng: Callable[[], float] | None = None, /) -> float | None:
         """Seconds to wait after failure number `failures` (1-based); None: exhausted."""
+
+
+def check_repeated(strategy: Delays) -> None:
+    """Raises `ConfigurationError` if `on_exhausted="repeat"` is not possible with these delays."""
+    if len(strategy) == 0:
+        raise ConfigurationError(
+            f"strategy {strategy.label}: it is empty, and on_exhausted='repeat' repeats the last "
+            "delay; add a delay"
+        )
+    if strategy.max_elapsed_s is not None:
+        raise ConfigurationError(
+            f"strategy {strategy.label}: it ends after max_elapsed, {strategy.max_elapsed_s:g} s, "
+            "and on_exhausted='repeat' never ends; remove one of them"
+        )
 
 
 class Limit(Protocol):

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 
 from linear_retry.errors import ConfigurationError
 from linear_retry.retry.decision import Stop, Wait, decide
-from linear_retry.retry.policy import Policy, Transient
+from linear_retry.retry.policy import Policy, Transient, check_repeated
 
 GivesUp: TypeAlias = Literal["dead-lettered", "stopped"]
 
@@ -121,15 +121,7 @@ def _whole_ms(wait_s: float) -> int:
 
 def _check_repeated(policy: Policy, attempt_ms: int) -> None:
     strategy = policy.strategy
-    if len(strategy) == 0:
-        raise ConfigurationError(
-            f"{strategy.label}: it is empty, and 'repeat' repeats the last wait; add a wait"
-        )
-    if strategy.max_elapsed_s is not None:
-        raise ConfigurationError(
-            f"{strategy.label}: it ends after max_elapsed, {strategy.max_elapsed_s:g} s, and "
-            "'repeat' never ends; remove one of them"
-        )
+    check_repeated(strategy)
     if attempt_ms == 0 and strategy.delay_s(len(strategy)) == 0:
         raise ConfigurationError(
             f"{strategy.label}: 'repeat' repeats the last wait, which is 0s, and an attempt takes "

@@ -31,7 +31,14 @@ from linear_retry.records.lineage import Line
 from linear_retry.records.topics.names import check_topic_name
 from linear_retry.retry.circuits import BreakerError
 from linear_retry.retry.decision import is_any_of
-from linear_retry.retry.policy import IsTransient, OnExhausted, OnPermanent, Policy, RetrySettings
+from linear_retry.retry.policy import (
+    IsTransient,
+    OnExhausted,
+    OnPermanent,
+    Policy,
+    RetrySettings,
+    check_repeated,
+)
 from linear_retry.scope import ScopeKind
 from linear_retry.strategy.delays import Element
 from linear_retry.strategy.strategy import Strategy
@@ -158,16 +165,8 @@ def policy_of(
     """Combines these choices into a policy. Raises `ConfigurationError`."""
     _check_choice("on_exhausted", on_exhausted, get_args(OnExhausted))
     _check_choice("on_permanent", on_permanent, get_args(OnPermanent))
-    if on_exhausted == "repeat" and len(strategy) == 0:
-        raise ConfigurationError(
-            f"strategy {strategy.name}: it is empty, and on_exhausted='repeat' repeats the last "
-            "delay; add a delay"
-        )
-    if on_exhausted == "repeat" and strategy.max_elapsed_s is not None:
-        raise ConfigurationError(
-            f"strategy {strategy.name}: it ends after max_elapsed, {strategy.max_elapsed_s:g} s, "
-            "and on_exhausted='repeat' never ends; remove one of them"
-        )
+    if on_exhausted == "repeat":
+        check_repeated(strategy)
     letters = DeadLetters(dead_letters) if isinstance(dead_letters, str) else dead_letters
     policy = Policy(strategy, on_exhausted, on_permanent, carrier=retries, recovery=recovery)
     if letters is None:

@@ -98,7 +98,9 @@ class WithinSequence(Guarantee):
                 self._check_topic(begun, entry, event)
             case EventEmitted(_, _, events.DeadLettered(reason="exhausted") as event):
                 begun, step = self._begun.pop(event.place, (None, 0))
-                self._check_exhausted(begun, entry, event.place, step)
+                if step < len(self._delays_ms) and self._retries.strategy.max_elapsed_s is None:
+                    what = f"was exhausted after step {step} of {len(self._delays_ms)}"
+                    self._report(begun, entry, event.place, what)
             case EventEmitted(
                 _, _, events.DeadLettered() | events.HandedOver() | events.Skipped() as event
             ):
@@ -117,14 +119,6 @@ class WithinSequence(Guarantee):
         else:
             return
         self._report(begun, said, event.place, what)
-
-    def _check_exhausted(
-        self, begun: Entry | None, said: EventEmitted, place: Place, step: int
-    ) -> None:
-        is_early = step < len(self._delays_ms) and not self._retries.is_single
-        if is_early and self._retries.strategy.max_elapsed_s is None:
-            what = f"was exhausted after step {step} of {len(self._delays_ms)}"
-            self._report(begun, said, place, what)
 
     def _report(self, begun: Entry | None, said: EventEmitted, place: Place, what: str) -> None:
         text = f"{place} {what}, in {said.member}"

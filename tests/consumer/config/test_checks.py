@@ -288,8 +288,8 @@ def test_what_never_ends_has_no_time_limit() -> None:
     """With `max_elapsed` a message ends; for "stop" and the dead letters it is fine."""
     strategy = Strategy([1, 60], max_elapsed="5s")
     assert (
-        "strategy inline: it ends after max_elapsed, 5 s, and on_exhausted='repeat' never ends; "
-        "remove one of them"
+        f"strategy {strategy.label}: it ends after max_elapsed, 5 s, and on_exhausted='repeat' "
+        "never ends; remove one of them"
     ) == _refusal(strategy=strategy, on_exhausted="repeat")
     assert 1.0 == _plan(strategy=strategy, on_exhausted="stop").strategy_total_s
 
