@@ -155,6 +155,12 @@ def check_retry_delays(strategy: Strategy) -> None:
         raise ConfigurationError(
             f"{strategy.label}: it has no delays, and each is a retry topic; add one"
         )
+    limit_s, first_s = strategy.max_elapsed_s, strategy.delays_ms[0] / 1000
+    if limit_s is not None and first_s > limit_s:
+        raise ConfigurationError(
+            f"{strategy.label}: the first delay, {first_s:g} s, is longer than max_duration or "
+            f"max_elapsed, {limit_s:g} s: no message would ever be retried; make that longer"
+        )
 
 
 def _fingerprint(delays_ms: tuple[int, ...], jitter: float, max_elapsed_ms: int | None) -> str:

@@ -65,6 +65,7 @@ def test_the_steps_follow_the_delays_of_the_line(
 ) -> None:
     """As one strategy after the other, up to the time limit of the second; both limits count from
     the first failure."""
+    assume(limit_ms is None or then_ms[0] <= limit_ms)
     whole = [0, *accumulate(wait_ms + attempt_ms for wait_ms in [*waits_ms, *then_ms])]
     in_line, last_ms = len(waits_ms) + 1, whole[-1] if limit_ms is None else attempt_ms + limit_ms
     starts = [at_ms for n, at_ms in enumerate(whole) if n < in_line or at_ms <= last_ms]
@@ -184,6 +185,7 @@ def test_the_line_of_a_consumer_does_the_same(
     [
         (Strategy([1], jitter=0.1), "dead-letter", "retry topics have no jitter"),
         (Strategy([]), "dead-letter", "it has no delays, and each is a retry topic"),
+        (Strategy([60], max_elapsed=59), "dead-letter", "no message would ever be retried"),
         (Strategy([1]), "stop", "messages never leave the line"),
         (Strategy([1]), "repeat", "messages never leave the line"),
     ],
@@ -202,6 +204,6 @@ def test_a_hold_takes_time() -> None:
 
 def test_a_time_limit_that_allows_no_step() -> None:
     """The message is a dead letter where it would have left the line."""
-    journey = _through("1h", then=Strategy(["5m"], max_elapsed="1m"))
+    journey = _through("1h", then=Strategy(["5m"], max_elapsed="5m"))
     assert isinstance(journey.message.ending, GivenUp)
     assert (4, 9_000) == (journey.message.ending.attempt, journey.message.ending.at_ms)

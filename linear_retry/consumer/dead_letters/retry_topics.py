@@ -57,7 +57,6 @@ class RetryTopics:
     ) -> None:
         """Raises `ConfigurationError`."""
         delays = as_strategy(strategy)
-        check_retry_delays(delays)
         self._set(
             prefix=prefix,
             strategy=delays,
@@ -108,7 +107,7 @@ class RetryTopics:
     def _set(self, **values: Any) -> None:
         check_limit(values["limit"])
         read_hold_s(values["hold"])
-        _check_duration(values["strategy"])
+        check_retry_delays(values["strategy"])
         if not isinstance(values["back_to_source"], bool):
             given = values["back_to_source"]
             raise ConfigurationError(f"back_to_source={given!r}: must be True or False")
@@ -178,13 +177,3 @@ class RetryTopics:
         waited_ms = self.delay_ms(hop.topic) or 0
         delays_ms = self.strategy.delays_ms
         return next((step for step in steps if delays_ms[step - 1] >= waited_ms), None)
-
-
-def _check_duration(strategy: Strategy) -> None:
-    """Raises `ConfigurationError` if no message could ever come back."""
-    limit_s, first_s = strategy.max_elapsed_s, strategy.delays_ms[0] / 1000
-    if limit_s is not None and first_s > limit_s:
-        raise ConfigurationError(
-            f"RetryTopics: the first delay, {first_s:g} s, is longer than max_duration or "
-            f"max_elapsed, {limit_s:g} s: no message would ever be retried; make that longer"
-        )

@@ -246,12 +246,15 @@ def test_an_outage_that_no_retry_topic_saves(tmp_path: Path) -> None:
         "at 30s",
         "outages of up to 5s lead to no dead letter",
     ] == output(none, "--outage", "6s", "--then", then, "--limit", "1")[3:]
-    then.write_text('{"delays": [5], "max_elapsed": 1}')
+    then.write_text("[0]")
+    assert "any outage leads to dead letters" == output(none, "--outage", "6s", "--then", then)[-1]
+    none.write_text("[1]")
+    then.write_text('{"delays": [5], "max_elapsed": 5}')
     assert [
-        "      1  the line         0s   fails",
-        "dead-lettered at 0s: attempt 1, the last one, came 6s too early",
-        "any outage leads to dead letters",
-    ] == [output(none, "--outage", "6s", "--then", then, "--limit", "1")[i] for i in (4, 5, 7)]
+        "      2  the line         1s   fails",
+        "dead-lettered at 1s: attempt 2, the last one, came 5s too early",
+        "outages of up to 1s lead to no dead letter",
+    ] == [output(none, "--outage", "6s", "--then", then, "--limit", "1")[i] for i in (5, 6, 8)]
 
 
 def test_no_message_leaves(file: Path) -> None:
