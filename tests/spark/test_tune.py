@@ -90,7 +90,7 @@ def test_with_too_few_outages_nothing_is_written(lake: str, tmp_path: Path) -> N
     file = tmp_path / "few.json"
     result = _ran("spark", "tune", "--lake", lake, "--group", "few", *ASKED, "--to", file)
     assert (5, "") == (result.code, result.err)
-    needed = "it takes 59 outages with a known end, and there are 1"
+    needed = "a proposal needs 59 outages with a known end, and there are 1"
     enough = "that is enough for --cover 0.05"
     assert f"few: nothing is proposed: {needed}; {enough}\n" == result.out
     assert not file.exists()

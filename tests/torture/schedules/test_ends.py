@@ -175,3 +175,4 @@ class _Message:
 
     topic = staticmethod(lambda: "orders")
     partition = offset = staticmethod(lambda: 0)
+    headers = staticmethod(lambda: None)

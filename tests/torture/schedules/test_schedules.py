@@ -56,7 +56,7 @@ def _ungated(_: Circuits[Message], partition: object) -> bool:
     return False
 
 
-def _believing(_: Offsets, partition: object, offset: int) -> str:
+def _believing(_: Offsets, partition: object, offset: int, last_kept: object = None) -> str:
     return "next"
 
 
