@@ -18,10 +18,11 @@ class Payments(BaseHTTPRequestHandler):
         """Answers 200, 402 or 400, and prints the order's place in Kafka."""
         body = self.rfile.read(int(self.headers["Content-Length"]))
         status, verdict, what = _verdict(body)
+        # Before the answer: the next order may be in another thread as soon as that is sent.
+        print(verdict, self.headers["Idempotency-Key"], what, flush=True)
         self.send_response(status)
         self.send_header("Content-Length", "0")
         self.end_headers()
-        print(verdict, self.headers["Idempotency-Key"], what, flush=True)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002  (http.server's name)
         """Logs nothing: the charges are printed."""

@@ -292,7 +292,7 @@ def test_nor_one_that_is_assigned_all_the_same(fake: FakeKafka) -> None:
         if message.topic() == _JOURNAL:
             consumer.stop()
 
-    with pytest.raises(ConfigurationError, match="its journal"), consumer:
+    with pytest.raises(ConfigurationError, match="to which this consumer writes"), consumer:
         consumer.run(handle)
 
 
