@@ -76,6 +76,7 @@ class FakeKafka:
             name,
             [],
             int(settings.pop("max.message.bytes", 1_048_588)),
+            retention_ms=int(settings.pop("retention.ms", 604_800_000)),
             timestamp_type=settings.pop("message.timestamp.type", "CreateTime"),
             cleanup_policy=settings.pop("cleanup.policy", "delete"),
         )
