@@ -39,7 +39,8 @@ def _kept_bytes(amount: int) -> int:
 
 def test_days_take_no_more_room_than_hours() -> None:
     """Fed without a log being kept, as a consumer that runs for days is watched."""
-    assert _kept_bytes(4_000) < 3 * _kept_bytes(500)
+    # From a log so long that what is bounded is at its bound: 500 messages do not fill it.
+    assert _kept_bytes(16_000) < 2 * _kept_bytes(4_000)
 
 
 def test_what_retention_took_takes_no_room() -> None:
