@@ -9,7 +9,7 @@ from typing import Any, Literal
 from linear_retry import DeadLetters, Event, LinearConsumer, RetryAfter, RetryTopics, Strategy
 from linear_retry.consumer.config.checks import plan
 from linear_retry.consumer.config.consumer_config import Dependencies
-from linear_retry.consumer.config.line import RETRY_SUFFIX, WhenExhausted
+from linear_retry.consumer.config.line import WhenExhausted
 from linear_retry.consumer.monitoring.monitor import Monitor
 from linear_retry.consumer.partitions.read_ahead import partition_of
 from linear_retry.consumer.runners.results import Results
@@ -17,6 +17,7 @@ from linear_retry.consumer.runners.run_handler import attempt_all
 from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.consumer.wiring import Wiring
 from linear_retry.kafka import Message
+from linear_retry.records.topics.retry_topics import retry_group
 from linear_retry.retry.circuits import Circuits
 from linear_retry.retry.policy import OnPermanent
 from linear_retry.scope import Partition, Scope, ScopeKind
@@ -161,7 +162,7 @@ class FakeGroup:
         """Each of `topics` has as many `partitions`. `reads`: it is a retry line, of these."""
         self.fake = fake or FakeKafka()
         self.reads = reads
-        self.group_id = GROUP if reads is None else GROUP + RETRY_SUFFIX
+        self.group_id = GROUP if reads is None else retry_group(GROUP)
         self.topics = list(topics if reads is None else reads.topics)
         stamps = {"message.timestamp.type": "CreateTime" if reads is None else "LogAppendTime"}
         for topic in self.topics:

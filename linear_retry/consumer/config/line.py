@@ -8,12 +8,12 @@ from linear_retry.consumer.config.topics import check_topics
 from linear_retry.consumer.dead_letters.recovery import Recovery
 from linear_retry.consumer.dead_letters.retry_topics import RetryTopics
 from linear_retry.errors import ConfigurationError
+from linear_retry.records.topics.retry_topics import RETRY_SUFFIX, retry_group
 from linear_retry.retry.policy import OnExhausted
 
 Topics: TypeAlias = list[str] | tuple[str, ...] | RetryTopics
 WhenExhausted: TypeAlias = OnExhausted | RetryTopics | Recovery
 
-RETRY_SUFFIX = ".retry"
 _GROUP, _INSTANCE = "group.id", "group.instance.id"
 
 
@@ -60,5 +60,5 @@ def _of_retries(config: Mapping[str, Any]) -> dict[str, Any]:
 
     From the start of each topic: `latest` would skip what was sent before the first start.
     """
-    names = {key: f"{config[key]}{RETRY_SUFFIX}" for key in (_GROUP, _INSTANCE) if config.get(key)}
+    names = {key: retry_group(config[key]) for key in (_GROUP, _INSTANCE) if config.get(key)}
     return {**config, **names, "auto.offset.reset": "earliest"}

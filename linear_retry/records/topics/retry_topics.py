@@ -39,6 +39,9 @@ def delay_of(topic: str, prefix: str | None) -> int | None:
     return read_delay_ms(text) if before == prefix and dot else None
 
 
+RETRY_SUFFIX = ".retry"
+
+
 def retry_group(group: str) -> str:
     """Returns the consumer group of the retry line for the live line's group."""
-    return f"{group}.retry"
+    return f"{group}{RETRY_SUFFIX}"

@@ -6,6 +6,7 @@ import pickle
 import signal
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any, TypeAlias
@@ -102,14 +103,12 @@ def _follow(connection: Connection, parent: int, stop: _StopOnce) -> None:
     The end of the pipe alone would not do: whatever the parent has forked may hold it open.
     """
     told = 0
-    try:
+    with suppress(EOFError, OSError):  # the live line's end of the pipe is gone
         while os.name == "nt" or os.getppid() == parent:
             if connection.poll(LOOK_EVERY_S):
                 connection.recv_bytes()
                 told += 1
                 (stop.ask if told == 1 else stop.force)()
-    except (EOFError, OSError):
-        pass
     stop.ask()
 
 
