@@ -77,6 +77,7 @@ _MAY_IMPORT = {
     }
     | _EVERYONES,
     "dlq": {"dlq", "files", "kafka", "records", "retry"} | _EVERYONES,
+    "store": {"store", "files", "kafka", "records", "retry", "strategy"} | _EVERYONES,
     "tuning": {"tuning", "strategy"} | _EVERYONES,
     "report": {"report"},
     # What it asks of Kafka, it asks as `dlq` does; the rest is Spark's own client's.
@@ -202,6 +203,8 @@ _DOORS = {
     "prometheus_client": ["monitoring.metrics"],
     "pytest": ["testing.pytest_plugin"],
     "pyspark": ["spark"],
+    "sqlalchemy": ["store"],
+    "alembic": ["store.migrations"],
     "altair": ["report"],
     "vl_convert": ["report.charts"],
     "jinja2": ["report.page"],
@@ -240,6 +243,8 @@ def test_importing_it_loads_no_more_than_a_consumer_needs() -> None:
         "pandas",
         "pyspark",
         "pytest",
+        "psycopg",
+        "sqlalchemy",
         "hypothesis",
     }
     unneeded |= {"prometheus_client", "opentelemetry"}
