@@ -126,7 +126,7 @@ dead_letter = Table(
     Index("linear_retry_dead_letter_retry_id", "retry_id"),
     Index("linear_retry_dead_letter_key", "key"),
 )
-"""Messages that no retry mends; the migrations add an index for the search in `error`."""
+"""Messages that no retry can save; the migrations add an index for the search in `error`."""
 
 position = Table(
     "linear_retry_position",
