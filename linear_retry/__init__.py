@@ -4,6 +4,7 @@ import typing
 
 from linear_retry.consumer.dead_letters.recovery import Recovery
 from linear_retry.consumer.dead_letters.retry_topics import RetryTopics
+from linear_retry.consumer.dead_letters.scheduler import Scheduler
 from linear_retry.consumer.dead_letters.settings import DeadLetters
 from linear_retry.consumer.linear_consumer import LinearConsumer
 from linear_retry.consumer.monitoring.health import Health
@@ -58,6 +59,7 @@ __all__ = [
     "RetryAfter",
     "RetryLineError",
     "RetryTopics",
+    "Scheduler",
     "Scope",
     "Strategy",
     "StrategyError",

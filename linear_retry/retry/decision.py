@@ -167,7 +167,7 @@ def _by_itself(
             return _after_permanent(policy)
         case Transient(at_least_s=at_least_s):
             if policy.is_returned(left):
-                return _leave(policy, left, at_least_s)
+                return _leave(policy, left, at_least_s, rng)
             strategy = policy.strategy_for(failure)
             delay_s = strategy.delay_s(failures, rng)
             if delay_s is None and policy.on_exhausted == "repeat":
@@ -178,7 +178,7 @@ def _by_itself(
                     return Wait(wait_s)
             if policy.on_exhausted == "stop":
                 return Stop("exhausted")
-            return _leave(policy, left, at_least_s)
+            return _leave(policy, left, at_least_s, rng)
         case _:
             assert_never(failure)
 
@@ -193,12 +193,14 @@ def _is_in_time(strategy: Delays, since_first_s: float) -> bool:
     return limit_s is None or since_first_s <= limit_s + _ROUNDING_S
 
 
-def _leave(policy: Policy, left: Left | None, at_least_s: float) -> Publish | Recover | Skip:
+def _leave(
+    policy: Policy, left: Left | None, at_least_s: float, rng: Callable[[], float] | None
+) -> Publish | Recover | Skip:
     """Off the line: to the next wait that the carrier has, else to where its waits end."""
     if policy.recovery is not None:
         return Recover()
     if policy.carrier is not None and left is not None:
-        hop = policy.carrier.next_hop(left, at_least_s)
+        hop = policy.carrier.next_hop(left, at_least_s, rng)
         if hop is not None:
             return Publish(hop.topic, "transient", hop)
         if policy.carrier.discards:

@@ -59,7 +59,7 @@ class Limit(Protocol):
 
 
 class Carrier(Limit, Protocol):
-    """Keeps messages that left the line until their next attempt, like `RetryTopics`."""
+    """Keeps messages that left the line until their next attempt: `RetryTopics`, `Scheduler`."""
 
     @property
     def discards(self) -> bool:
@@ -68,7 +68,9 @@ class Carrier(Limit, Protocol):
     def delay_ms(self, topic: str) -> int | None:
         """Returns how long messages wait in `topic`; None if it is not one of its topics."""
 
-    def next_hop(self, left: Left, at_least_s: float) -> Hop | None:
+    def next_hop(
+        self, left: Left, at_least_s: float, rng: Callable[[], float] | None = None, /
+    ) -> Hop | None:
         """Returns the next wait of a message that fails now; None: its waits are used up."""
 
 
@@ -87,6 +89,12 @@ class Left:
         # Where a header is missing it is -1, and every `max_elapsed` would be over at once.
         failed_before = lineage.failures > 0 and earlier_ms >= 0
         return cls(now_ms, earlier_ms if failed_before else first_failure_ms, lineage.hop)
+
+    def is_too_late(self, retry_at_ms: int, max_elapsed_s: float | None) -> bool:
+        """Whether a retry at that time would begin too long after its first failure."""
+        if max_elapsed_s is None:
+            return False
+        return retry_at_ms - self.first_failure_ms > max_elapsed_s * 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +128,7 @@ class Policy:
         return self.strategy
 
     def is_returned(self, left: Left | None) -> bool:
-        """Whether the message was returned from a retry topic to its source, for one attempt."""
+        """Whether the message was returned to its source, for one attempt there."""
         if self.carrier is None or left is None or left.hop is None:
             return False
         return self.carrier.delay_ms(left.hop.topic) is None

@@ -151,9 +151,14 @@ def check_retry_delays(strategy: Strategy) -> None:
             f"{strategy.label}: retry topics have no jitter ({strategy.jitter:g}), since all "
             "records of a topic wait equally long; remove it"
         )
+    check_waits(strategy)
+
+
+def check_waits(strategy: Strategy) -> None:
+    """Raises `ConfigurationError` if no message that leaves the line would ever be retried."""
     if not strategy.delays_ms:
         raise ConfigurationError(
-            f"{strategy.label}: it has no delays, and each is a retry topic; add one"
+            f"{strategy.label}: it has no delays: no message would ever be retried; add one"
         )
     limit_s, first_s = strategy.max_elapsed_s, strategy.delays_ms[0] / 1000
     if limit_s is not None and first_s > limit_s:

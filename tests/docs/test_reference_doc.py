@@ -20,6 +20,7 @@ from linear_retry import (
     LinearConsumer,
     Recovery,
     RetryTopics,
+    Scheduler,
     Strategy,
     errors,
 )
@@ -58,6 +59,7 @@ def test_every_setting_of_retry_topics_is_there() -> None:
     """In their order, with their defaults; of a recovery, too."""
     for head, kind in (
         ("setting of retry topics", RetryTopics),
+        ("setting of a scheduler", Scheduler),
         ("setting of a recovery", Recovery),
     ):
         parameters = inspect.signature(kind).parameters.items()

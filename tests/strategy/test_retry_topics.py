@@ -184,7 +184,7 @@ def test_the_line_of_a_consumer_does_the_same(
     ("then", "on_exhausted", "words"),
     [
         (Strategy([1], jitter=0.1), "dead-letter", "retry topics have no jitter"),
-        (Strategy([]), "dead-letter", "it has no delays, and each is a retry topic"),
+        (Strategy([]), "dead-letter", "it has no delays: no message would ever be retried"),
         (Strategy([60], max_elapsed=59), "dead-letter", "no message would ever be retried"),
         (Strategy([1]), "stop", "messages never leave the line"),
         (Strategy([1]), "repeat", "messages never leave the line"),

@@ -8,11 +8,16 @@ from dataclasses import replace
 from typing import Any, TypeAlias, cast, get_args
 
 from linear_retry.consumer.config.consumer_config import ConsumerConfig, Dependencies, this_process
-from linear_retry.consumer.config.line import LineConfig, Topics, WhenExhausted, line_config
+from linear_retry.consumer.config.line import (
+    LineConfig,
+    Retries,
+    Topics,
+    WhenExhausted,
+    line_config,
+)
 from linear_retry.consumer.config.topics import refuse_own_topics
 from linear_retry.consumer.config.values import as_strategy
 from linear_retry.consumer.dead_letters.recovery import Recovery
-from linear_retry.consumer.dead_letters.retry_topics import RetryTopics
 from linear_retry.consumer.dead_letters.settings import DeadLetters
 from linear_retry.consumer.monitoring.client_log import with_log
 from linear_retry.consumer.runners.handler_checks import why_not
@@ -49,8 +54,8 @@ Transient: TypeAlias = (
 
 _ANSWER_MARGIN_S = 10.0
 _READ_HERE = (
-    "with RetryTopics the same producer sends the retries, and they are read from the consumer's "
-    "cluster: they would never come back"
+    "the same producer sends what is retried, and that is read from the consumer's cluster: it "
+    "would never come back"
 )
 
 
@@ -159,7 +164,7 @@ def policy_of(
     on_exhausted: OnExhausted,
     on_permanent: OnPermanent,
     dead_letters: str | DeadLetters | None,
-    retries: RetryTopics | None = None,
+    retries: Retries | None = None,
     recovery: Recovery | None = None,
 ) -> tuple[Policy, DeadLetters | None]:
     """Combines these choices into a policy. Raises `ConfigurationError`."""
@@ -198,7 +203,7 @@ def check_own_topics(
     journals: Sequence[Journal],
     control: str | None = None,
     sources: Sequence[str] = (),
-    retries: RetryTopics | None = None,
+    retries: Retries | None = None,
 ) -> frozenset[str]:
     """The topics that we write to. Raises `ConfigurationError` if one has two purposes."""
     written = {journal.topic: "the journal" for journal in journals}

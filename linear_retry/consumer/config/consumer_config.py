@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
+from linear_retry.consumer.config.line import Retries
 from linear_retry.consumer.dead_letters.recovery import Recovery
-from linear_retry.consumer.dead_letters.retry_topics import RetryTopics
 from linear_retry.consumer.dead_letters.settings import DeadLetters
 from linear_retry.journal.journal import Journal, JournalContext
 from linear_retry.kafka import AdminClient, Consumer, Producer
@@ -59,7 +59,7 @@ class ConsumerConfig:
     topics: Sequence[str]
     own_topics: frozenset[str]
     line: Line
-    retries: RetryTopics | None
+    retries: Retries | None
     recovery: Recovery | None
     reads_retries: bool
     retry: RetrySettings

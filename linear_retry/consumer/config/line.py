@@ -7,12 +7,15 @@ from typing import Any, TypeAlias
 from linear_retry.consumer.config.topics import check_topics
 from linear_retry.consumer.dead_letters.recovery import Recovery
 from linear_retry.consumer.dead_letters.retry_topics import RetryTopics
+from linear_retry.consumer.dead_letters.scheduler import Scheduler
 from linear_retry.errors import ConfigurationError
 from linear_retry.records.topics.retry_topics import RETRY_SUFFIX, retry_group
 from linear_retry.retry.policy import OnExhausted
 
 Topics: TypeAlias = list[str] | tuple[str, ...] | RetryTopics
-WhenExhausted: TypeAlias = OnExhausted | RetryTopics | Recovery
+Retries: TypeAlias = RetryTopics | Scheduler
+"""Where messages wait off the line."""
+WhenExhausted: TypeAlias = OnExhausted | Retries | Recovery
 
 _GROUP, _INSTANCE = "group.id", "group.instance.id"
 
@@ -27,7 +30,7 @@ class LineConfig:
     config: Mapping[str, Any]
     topics: tuple[str, ...]
     on_exhausted: OnExhausted
-    retries: RetryTopics | None
+    retries: Retries | None
     recovery: Recovery | None
     reads_retries: bool
 
@@ -38,9 +41,9 @@ class LineConfig:
 
 def line_config(config: Mapping[str, Any], topics: Topics, when: WhenExhausted) -> LineConfig:
     """Returns the live line of a group, or its retry line. Raises `ConfigurationError`."""
-    retries = when if isinstance(when, RetryTopics) else None
+    retries = when if isinstance(when, Retries) else None
     recovery = when if isinstance(when, Recovery) else None
-    on_exhausted = "dead-letter" if isinstance(when, RetryTopics | Recovery) else when
+    on_exhausted = "dead-letter" if isinstance(when, Retries | Recovery) else when
     if not isinstance(topics, RetryTopics):
         check_topics(topics)
         return LineConfig(

@@ -1,7 +1,7 @@
 """The user's settings for retry topics, and where a message goes next in them."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -147,7 +147,12 @@ class RetryTopics:
             return self.strategy.delays_ms[0] if topic == self.prefix else None
         return delay_of(topic, self.prefix)
 
-    def next_hop(self, left: Left, at_least_s: float) -> Hop | None:
+    def next_hop(
+        self,
+        left: Left,
+        at_least_s: float,
+        rng: Callable[[], float] | None = None,  # noqa: ARG002  (retry topics have no jitter)
+    ) -> Hop | None:
         """The next wait of a message that fails now; None: its waits are over.
 
         Where the handler asked for more than the step's delay (`RetryAfter`), it goes to the
@@ -161,8 +166,7 @@ class RetryTopics:
         covering = [each for each in self.strategy.distinct_delays_ms if each >= wanted_ms]
         delay_ms = min(covering, default=max(delays_ms))
         retry_at_ms = left.now_ms + delay_ms
-        limit_s = self.strategy.max_elapsed_s
-        if limit_s is not None and retry_at_ms - left.first_failure_ms > limit_s * 1000:
+        if left.is_too_late(retry_at_ms, self.strategy.max_elapsed_s):
             return None
         topic = self.prefix if self.is_single else retry_topic(self.prefix, delay_ms)
         return Hop(topic, step, self.strategy.label, retry_at_ms, is_marked=self.is_single)

@@ -4,13 +4,15 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from linear_retry.consumer.config.consumer_config import ConsumerConfig
 from linear_retry.consumer.config.topics import is_pattern
+from linear_retry.consumer.dead_letters.scheduler import Scheduler
 from linear_retry.errors import BrokerError, ConfigurationError
 from linear_retry.kafka.topics.description import Topics
 from linear_retry.log import log_retry_topics, log_topic_problem
 from linear_retry.records.topics.check import check_topic
-from linear_retry.records.topics.description import NeededTopic, TopicDescription
+from linear_retry.records.topics.description import NeededTopic, Purpose, TopicDescription
 
 _WITHIN_S = 5.0
+_RETURNS = "back_to_source=True or Scheduler"
 
 
 def check_retry_topics(config: ConsumerConfig, counts: Mapping[str, int]) -> None:
@@ -26,18 +28,19 @@ def check_retry_topics(config: ConsumerConfig, counts: Mapping[str, int]) -> Non
     # The sources are not known where the retry topics are read.
     sources = [] if config.reads_retries else [t for t in config.topics if not is_pattern(t)]
     partitions = max((counts.get(topic, 0) for topic in sources), default=0)
+    purpose: Purpose = "scheduler" if isinstance(retries, Scheduler) else "retry"
     problems = [
         problem
         for topic, found in _described(config, retries.topics).items()
         for problem in check_topic(
-            NeededTopic(topic, "retry", partitions, 1, delay_ms=retries.delay_ms(topic)), found
+            NeededTopic(topic, purpose, partitions, 1, delay_ms=retries.delay_ms(topic)), found
         )
     ]
     refused = [each.text for each in problems if each.severity == "refused"]
     if retries.back_to_source and sources:
         refused += _compacted(config, sources)
         names = ", ".join(sources)
-        text = f"back_to_source=True: retries come back to {names}; other groups of linear_retry "
+        text = f"{_RETURNS}: retries come back to {names}; other groups of linear_retry "
         log_topic_problem(names, f"{text}pass them over, any other reads these messages again")
     if refused:
         raise ConfigurationError("\n".join(refused))
@@ -51,14 +54,14 @@ def _compacted(config: ConsumerConfig, sources: Sequence[str]) -> Iterator[str]:
     for topic, found in _described(config, sources).items():
         if found is not None and found.is_compacted:
             yield (
-                f"back_to_source=True: {topic} is compacted, and a message that comes back would "
-                "replace a newer one with its key; leave back_to_source out"
+                f"{_RETURNS}: {topic} is compacted, and a message that comes back would replace a "
+                "newer one with its key; use RetryTopics without back_to_source"
             )
         if found is not None and found.is_compacted is None:
             log_topic_problem(
                 topic,
                 f"{topic}: this user may not read its settings, so whether it is compacted, which "
-                "back_to_source=True forbids, is not checked; give it DescribeConfigs on the topic",
+                f"{_RETURNS} forbids, is not checked; give it DescribeConfigs on the topic",
             )
 
 

@@ -56,7 +56,11 @@ def check_topic(needed: NeededTopic, found: TopicDescription | None) -> list[Top
         case "retry":
             problems += [*_of_messages(needed, found), *_of_retries(needed, found)]
         case "dead letters":
-            problems += [*_of_messages(needed, found), *_of_letters(found)]
+            kept = "letters that are still open by then are removed"
+            problems += [*_of_messages(needed, found), *_kept_long(found, kept)]
+        case "scheduler":
+            kept = "if the scheduler is down for longer, the only copies of its records are removed"
+            problems += [*_of_messages(needed, found), *_kept_long(found, kept)]
         case "resolutions":
             problems += _of_resolutions(found)
         case "journal" | "control":
@@ -89,7 +93,7 @@ _Problems: TypeAlias = Iterator[_Problem]
 def _missing(needed: NeededTopic) -> TopicProblem:
     severity: Severity = "warning"
     match needed.purpose:
-        case "retry" | "dead letters":
+        case "retry" | "scheduler" | "dead letters":
             severity, why = "refused", "the consumer does not start without it"
         case "resolutions":
             why = "the first `dlq` command that records something must create it"
@@ -178,12 +182,10 @@ def _of_retries(needed: NeededTopic, found: TopicDescription) -> _Problems:
         )
 
 
-def _of_letters(found: TopicDescription) -> _Problems:
+def _kept_long(found: TopicDescription, why: str) -> _Problems:
     if found.retention_ms is not None and found.retention_ms < LEAST_KEPT_MS:
         what, remedy = _retention(found.retention_ms, LEAST_KEPT_MS)
-        yield _warning(
-            "retention", f"{what}: letters that are still open by then are removed; {remedy}"
-        )
+        yield _warning("retention", f"{what}: {why}; {remedy}")
 
 
 def _compaction(found: TopicDescription) -> _Problems:

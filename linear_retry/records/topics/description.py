@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-Purpose: TypeAlias = Literal["retry", "dead letters", "resolutions", "journal", "control"]
+Purpose: TypeAlias = Literal[
+    "retry", "scheduler", "dead letters", "resolutions", "journal", "control"
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self, TypeAlias
 
+from linear_retry.consumer.dead_letters.retry_topics import RetryTopics
 from linear_retry.consumer.linear_consumer import LinearConsumer
 from linear_retry.errors import ConfigurationError
 
@@ -53,7 +54,7 @@ class LiveLine:
 
 def _prefix(line: LinearConsumer) -> str | None:
     retries = line._config.retries
-    return None if retries is None else retries.prefix
+    return retries.prefix if isinstance(retries, RetryTopics) else None
 
 
 def _order_error() -> ConfigurationError:
