@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, NoReturn
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -30,6 +31,8 @@ _ROOM_S = 0.1
 _FENCED = frozenset(
     {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
 )
+# What an abort purges has failed for a reason that another record's report gives.
+_PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
 # The transaction has failed already: its commit reports why.
 _BROKEN_OFF = frozenset({KafkaError._STATE, KafkaError._FATAL, KafkaError._FENCED})
 
@@ -63,6 +66,17 @@ def batch_config(config: Config, transactional_id: str, batch_bytes: int | None)
     return {**QUIET, **connection(config), **compression, **ours}
 
 
+class RefusedRecordsError(BrokerError):
+    """Nothing of the batch is written: `refused` has the records' places in it, and the errors.
+
+    Others may be refused as well, once these are left out.
+    """
+
+    def __init__(self, text: str, refused: Mapping[int, KafkaError]) -> None:
+        super().__init__(text)
+        self.refused = refused
+
+
 class BatchTransactions:
     """One confluent_kafka `Producer`, each of whose transactions holds a whole batch.
 
@@ -81,7 +95,7 @@ class BatchTransactions:
         self._name = str(config["transactional.id"])
         self._producer = TransactionalProducer("", config, producer)
         self._now_s = now_s
-        self._failure: tuple[KafkaError, str] | None = None
+        self._refused: dict[int, tuple[KafkaError, str]] = {}
 
     def initialise(self, within_s: float) -> None:
         """Fences earlier producers. Raises `ConfigurationError`, `BrokerError`, `FencedError`."""
@@ -93,13 +107,14 @@ class BatchTransactions:
     def commit(self, records: Sequence[OutgoingRecord], within_s: float) -> None:
         """Writes all of `records`, in order, in one transaction.
 
-        Raises `FencedError` if a newer producer has this id, and `BrokerError` if it fails, or not
-        all is done `within_s`. None is written then; but without an answer to the commit itself,
-        the outcome is unknown until the next `initialise` with this id, which decides it. Any
-        other exception, such as Ctrl-C, aborts.
+        Raises `FencedError` if a newer producer has this id, `RefusedRecordsError` if brokers
+        refuse some, and `BrokerError` if it fails otherwise, or not all is done `within_s`. None is
+        written then; but without an answer to the commit itself, the outcome is unknown until the
+        next `initialise` with this id, which decides it. Any other exception, such as Ctrl-C,
+        aborts.
         """
         until_s, handed_over = self._now_s() + within_s, True
-        self._failure = None
+        self._refused = {}
         try:
             step = self._producer.begin()
             if isinstance(step, Completed):
@@ -117,9 +132,9 @@ class BatchTransactions:
             raise AssertionError("librdkafka has committed a transaction that had failed")
 
     def _hand_over(self, records: Iterable[OutgoingRecord], until_s: float) -> bool:
-        for record in records:
+        for index, record in enumerate(records):
             try:
-                while not self._taken(record):
+                while not self._taken(index, record):
                     if self._now_s() > until_s:
                         raise BrokerError("the producer's queue stays full: no broker takes it")
                     self._producer.poll(_ROOM_S)
@@ -127,20 +142,20 @@ class BatchTransactions:
                 error = refused.args[0]
                 if error.code() in _BROKEN_OFF:
                     return False
-                raise BrokerError(f"{record.destination}: {error.str()}") from refused
+                text = f"{record.destination}: {error.str()}"
+                raise RefusedRecordsError(text, {index: error}) from refused
         return True
 
-    def _taken(self, record: OutgoingRecord) -> bool:
+    def _taken(self, index: int, record: OutgoingRecord) -> bool:
         try:
-            self._producer.produce(record, self._report)
+            self._producer.produce(record, partial(self._report, index))
         except BufferError:
             return False
         return True
 
-    def _report(self, error: KafkaError | None, message: Message) -> None:
-        # What an abort purges has failed for a reason that is known already.
-        if error is not None and self._failure is None:
-            self._failure = error, f"{message.topic()}[{message.partition()}]"
+    def _report(self, index: int, error: KafkaError | None, message: Message) -> None:
+        if error is not None and error.code() not in _PURGED:
+            self._refused[index] = error, f"{message.topic()}[{message.partition()}]"
 
     def _until_answered(self, call: Callable[[float], Step], until_s: float) -> Step:
         while True:
@@ -149,9 +164,10 @@ class BatchTransactions:
                 return step
 
     def _raise(self, step: Unfinished | Refused | Broken) -> NoReturn:
-        if self._failure is not None and isinstance(step, Refused):
-            error, place = self._failure
-            raise BrokerError(f"{place}: {error.str()} ({error.name()})")
+        if self._refused and isinstance(step, Refused):
+            error, place = next(iter(self._refused.values()))
+            refused = {index: each for index, (each, _) in self._refused.items()}
+            raise RefusedRecordsError(f"{place}: {error.str()} ({error.name()})", refused)
         _give_up(step, "the transaction is not committed")
 
 

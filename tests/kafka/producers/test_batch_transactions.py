@@ -12,6 +12,7 @@ from linear_retry.errors import BrokerError, ConfigurationError, FencedError
 from linear_retry.kafka.producers.batch_transactions import (
     TRANSACTION_TIMEOUT_MS,
     BatchTransactions,
+    RefusedRecordsError,
     batch_config,
 )
 from linear_retry.records.record import OutgoingRecord
@@ -95,6 +96,17 @@ def test_what_is_refused_is_aborted() -> None:
         scene.transactions.commit(_RECORDS, 60)
     expected = ["begin_transaction", "produce", "produce", "commit_transaction"]
     assert [*expected, "abort_transaction"] == scene.handle.calls
+
+
+def test_a_record_that_is_refused_at_once_is_named() -> None:
+    """Such as one for a partition that its topic does not have."""
+    scene = _Scene()
+    unknown = KafkaError(KafkaError._UNKNOWN_PARTITION, "no such partition")
+    scene.handle.answers["produce"] = [None, unknown]
+    with pytest.raises(RefusedRecordsError, match="orders: no such partition") as raised:
+        scene.transactions.commit(_RECORDS, 60)
+    assert {1: unknown} == raised.value.refused
+    assert "abort_transaction" == scene.handle.calls[-1]
 
 
 @pytest.mark.parametrize("call", ["begin_transaction", "commit_transaction"])
@@ -218,14 +230,17 @@ def test_the_newer_has_it(
 
 @pytest.mark.broker
 def test_what_a_broker_refuses_leaves_nothing(kafka: RealKafka, topic: TopicFactory) -> None:
-    """One message that is too large takes the others with it; the next batch is sent."""
+    """One message that is too large takes the others with it, and is named; the next is sent."""
     name, small = topic(), topic(1, {"max.message.bytes": "1000"})
     sender = BatchTransactions(batch_config(kafka.client_settings(), f"id-of-{name}", None))
     sender.initialise(30)
-    with pytest.raises(BrokerError, match=rf"{small}\[0\].*too large"):
+    with pytest.raises(RefusedRecordsError, match=rf"{small}\[0\].*too large") as raised:
         sender.commit(
             [OutgoingRecord(name, b"k", b"1"), OutgoingRecord(small, b"k", b"v" * 2000)], 30
         )
+    assert {1: KafkaError.MSG_SIZE_TOO_LARGE} == {
+        index: error.code() for index, error in raised.value.refused.items()
+    }
     sender.commit([OutgoingRecord(name, b"k", b"2")], 30)
     sender.commit([OutgoingRecord(name, b"k", b"3")], 30)
     assert [b"2"] == [message.value() for message in kafka.read(name)][:1]
