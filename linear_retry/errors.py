@@ -76,5 +76,13 @@ class BrokerError(LinearRetryError):
     """The brokers are unreachable at the start, or refuse a request that retrying cannot fix."""
 
 
+class StoreError(LinearRetryError):
+    """The store cannot be reached, or refuses for a reason that passes; retrying can help."""
+
+
+class StoreVersionError(ConfigurationError):
+    """The store's tables are missing, or of another version than this library's."""
+
+
 class UnknownTopicError(BrokerError):
     """The topic does not exist."""

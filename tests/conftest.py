@@ -1,16 +1,23 @@
 """Fixtures of all tests."""
 
+from __future__ import annotations
+
 import itertools
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
 from hypothesis import settings
 
 from tests.kafka_jars import NoBrokerError
 from tests.real_kafka import RealKafka
+
+if TYPE_CHECKING:  # most runs need no database
+    from linear_retry.store.database import Database
+    from tests.postgres import Postgres
 
 TopicFactory: TypeAlias = Callable[..., str]
 """`topic(partitions=1, config=None)`: the name of a new topic."""
@@ -63,6 +70,71 @@ def topic(kafka: RealKafka) -> TopicFactory:
         return name
 
     return new
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """The PostgreSQL of the whole run, started when the first test asks; leave it running."""
+    from tests.postgres import Postgres  # it imports psycopg
+
+    with Postgres() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def migrated_postgres(postgres: Postgres) -> str:
+    """The name of a database with the store's tables, to be copied."""
+    name = "migrated"
+    _migrate(postgres.new_database(name))
+    return name
+
+
+@pytest.fixture(scope="session")
+def migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A SQLite file with the store's tables, to be copied."""
+    file = tmp_path_factory.mktemp("store") / "migrated.sqlite3"
+    _migrate(f"sqlite:///{file}")
+    return file
+
+
+def _migrate(url: str) -> None:
+    from linear_retry.store.database import Database
+    from linear_retry.store.migrations import migrate
+
+    database = Database(url)
+    migrate(database)
+    database.close()
+
+
+@pytest.fixture
+def postgres_url(postgres: Postgres, migrated_postgres: str) -> str:
+    """The URL of an empty store in a PostgreSQL database of this test's own."""
+    return postgres.new_database(f"store_{next(_numbers)}", template=migrated_postgres)
+
+
+@pytest.fixture
+def sqlite_url(migrated_sqlite: Path, tmp_path: Path) -> str:
+    """The URL of an empty store in a SQLite file of this test's own."""
+    file = tmp_path / "store.sqlite3"
+    shutil.copy(migrated_sqlite, file)
+    return f"sqlite:///{file}"
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def store_url(request: pytest.FixtureRequest) -> str:
+    """The URL of an empty store, in SQLite and then in PostgreSQL."""
+    url: str = request.getfixturevalue(f"{request.param}_url")
+    return url
+
+
+@pytest.fixture
+def database(store_url: str) -> Iterator[Database]:
+    """An empty store, in SQLite and then in PostgreSQL."""
+    from linear_retry.store.database import Database
+
+    database = Database(store_url)
+    yield database
+    database.close()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

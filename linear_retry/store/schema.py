@@ -1,5 +1,7 @@
 """The tables of the store: one schema for the scheduler, the outbox and their dead letters."""
 
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
     CheckConstraint,
@@ -12,11 +14,33 @@ from sqlalchemy import (
     MetaData,
     Table,
     Text,
+    TypeDecorator,
     UniqueConstraint,
 )
 
+from linear_retry.records.text import valid_unicode
+
 # SQLite counts up only where the key is an INTEGER; it is 64 bits wide there.
 _ID = BigInteger().with_variant(Integer(), "sqlite")
+
+
+class _Text(TypeDecorator[str]):
+    """Text that a record may bring: PostgreSQL refuses a NUL, and UTF-8 a lone surrogate."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, _: Any) -> str | None:
+        return None if value is None else stored_text(value)
+
+
+def stored_text(text: str) -> str:
+    """Returns `text` as the store keeps it, and as it must be compared with what is stored."""
+    # A question of microseconds, and of millions of rows: most texts are ASCII.
+    if text.isascii():
+        return text.replace("\0", "\ufffd")
+    return valid_unicode(text).replace("\0", "\ufffd")
+
 
 metadata = MetaData()
 """Their names begin with `linear_retry_`: they may stand beside an application's own."""
@@ -38,26 +62,26 @@ def _payload() -> tuple[Column[bytes], ...]:
 def _about() -> tuple[Column[str], ...]:
     """What people search by: taken from the retry headers, where there are any."""
     return (
-        Column("retry_id", Text, nullable=False),
-        Column("group_id", Text),
-        Column("origin", Text),  # topic[partition]@offset in the intake topic; null in an outbox
+        Column("retry_id", _Text, nullable=False),
+        Column("group_id", _Text),
+        Column("origin", _Text),  # topic[partition]@offset in the intake topic; null in an outbox
     )
 
 
 setting = Table(
     "linear_retry_setting",
     metadata,
-    Column("name", Text, primary_key=True),
-    Column("value", Text, nullable=False),
+    Column("name", _Text, primary_key=True),
+    Column("value", _Text, nullable=False),
 )
 """What is fixed for the store's life: the cluster it sends to, and its own id."""
 
 lease = Table(
     "linear_retry_lease",
     metadata,
-    Column("service", Text, primary_key=True),
+    Column("service", _Text, primary_key=True),
     Column("number", Integer, primary_key=True),
-    Column("owner", Text),
+    Column("owner", _Text),
     Column("epoch", BigInteger, nullable=False),
     Column("until_ms", BigInteger, nullable=False),
 )
@@ -66,8 +90,8 @@ lease = Table(
 instance = Table(
     "linear_retry_instance",
     metadata,
-    Column("service", Text, primary_key=True),
-    Column("owner", Text, primary_key=True),
+    Column("service", _Text, primary_key=True),
+    Column("owner", _Text, primary_key=True),
     Column("seen_ms", BigInteger, nullable=False),
 )
 """The instances that send, each with the time of its last sign of life."""
@@ -76,14 +100,14 @@ lane = Table(
     "linear_retry_lane",
     metadata,
     _id(),
-    Column("service", Text, nullable=False),
-    Column("destination", Text, nullable=False),
-    Column("slot", Text, nullable=False),
+    Column("service", _Text, nullable=False),
+    Column("destination", _Text, nullable=False),
+    Column("slot", _Text, nullable=False),
     Column("lease", Integer, nullable=False),
     Column("low_due_ms", BigInteger, nullable=False),
     Column("hold_until_ms", BigInteger, nullable=False),
     Column("failures", Integer, nullable=False),
-    Column("error", Text),
+    Column("error", _Text),
     UniqueConstraint("service", "destination", "slot"),
     CheckConstraint("service in ('scheduler', 'outbox')"),
 )
@@ -113,14 +137,14 @@ dead_letter = Table(
     "linear_retry_dead_letter",
     metadata,
     _id(),
-    Column("service", Text, nullable=False),
-    Column("destination", Text, nullable=False),  # "" where the record named none
+    Column("service", _Text, nullable=False),
+    Column("destination", _Text, nullable=False),  # "" where the record named none
     Column("partition", Integer),
     *_payload(),
     Column("timestamp_ms", BigInteger),
     *_about(),
-    Column("reason", Text, nullable=False),
-    Column("error", Text, nullable=False),
+    Column("reason", _Text, nullable=False),
+    Column("error", _Text, nullable=False),
     Column("died_ms", BigInteger, nullable=False),
     Index("linear_retry_dead_letter_died", "died_ms", "id"),
     Index("linear_retry_dead_letter_retry_id", "retry_id"),
@@ -131,8 +155,8 @@ dead_letter = Table(
 position = Table(
     "linear_retry_position",
     metadata,
-    Column("cluster", Text, primary_key=True),
-    Column("topic", Text, primary_key=True),
+    Column("cluster", _Text, primary_key=True),
+    Column("topic", _Text, primary_key=True),
     Column("partition", Integer, primary_key=True),
     Column("next_offset", BigInteger, nullable=False),
 )
@@ -143,10 +167,10 @@ audit = Table(
     metadata,
     _id(),
     Column("at_ms", BigInteger, nullable=False),
-    Column("actor", Text, nullable=False),
-    Column("action", Text, nullable=False),
+    Column("actor", _Text, nullable=False),
+    Column("action", _Text, nullable=False),
     Column("count", BigInteger, nullable=False),
-    Column("details", Text, nullable=False),  # JSON
+    Column("details", _Text, nullable=False),  # JSON
     Index("linear_retry_audit_at", "at_ms", "id"),
 )
 """Every change by a person: who, when, what and why."""

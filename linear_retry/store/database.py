@@ -1,0 +1,193 @@
+"""The connection to the store: PostgreSQL, or a SQLite file."""
+
+import sqlite3
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import (
+    URL,
+    BigInteger,
+    Connection,
+    Engine,
+    Table,
+    cast,
+    create_engine,
+    event,
+    func,
+    make_url,
+    select,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import Dialect
+from sqlalchemy.exc import (
+    ArgumentError,
+    InterfaceError,
+    InternalError,
+    OperationalError,
+)
+from sqlalchemy.exc import (
+    TimeoutError as PoolTimeoutError,
+)
+from sqlalchemy.pool import ConnectionPoolEntry
+
+from linear_retry.errors import ConfigurationError, StoreError
+from linear_retry.records.text import MESSAGE_LIMIT_BYTES, first_bytes, one_line
+
+DEFAULT_FILE = "linear-retry.sqlite3"
+"""The store when none is named, in the working directory."""
+
+_STATEMENT_TIMEOUT_MS = 60_000
+_POOL_TIMEOUT_S = 10.0
+_BUSY_TIMEOUT_MS = 10_000
+_RULE = "must be postgresql://user:password@host/database or sqlite:///path/to/file"
+_PASSING = (OperationalError, InterfaceError, InternalError, PoolTimeoutError)
+
+# A host that vanishes sends no reset: without these libpq waits for two hours.
+_LIBPQ = {
+    "connect_timeout": 10,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+    "application_name": "linear_retry",
+}
+# FULL: a row counts as stored once its transaction is committed, also when the power fails.
+_PRAGMAS = (
+    f"busy_timeout={_BUSY_TIMEOUT_MS}",
+    "journal_mode=WAL",
+    "synchronous=FULL",
+    "foreign_keys=ON",
+)
+_IS_READ_ONLY = "linear_retry_read_only"
+
+
+class Database:
+    """The store's database. `close` it; threads may share one."""
+
+    def __init__(self, url: str | None = None, *, schema: str | None = None) -> None:
+        """Connects to nothing yet.
+
+        `url`: `postgresql://user:password@host/database` or `sqlite:///path`; None is a SQLite file
+        `linear-retry.sqlite3` in the working directory. `schema`: the PostgreSQL schema of our
+        tables; None is the connection's own. Raises `ConfigurationError` for any other URL.
+        """
+        self._url = _url(url)
+        self.is_sqlite = self._url.get_backend_name() == "sqlite"
+        if schema is not None and self.is_sqlite:
+            raise ConfigurationError(
+                f"store {self}: schema is {schema!r}, must be left out: SQLite has no schemas"
+            )
+        self.schema = schema
+        self._engine = _engine(self._url, self.execution_options)
+
+    @property
+    def execution_options(self) -> Mapping[str, Any]:
+        """Options for `execute` of statements over our tables on a connection that is not ours."""
+        return {} if self.schema is None else {"schema_translate_map": {None: self.schema}}
+
+    def insert(self, table: Table) -> sqlite.Insert | postgresql.Insert:
+        """Returns an `INSERT` that may be given `ON CONFLICT`."""
+        return sqlite.insert(table) if self.is_sqlite else postgresql.insert(table)
+
+    @property
+    def dialect(self) -> Dialect:
+        """The dialect to compile our statements for."""
+        return self._engine.dialect
+
+    @contextmanager
+    def begin(self) -> Iterator[Connection]:
+        """Opens a transaction; commits at the end of the `with`, or rolls back.
+
+        Raises `StoreError` if the store cannot be reached, or if it fails for a reason that passes.
+        On SQLite the transaction is the only writer from its first moment.
+        """
+        with self._explained(), self._engine.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """Opens a transaction that reads one snapshot and changes nothing; else as `begin`."""
+        options = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+        with self._explained(), self._engine.connect() as connection:
+            connection.execution_options(**{_IS_READ_ONLY: True} if self.is_sqlite else options)
+            yield connection
+
+    def now_ms(self, connection: Connection) -> int:
+        """Returns the time by the database's clock, the one clock of all instances."""
+        if self.is_sqlite:
+            return time.time_ns() // 1_000_000
+        clock = func.extract("epoch", func.clock_timestamp()) * 1000
+        return connection.execute(select(cast(clock, BigInteger))).scalar_one()
+
+    def close(self) -> None:
+        """Closes all connections."""
+        self._engine.dispose()
+
+    def __str__(self) -> str:
+        """The URL without its password."""
+        return self._url.set(drivername=self._url.get_backend_name(), query={}).render_as_string()
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except _PASSING as error:
+            cause = getattr(error, "orig", None) or error
+            if getattr(cause, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR:
+                raise  # a wrong statement, or no such table: that does not pass
+            reason = first_bytes(one_line(str(cause).strip()), MESSAGE_LIMIT_BYTES)
+            raise StoreError(f"store {self}: {reason}; try again once it answers") from error
+
+
+def _url(text: str | None) -> URL:
+    try:
+        url = make_url(f"sqlite:///{DEFAULT_FILE}" if text is None else text)
+    except (ArgumentError, ValueError):
+        # Not `from error`: some versions of SQLAlchemy print the URL, with its password.
+        raise ConfigurationError(f"store: the URL cannot be read, {_RULE}") from None
+    match url.drivername:
+        case "postgresql" | "postgres" | "postgresql+psycopg":
+            return url.set(drivername="postgresql+psycopg")
+        case "sqlite" if url.database not in (None, "", ":memory:"):
+            return url
+    raise ConfigurationError(f"store {url.render_as_string()}: {_RULE}")
+
+
+def _engine(url: URL, options: Mapping[str, Any]) -> Engine:
+    settings: dict[str, Any] = {
+        # SQLAlchemy's errors print parameters: keys and values must not get into logs.
+        "hide_parameters": True,
+        "pool_timeout": _POOL_TIMEOUT_S,
+        "execution_options": dict(options),
+    }
+    if url.get_backend_name() == "sqlite":
+        engine = create_engine(url, **settings)
+        event.listen(engine, "connect", _set_up_sqlite)
+        event.listen(engine, "begin", _begin_sqlite)
+        return engine
+    given = {name: value for name, value in _LIBPQ.items() if name not in url.query}
+    engine = create_engine(
+        url, connect_args=given, pool_pre_ping=True, isolation_level="READ COMMITTED", **settings
+    )
+    event.listen(engine, "connect", _set_up_postgresql)
+    return engine
+
+
+def _set_up_postgresql(connection: Any, _: ConnectionPoolEntry) -> None:
+    # The intake and the sender wait for each statement: one that hangs would stop them for ever.
+    connection.execute(f"SET statement_timeout = {_STATEMENT_TIMEOUT_MS}")
+    connection.commit()
+
+
+def _set_up_sqlite(connection: Any, _: ConnectionPoolEntry) -> None:
+    connection.isolation_level = None  # Python's own BEGIN is deferred, and comes too late
+    for pragma in _PRAGMAS:
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    # Deferred, a reader that becomes a writer fails at once: no busy timeout helps it.
+    is_read_only = connection.get_execution_options().get(_IS_READ_ONLY)
+    connection.exec_driver_sql("BEGIN" if is_read_only else "BEGIN IMMEDIATE")

@@ -1,0 +1,111 @@
+"""Lanes: what is sent in order, each with a lease and a lowest due time."""
+
+from collections.abc import Iterable, Mapping
+from operator import itemgetter
+from typing import Any, TypeAlias
+from zlib import crc32
+
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    Connection,
+    Row,
+    bindparam,
+    select,
+    tuple_,
+    update,
+)
+
+from linear_retry.store.database import Database
+from linear_retry.store.records import Service
+from linear_retry.store.schema import lane
+
+LEASES = 8
+"""The number of leases of a service; each lane has one of them for ever."""
+
+_KEY_SLOTS = 64
+
+Lane: TypeAlias = tuple[Service, str, str]
+"""Service, destination, slot."""
+
+
+def slot_of(key: bytes | None, partition: int | None) -> str:
+    """Returns the slot of a record within its destination: what is sent in order.
+
+    The partition in decimal digits; without one `key-N` by the key's hash; without a key `any`.
+    """
+    if partition is not None:
+        return str(partition)
+    return "any" if key is None else f"key-{crc32(key) % _KEY_SLOTS}"
+
+
+def lease_of(service: Service, destination: str, slot: str) -> int:
+    """Returns the number of the lease that a lane belongs to, 0 to `LEASES` - 1."""
+    return crc32(f"{service}/{destination}/{slot}".encode("utf-8", "replace")) % LEASES
+
+
+def get_or_make(
+    database: Database, connection: Connection, due_ms: Mapping[Lane, int]
+) -> dict[Lane, int]:
+    """Returns the ids of these lanes, and makes those that are missing.
+
+    `due_ms` is the smallest due time that is about to be stored in each. Until the transaction ends
+    the lanes are locked against a rise of `low_due_ms`, which is at most that time.
+    """
+    found = _locked(database, connection, _named(due_ms))
+    missing = due_ms.keys() - found.keys()
+    if missing:
+        _make(database, connection, {name: due_ms[name] for name in sorted(missing)})
+        found |= _locked(database, connection, _named(missing))
+    _lower(database, connection, {found[name]: due for name, due in due_ms.items()})
+    return {name: row.id for name, row in found.items()}
+
+
+def lower(database: Database, connection: Connection, due_ms: Mapping[int, int]) -> None:
+    """Prepares lanes, by id, for messages that become due at these times; as `get_or_make`."""
+    found = _locked(database, connection, lane.c.id.in_(due_ms))
+    _lower(database, connection, {row: due_ms[row.id] for row in found.values()})
+
+
+def _named(names: Iterable[Lane]) -> ColumnElement[bool]:
+    return tuple_(lane.c.service, lane.c.destination, lane.c.slot).in_(sorted(names))
+
+
+def _locked(
+    database: Database, connection: Connection, which: ColumnElement[bool]
+) -> dict[Lane, Row[Any]]:
+    """Lanes with `id` and `low_due_ms`, which nobody raises before our commit."""
+    wanted = select(lane).where(which)
+    # FOR KEY SHARE, as a foreign key's check: writers do not wait for one another.
+    locked = wanted.order_by(lane.c.id).with_for_update(read=True, key_share=True)
+    rows = connection.execute(locked, execution_options=database.execution_options)
+    return {(row.service, row.destination, row.slot): row for row in rows}
+
+
+def _make(database: Database, connection: Connection, due_ms: Mapping[Lane, int]) -> None:
+    rows = [
+        {
+            "service": service,
+            "destination": destination,
+            "slot": slot,
+            "lease": lease_of(service, destination, slot),
+            "low_due_ms": due,
+            "hold_until_ms": 0,
+            "failures": 0,
+        }
+        for (service, destination, slot), due in due_ms.items()
+    ]
+    insert = database.insert(lane).on_conflict_do_nothing()
+    connection.execute(insert, rows, execution_options=database.execution_options)
+
+
+def _lower(database: Database, connection: Connection, due_ms: Mapping[Row[Any], int]) -> None:
+    late = [{"lane": row.id, "due": due} for row, due in due_ms.items() if due < row.low_due_ms]
+    if late:
+        due: BindParameter[int] = bindparam("due")
+        change = update(lane).where(lane.c.id == bindparam("lane"), lane.c.low_due_ms > due)
+        connection.execute(
+            change.values(low_due_ms=due),
+            sorted(late, key=itemgetter("lane")),
+            execution_options=database.execution_options,
+        )

@@ -1,0 +1,82 @@
+"""The values of the store: messages that wait, and dead letters."""
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from linear_retry.records.record import OutgoingRecord
+from linear_retry.records.text import Header
+
+Service: TypeAlias = Literal["scheduler", "outbox"]
+"""The entrance by which a message came; each has lanes and leases of its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Content:
+    """What comes out of the store as it went in, byte for byte."""
+
+    service: Service
+    destination: str
+    """The topic to send to; `""` for a dead letter whose record named none."""
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...] = ()
+    timestamp_ms: int | None = None
+    """The record's own timestamp; None: the time of sending."""
+    retry_id: str
+    group_id: str | None = None
+    origin: str | None = None
+    """`topic[partition]@offset` in the intake topic; None in an outbox."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewMessage(_Content):
+    """A message to be stored and sent at `due_ms`, in the order of its slot."""
+
+    slot: str
+    """As `slot_of` gives it."""
+    due_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredMessage(NewMessage):
+    """A message that waits."""
+
+    id: int
+    lane_id: int
+    stored_ms: int
+
+    @property
+    def partition(self) -> int | None:
+        """The partition to send to; None: by key."""
+        return partition_of(self.slot)
+
+    def outgoing(self) -> OutgoingRecord:
+        """Returns the record to send."""
+        return OutgoingRecord(
+            self.destination, self.key, self.value, self.headers, self.partition, self.timestamp_ms
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewDeadLetter(_Content):
+    """A message that no retry can save, with the reason."""
+
+    partition: int | None = None
+    """The destination's partition; None: by key."""
+    reason: str
+    """One word for the kind, as `too-large`, `unreadable` or `exhausted`."""
+    error: str
+    """One sentence for people; searched."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredDeadLetter(NewDeadLetter):
+    """A dead letter of the store."""
+
+    id: int
+    died_ms: int
+
+
+def partition_of(slot: str) -> int | None:
+    """Returns the partition that a lane's slot stands for; None for a slot of keys."""
+    return int(slot) if slot.isdecimal() else None

@@ -1,0 +1,154 @@
+"""Messages wait in their lanes, and are read in order once they are due."""
+
+import random
+
+import pytest
+from sqlalchemy import select, update
+
+from linear_retry.store import messages
+from linear_retry.store.database import Database
+from linear_retry.store.lanes import LEASES, lease_of, slot_of
+from linear_retry.store.messages import Limits
+from linear_retry.store.records import NewMessage, StoredMessage
+from linear_retry.store.schema import lane
+from tests.store.contents import new_message
+
+_ALL = range(LEASES)
+_LATER_MS = 2**53
+_LIMITS = Limits()
+
+
+def _add(database: Database, *added: NewMessage) -> None:
+    with database.begin() as connection:
+        messages.add(database, connection, added)
+
+
+def _due(database: Database, limits: Limits = _LIMITS) -> list[StoredMessage]:
+    with database.begin() as connection:
+        return messages.due(database, connection, "scheduler", _ALL, limits)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"value": bytes(range(256)) * 4096},
+        {"value": None},
+        {"value": b""},
+        {"key": None, "slot": "any"},
+        {"key": b"\x00\xff", "slot": slot_of(b"\x00\xff", None)},
+        {"headers": (("a", b"\x00\xff"), ("a", None), ("", b"")), "timestamp_ms": None},
+        {"group_id": None, "origin": None},
+    ],
+)
+def test_content_comes_out_as_it_went_in(database: Database, content: dict[str, object]) -> None:
+    """1 MB values, tombstones, null keys and binary headers, byte for byte."""
+    added = new_message(**content)
+    _add(database, added)
+    (found,) = _due(database)
+    for name in NewMessage.__dataclass_fields__:
+        assert getattr(added, name) == getattr(found, name)
+    record = found.outgoing()
+    assert (added.destination, added.key, added.value, added.headers) == record[:4]
+
+
+def test_text_that_the_database_refuses_is_replaced(database: Database) -> None:
+    """A foreign record's NUL or lone surrogate does not stop the intake."""
+    _add(database, new_message(retry_id="a\0b\ud800", group_id="\0"))
+    (found,) = _due(database)
+    assert ("a\ufffdb?", "\ufffd") == (found.retry_id, found.group_id)
+
+
+def test_messages_come_by_lane_then_due_time_then_arrival(database: Database) -> None:
+    """In a lane the earlier comes first; of one time, the one stored first."""
+    added = [
+        new_message(slot=str(slot), due_ms=due, retry_id=f"{slot}/{due}/{number}")
+        for slot in range(3)
+        for due in (5, 1, 3)
+        for number in range(3)
+    ]
+    random.Random(1).shuffle(added)
+    _add(database, *added)
+    of_lanes = [
+        sorted((each for each in added if each.slot == str(slot)), key=lambda each: each.due_ms)
+        for slot in range(3)
+    ]
+    found = _due(database)
+    for slot, expected in enumerate(of_lanes):
+        ids = [each.retry_id for each in found if each.slot == str(slot)]
+        assert [each.retry_id for each in expected] == ids
+    assert sorted(found, key=lambda each: each.lane_id) == found
+
+
+def test_nothing_comes_early(database: Database) -> None:
+    """Due is judged by the database's clock: what is due later stays."""
+    with database.begin() as connection:
+        now_ms = database.now_ms(connection)
+    _add(
+        database, *(new_message(due_ms=due) for due in (now_ms + 3_600_000, now_ms - 1, _LATER_MS))
+    )
+    assert [now_ms - 1] == [each.due_ms for each in _due(database)]
+
+
+def test_a_lane_on_hold_holds_no_other(database: Database) -> None:
+    """A destination that refuses keeps back its own lane only."""
+    _add(database, new_message(slot="0"), new_message(slot="1"))
+    with database.begin() as connection:
+        connection.execute(update(lane).where(lane.c.slot == "0").values(hold_until_ms=_LATER_MS))
+    assert ["1"] == [each.slot for each in _due(database)]
+
+
+def test_only_the_lanes_of_the_leases_are_read(database: Database) -> None:
+    """Another instance sends the others."""
+    _add(database, *(new_message(slot=str(slot)) for slot in range(20)))
+    mine = lease_of("scheduler", "orders", "0")
+    with database.begin() as connection:
+        found = messages.due(database, connection, "scheduler", [mine])
+        others = messages.due(database, connection, "outbox", _ALL)
+    expected = {
+        str(slot) for slot in range(20) if lease_of("scheduler", "orders", str(slot)) == mine
+    }
+    assert expected == {each.slot for each in found}
+    assert [] == others
+
+
+def test_each_lane_gets_its_share(database: Database) -> None:
+    """A lane with a backlog does not keep the others waiting."""
+    _add(database, *(new_message(slot="0", due_ms=number) for number in range(50)))
+    _add(database, *(new_message(slot=str(slot), due_ms=90 + slot) for slot in range(1, 5)))
+    found = _due(database, Limits(rows=10, rows_a_lane=8))
+    assert ["0", "0", "1", "2", "3", "4"] == [each.slot for each in found]
+    assert [0, 1] == [each.due_ms for each in found[:2]]
+
+
+def test_bytes_bound_what_is_read(database: Database) -> None:
+    """As many as fit, from the head of each lane on; one message always."""
+    _add(
+        database,
+        *(
+            new_message(slot=str(number % 2), value=bytes(400), due_ms=number)
+            for number in range(6)
+        ),
+    )
+    assert [0, 2, 1] == [each.due_ms for each in _due(database, Limits(content_bytes=1300))]
+    assert [0] == [each.due_ms for each in _due(database, Limits(content_bytes=1))]
+
+
+def test_what_was_removed_is_gone(database: Database) -> None:
+    """A message is removed by its id once it is sent; twice removes it once."""
+    _add(database, *(new_message(due_ms=number) for number in range(1500)))
+    ids = [each.id for each in _due(database, Limits(rows_a_lane=2000))]
+    with database.begin() as connection:
+        assert 1499 == messages.remove(connection, ids[1:])
+        assert 1 == messages.remove(connection, ids)
+    assert [] == _due(database)
+
+
+def test_an_earlier_message_lowers_the_start_of_its_lane(database: Database) -> None:
+    """A search that begins at `low_due_ms` must not step over a message that came later."""
+    _add(database, new_message(due_ms=100))
+    with database.begin() as connection:
+        connection.execute(update(lane).values(low_due_ms=100))
+    _add(database, new_message(due_ms=50), new_message(due_ms=70))
+    assert [50, 70, 100] == [each.due_ms for each in _due(database)]
+    with database.begin() as connection:
+        assert 50 == connection.execute(select(lane.c.low_due_ms)).scalar_one()
