@@ -40,9 +40,9 @@ _TEXTS: dict[type, str] = {
     e.DataLost: "data lost: {0.place} was not handled; the next offset is {0.next_offset}. Either "
     "retention removed it (raise the topic's retention.ms), or an operator skipped a batch that "
     "could not be read",
-    e.HandlerTooSlow: "handler too slow: {0.place}, {0.elapsed_s:.1f} s since the last poll, above "
-    "max.poll.interval.ms ({0.max_poll_interval_s:g} s), {0.attempts} times in a row; its result "
-    "does not count. Make the handler faster, or raise the limit",
+    e.HandlerTooSlow: "{0.what} too slow: {0.place}, {0.elapsed_s:.1f} s since the last poll, "
+    "above max.poll.interval.ms ({0.max_poll_interval_s:g} s), {0.attempts} times in a row; its "
+    "result does not count. Make the {0.what} faster, or raise the limit",
     e.CommitFailed: "commit refused: {partitions}: {0.error}",
     e.ClientError: "librdkafka: {0.code}: {0.error} ({0.count} times)",
     e.ClientReplaced: "librdkafka's client was replaced: {0.reason}",
@@ -80,8 +80,9 @@ def _parts(event: e.Event) -> dict[str, object]:
             return {
                 "left": "left the group" if left_group else "still a static member of its group"
             }
-        case e.SentToRetry(retry_at=retry_at, error=error):
-            return {"due": f"at {retry_at.isoformat(timespec='milliseconds')}: {error}"}
+        case e.SentToRetry(retry_at=retry_at, error=error, short_s=short_s):
+            short = f" ({short_s:g} s less than RetryAfter asked for)" * (short_s > 0)
+            return {"due": f"at {retry_at.isoformat(timespec='milliseconds')}{short}: {error}"}
         case (
             e.CircuitOpened()
             | e.ProbeFailed()

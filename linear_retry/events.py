@@ -165,7 +165,8 @@ class SentToRetry(_OfMessage):
     """The retry topic acknowledged this message: it is attempted again about `retry_at`.
 
     `step` is that of the retry topics' strategy, 1-based. The order ends here: what follows the
-    message continues without it.
+    message continues without it. `short_s`: `RetryAfter` asked for that much more than the longest
+    retry topic waits.
     """
 
     retry_topic: str
@@ -175,6 +176,7 @@ class SentToRetry(_OfMessage):
     retry_at: datetime
     error: str
     failures: int
+    short_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,11 +260,15 @@ class DataLost(_OfMessage):
 
 @dataclass(frozen=True, slots=True)
 class HandlerTooSlow(_OfMessage):
-    """No poll for `elapsed_s`, `attempts` times in a row here: the partitions count as lost."""
+    """No poll for `elapsed_s`, `attempts` times in a row here: the partitions count as lost.
+
+    `what` was too slow: the handler, or the recovery callback.
+    """
 
     elapsed_s: float
     max_poll_interval_s: float
     attempts: int
+    what: str = "handler"
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,6 +63,8 @@ _SAMPLES: dict[str, Any] = {
     "dead_letter_topic": "orders.dlq",
     "retry_topic": "orders.billing.retry.5m",
     "step": 2,
+    "short_s": 30.0,
+    "what": "recovery callback",
     "source": "orders",
     "retry_id": "billing/orders/3/1042/1767225600000",
     "generation": 2,

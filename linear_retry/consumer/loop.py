@@ -13,11 +13,11 @@ from linear_retry.consumer.partitions.read_ahead import offset_of, partition_of
 from linear_retry.consumer.partitions.target import ConsumerTarget
 from linear_retry.consumer.runners.run_handler import Batch
 from linear_retry.consumer.runners.stop import StopFlag
-from linear_retry.consumer.watchdogs.slow_handler import SlowHandlerCount
+from linear_retry.consumer.watchdogs.slow_handler import SlowHandlerCount, raise_if_fatal
 from linear_retry.errors import DeadLetterError
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.messages import foreign_group, foreign_or_unfit, have_no_headers
-from linear_retry.retry.held import Held
+from linear_retry.retry.held import RECOVERY, Held
 from linear_retry.scope import Partition, Scope
 
 
@@ -97,7 +97,7 @@ class Loop:
             self._poller.give_up_if_overran()
             for polls_at_once in delivery:
                 if self._target.recovering is not None:
-                    self._overran(self._target.recovering.message)
+                    self._overran(self._target.recovering.message, RECOVERY)
                 if polls_at_once:
                     self.poll_along()
                 else:
@@ -142,11 +142,9 @@ class Loop:
 
     def _hand_over(self) -> Generator[Batch]:
         """Hands out the read-ahead until one fails, or a poll or a probe is due."""
-        messages = self._for_us(self._read_ahead.messages)
-        if not messages:
-            return
-        self._stop.allow_until(min(self._read_ahead.deadline_s, self._circuits.next_retry_at_s))
-        yield from self._attempt(Batch(messages, begin_by_s=self._read_ahead.overruns_at_s))
+        if messages := self._for_us(self._read_ahead.messages):
+            self._stop.allow_until(min(self._read_ahead.deadline_s, self._circuits.next_retry_at_s))
+            yield from self._attempt(Batch(messages, begin_by_s=self._read_ahead.overruns_at_s))
 
     def _note_done(self, batch: Batch, begun_s: float) -> Held[Message] | None:
         """Notes all handled messages at once: there is no bookkeeping per success."""
@@ -190,9 +188,10 @@ class Loop:
     def _probe_with(self, held: Held[Message]) -> Generator[Batch]:
         if self._requests.due_at_s < math.inf:
             self._operator_actions.begin(held)
-        if self._reads_retries and isinstance(held.error, DeadLetterError):
+        refusal = self._why_not(held.message, self._target.line) if self._reads_retries else None
+        if isinstance(refusal, DeadLetterError):
             # Held by the limit, it is no more to be attempted than when it came.
-            self._engine.refused(held, held.error)
+            self._engine.refused(held, refusal)
             self.await_delivery()
             return
         begin_by_s = self._read_ahead.overruns_at_s
@@ -283,8 +282,8 @@ class Loop:
         self._monitor.end_batch(self._now_s())
         return self._overran(batch.last_attempted)
 
-    def _overran(self, message: Message) -> bool:
-        """Whether the group has removed us while the user's code had this message."""
+    def _overran(self, message: Message, what: str = "handler") -> bool:
+        """Whether the group has removed us while the user's code, `what`, had this message."""
         now_s = self._now_s()
         if now_s <= self._read_ahead.doubtful_at_s or not self._read_ahead.overran(now_s):
             return False
@@ -293,6 +292,7 @@ class Loop:
         took_s, limit_s = now_s - polled_at_s, overruns_at_s - polled_at_s
         self._flow_control.mark_all_lost("no poll for too long")
         count = self._slow_handlers.count(partition, offset)
-        self._target.emit(events.HandlerTooSlow(*partition, offset, took_s, limit_s, count))
-        self._slow_handlers.raise_if_fatal(partition, offset, took_s, limit_s)
+        slow = events.HandlerTooSlow(*partition, offset, took_s, limit_s, count, what)
+        self._target.emit(slow)
+        raise_if_fatal(slow)
         return True

@@ -44,6 +44,8 @@ class Hop:
     retry_at_ms: int
     is_marked: bool = False
     """Whether its record has the `original-received-*` headers too."""
+    short_ms: int = 0
+    """How much longer it was to wait than its topic does, the longest."""
 
 
 @dataclass(frozen=True, slots=True)

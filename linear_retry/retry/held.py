@@ -183,6 +183,7 @@ def _sent_to_retry(held: Held[Any], letter: DeadLetter, hop: Hop) -> events.Sent
         retry_at=datetime.fromtimestamp(hop.retry_at_ms / 1000, UTC),
         error=held.error_text,
         failures=letter.failures,
+        short_s=hop.short_ms / 1000,
     )
 
 

@@ -263,6 +263,14 @@ def test_messages_that_leave_are_in_one_row_with_letters() -> None:
     assert 1 == len(broken(same, [LettersWithinLimit(1, retry_limit=2)]))
 
 
+def test_messages_that_a_recovery_takes_have_a_limit() -> None:
+    """Of `Recovery`: three in a row are one too many for a limit of two."""
+    handed = [events.HandedOver(*P0, offset, "id", "down", 1) for offset in range(3)]
+    row: list[Entry] = [EventEmitted(1, "one", event) for event in handed]
+    assert [] == broken(row, [LettersWithinLimit(0, recovery_limit=3)])
+    assert 1 == len(broken(row, [LettersWithinLimit(None, recovery_limit=2)]))
+
+
 def _message(*headers: tuple[str, bytes]) -> Message:
     """Written into a retry topic two seconds before it is read."""
     return message(R1, Record(7, None, b"value", [*headers], 1000))

@@ -169,15 +169,22 @@ class RetryTopics:
         if left.is_too_late(retry_at_ms, self.strategy.max_elapsed_s):
             return None
         topic = self.prefix if self.is_single else retry_topic(self.prefix, delay_ms)
-        return Hop(topic, step, self.strategy.label, retry_at_ms, is_marked=self.is_single)
+        label, short_ms = self.strategy.label, max(wanted_ms - delay_ms, 0)
+        return Hop(topic, step, label, retry_at_ms, is_marked=self.is_single, short_ms=short_ms)
 
     def _step_after(self, hop: Hop | None) -> int | None:
-        """None: that was the last. After a change of strategy: the first that is not shorter."""
+        """None: that was the last. After a change of strategy: the first that is longer.
+
+        Or as long, and later: while members with the old and the new strategy are running, they
+        would else pass a message on to each other for ever, between equal delays.
+        """
         if hop is None:
             return 1
-        steps = range(1, len(self.strategy) + 1)
-        if hop.strategy == self.strategy.label and (self.is_single or hop.step in steps):
-            return hop.step + 1 if self.is_single or hop.step + 1 in steps else None
-        waited_ms = self.delay_ms(hop.topic) or 0
+        if self.is_single:
+            return hop.step + 1
         delays_ms = self.strategy.delays_ms
-        return next((step for step in steps if delays_ms[step - 1] >= waited_ms), None)
+        steps = range(1, len(delays_ms) + 1)
+        if hop.strategy == self.strategy.label and hop.step in steps:
+            return hop.step + 1 if hop.step + 1 in steps else None
+        waited = self.delay_ms(hop.topic) or 0, hop.step
+        return next((step for step in steps if (delays_ms[step - 1], step) > waited), None)

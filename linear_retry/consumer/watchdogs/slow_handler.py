@@ -1,7 +1,8 @@
 """Counts how many times in a row the handler was too slow at one offset."""
 
 from linear_retry.errors import HandlerTooSlowError
-from linear_retry.scope import Partition, Place
+from linear_retry.events import HandlerTooSlow
+from linear_retry.scope import Partition
 
 HOPELESS_AFTER = 3
 
@@ -21,19 +22,17 @@ class SlowHandlerCount:
         self._seen[partition] = offset, count
         return count
 
-    def raise_if_fatal(
-        self, partition: Partition, offset: int, took_s: float, limit_s: float
-    ) -> None:
-        """Raises `HandlerTooSlowError` at the third overrun in a row."""
-        if self._seen[partition][1] < HOPELESS_AFTER:
-            return
-        topic, number = partition
-        raise HandlerTooSlowError(
-            f"{Place(topic, number, offset)}: the handler took {took_s:.1f} s, and "
-            f"max.poll.interval.ms allows {limit_s:g} s; that was the third time in a row; "
-            "make the handler faster or raise max.poll.interval.ms",
-            topic=topic,
-            partition=number,
-            offset=offset,
-            failures=0,
-        )
+
+def raise_if_fatal(slow: HandlerTooSlow) -> None:
+    """Raises `HandlerTooSlowError` at the third overrun in a row."""
+    if slow.attempts < HOPELESS_AFTER:
+        return
+    raise HandlerTooSlowError(
+        f"{slow.place}: the {slow.what} took {slow.elapsed_s:.1f} s, and "
+        f"max.poll.interval.ms allows {slow.max_poll_interval_s:g} s; that was the third time in a "
+        f"row; make the {slow.what} faster or raise max.poll.interval.ms",
+        topic=slow.topic,
+        partition=slow.partition,
+        offset=slow.offset,
+        failures=0,
+    )

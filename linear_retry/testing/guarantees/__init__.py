@@ -26,6 +26,7 @@ def all_guarantees(
     strategy_length: int | None,
     max_elapsed: bool = False,
     limit: int | None = None,
+    recovery_limit: int | None = None,
     alive_within_s: float = 10.0,
     retries: Retries | None = None,
     retry_strategy_length: int | None = 0,
@@ -35,10 +36,11 @@ def all_guarantees(
 
     `visible`: the offsets that a reader of each partition finds, or would have found before
     retention. `strategy_length`: the number of delays in the strategy, None for one that repeats.
-    `max_elapsed`: whether the strategy has one. `limit`: the limit of dead letters in a row, as in
-    `DeadLetters`. `retries`: the `RetryTopics` of a log with both lines of a group; its topics are
-    in `visible` then, and `retry_strategy_length` is of the retry line's own strategy. By
-    `skew_s` the broker's clock may be ahead of the reader's, as in `RetriedWhenDue`.
+    `max_elapsed`: whether the strategy has one. `limit` and `recovery_limit`: the limits of
+    messages in a row of `DeadLetters` and of `Recovery`. `retries`: the `RetryTopics` of a log with
+    both lines of a group; its topics are in `visible` then, and `retry_strategy_length` is of the
+    retry line's own strategy. By `skew_s` the broker's clock may be ahead of the reader's, as in
+    `RetriedWhenDue`.
     """
     return [
         InOrder(visible),
@@ -56,16 +58,17 @@ def all_guarantees(
             retry_strategy_length=retry_strategy_length,
         ),
         BoundedState(),
-        *([LettersWithinLimit(limit)] if limit is not None and retries is None else []),
-        *([] if retries is None else _of_retry_topics(retries, limit, alive_within_s, skew_s)),
+        LettersWithinLimit(
+            limit,
+            retry_limit=None if retries is None else retries.limit,
+            recovery_limit=recovery_limit,
+        ),
+        *([] if retries is None else _of_retry_topics(retries, alive_within_s, skew_s)),
     ]
 
 
-def _of_retry_topics(
-    retries: Retries, limit: int | None, alive_within_s: float, skew_s: float
-) -> list[Guarantee]:
+def _of_retry_topics(retries: Retries, alive_within_s: float, skew_s: float) -> list[Guarantee]:
     return [
-        LettersWithinLimit(limit, retry_limit=retries.limit),
         RetriedWhenDue(retries, skew_s=skew_s),
         WithinSequence(retries),
         InOnePlace(),

@@ -147,17 +147,24 @@ class LettersWithinLimit(Guarantee):
     """After `limit` dead letters in a row without a success, only an operator causes another.
 
     That is a give-up, or `lift_limit`. What is sent to retry topics is in the same row, and no more
-    of that is sent after `retry_limit`; what is handed over by `Recovery` counts in it, too.
+    of that is sent after `retry_limit`; what `Recovery` takes is in it, too, with `recovery_limit`.
 
-    `DeadLetters(topic, limit=...)` and `RetryTopics` promise it, for the letters that a member
-    knows of: not for those that were found in the topic after it had crashed.
+    `DeadLetters(topic, limit=...)`, `RetryTopics` and `Recovery` promise it, for the letters that a
+    member knows of: not for those that were found in the topic after it had crashed.
     """
 
-    def __init__(self, limit: int | None, *, retry_limit: int | None = None) -> None:
+    def __init__(
+        self,
+        limit: int | None,
+        *,
+        retry_limit: int | None = None,
+        recovery_limit: int | None = None,
+    ) -> None:
         """None: any number."""
         super().__init__()
         self._limit = inf if limit is None else limit
         self._retry_limit = inf if retry_limit is None else retry_limit
+        self._recovery_limit = inf if recovery_limit is None else recovery_limit
         self._consecutive: dict[str, list[EventEmitted]] = defaultdict(list)
         self._lifted: dict[str, float] = {}
         self._crashed: set[str] = set()
@@ -183,7 +190,7 @@ class LettersWithinLimit(Guarantee):
             case EventEmitted(_, member, events.SentToRetry() as event):
                 self._sent(entry, event.place, member, self._retry_limit)
             case EventEmitted(_, member, events.HandedOver() as event):
-                self._sent(entry, event.place, member, inf)
+                self._sent(entry, event.place, member, self._recovery_limit)
 
     def _sent(self, said: EventEmitted, place: Place, member: str, limit: float) -> None:
         if member in self._crashed:

@@ -36,6 +36,12 @@ def _journey(retries: RetryTopics, at_least_s: float = 0) -> list[tuple[str, int
     return found
 
 
+def test_asked_for_more_than_there_is() -> None:
+    """What the longest topic lacks of `RetryAfter` is said; nothing where one covers it."""
+    asked = [_next(_RETRIES, at_least_s=at_least_s) for at_least_s in (0, 3600, 3700)]
+    assert [0, 0, 100_000] == [None if hop is None else hop.short_ms for hop in asked]
+
+
 def test_each_step_once() -> None:
     """In order, the topic by the step's delay, and then it is over."""
     delays = ["5m", "5m", "30m", "30m", "1h"]
@@ -72,9 +78,34 @@ def test_a_handler_that_asks_for_time(at_least_s: float, topics: list[str]) -> N
 def test_a_step_that_is_not_there(topic: str, step: int | None, label: str) -> None:
     """The strategy was changed, or a replay has put it there: on with the first step that is not
     shorter than what it has waited."""
-    for unknown in (0, 99):
-        hop = _next(_RETRIES, Hop(topic, unknown, label, 0))
-        assert step == (None if hop is None else hop.step)
+    hop = _next(_RETRIES, Hop(topic, 0, label, 0))
+    assert step == (None if hop is None else hop.step)
+
+
+@pytest.mark.parametrize(
+    ("topic", "step", "expected"), [("r.5m", 1, 2), ("r.5m", 2, 3), ("r.30m", 9, 5)]
+)
+def test_equal_delays_are_not_begun_anew(topic: str, step: int, expected: int) -> None:
+    """Of another strategy: on with the first step that is longer, or as long and later."""
+    hop = _next(_RETRIES, Hop(topic, step, "older@123", 0))
+    assert hop is not None
+    assert expected == hop.step
+
+
+@given(
+    st.lists(st.integers(1, 5), min_size=1, max_size=6).map(sorted),
+    st.lists(st.integers(1, 5), min_size=1, max_size=6).map(sorted),
+    st.lists(st.booleans(), min_size=1, max_size=4),
+)
+def test_two_strategies_at_once(one: list[int], other: list[int], turns: list[bool]) -> None:
+    """While a deployment is under way, members with the old and the new strategy read the same
+    topics: they passed a message on to each other for ever, between equal delays."""
+    fleets = RetryTopics("r", strategy=one), RetryTopics("r", strategy=other)
+    hop = _next(fleets[0])
+    for turn in turns * 30:
+        if hop is not None:
+            hop = _next(fleets[turn], hop)
+    assert hop is None
 
 
 def test_a_step_of_another_strategy() -> None:
@@ -113,11 +144,11 @@ def test_single_goes_on_until_it_expires() -> None:
 
 
 def test_single_goes_on_over_a_change() -> None:
-    """Of another strategy, or of an unknown step: from the first step, and by the same clock."""
+    """Of another strategy, or of an unknown step: its one delay, and the same clock."""
     retries = RetryTopics.single("r", every="10s", max_duration="5m")
     hop = _next(retries, Hop("r", 7, "older@123", 0))
     assert hop is not None
-    assert 1 == hop.step
+    assert 8 == hop.step
     assert None is _next(retries, Hop("r", 7, "older@123", 0), age_ms=5 * _MINUTE_MS)
 
 

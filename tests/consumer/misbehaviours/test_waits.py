@@ -8,6 +8,7 @@ import pytest
 
 from linear_retry import ConfigurationError, RetryTopics, events
 from linear_retry.consumer.partitions import delayed_read_ahead
+from linear_retry.errors import DeadLetterError
 from linear_retry.records.retry_headers import DESTINATION, GROUP_ID, SEND_TO
 from linear_retry.scope import Scope
 from tests.consumer.two_lines import GROUP, PREFIX, TOPIC, TwoLines
@@ -266,6 +267,20 @@ def test_nor_when_the_limit_holds_it() -> None:
     (circuit,) = (each for _, each in lines.reader.circuits)
     assert circuit.held is not None
     assert (2, True) == (circuit.held.offset, circuit.held.at_limit)
+
+
+def test_a_handler_that_reads_dead_letters() -> None:
+    """An error of that kind, raised by the handler, was taken for a record that is no retry: held
+    by the limit, it was never attempted again."""
+    lines = TwoLines(["5s"], partitions=1)
+    lines.retry.dead_letters = replace(lines.retry.dead_letters, limit=1)
+    lines.start()
+    _left(lines, 2)
+    lines.dependency.raises_once = [DeadLetterError("the handler's own") for _ in range(2)]
+    lines.run(60)
+    assert [0, 1, 1] == [each.place[2] for each in lines.attempts(_5S)]
+    assert 1 == len(lines.letters())
+    assert {} == lines.lag(lines.retry)
 
 
 def test_another_groups_records() -> None:

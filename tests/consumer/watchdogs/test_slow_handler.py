@@ -2,8 +2,9 @@
 
 import pytest
 
-from linear_retry.consumer.watchdogs.slow_handler import SlowHandlerCount
+from linear_retry.consumer.watchdogs.slow_handler import SlowHandlerCount, raise_if_fatal
 from linear_retry.errors import HandlerTooSlowError
+from linear_retry.events import HandlerTooSlow
 
 _P0, _P1 = ("orders", 0), ("orders", 1)
 
@@ -17,13 +18,10 @@ def test_overruns_of_one_offset_are_counted_in_a_row() -> None:
 
 def test_the_third_in_a_row_is_fatal() -> None:
     """Twice may be bad luck; the third raises, with coordinates, both times and the remedy."""
-    overruns = SlowHandlerCount()
-    for _ in range(2):
-        overruns.count(_P0, 7)
-        overruns.raise_if_fatal(_P0, 7, 400.0, 300.0)
-    overruns.count(_P0, 7)
+    for attempts in (1, 2):
+        raise_if_fatal(HandlerTooSlow(*_P0, 7, 400.0, 300.0, attempts))
     with pytest.raises(HandlerTooSlowError) as caught:
-        overruns.raise_if_fatal(_P0, 7, 400.0, 300.0)
+        raise_if_fatal(HandlerTooSlow(*_P0, 7, 400.0, 300.0, 3))
     error = caught.value
     assert ("orders", 0, 7, 0) == (error.topic, error.partition, error.offset, error.failures)
     for part in ("orders[0]@7", "400.0 s", "300 s", "raise max.poll.interval.ms"):
