@@ -78,6 +78,11 @@ _MAY_IMPORT = {
     | _EVERYONES,
     "dlq": {"dlq", "files", "kafka", "records", "retry"} | _EVERYONES,
     "store": {"store", "files", "kafka", "records", "retry", "strategy"} | _EVERYONES,
+    "scheduler": {
+        *("", "scheduler", "store", "consumer", "kafka", "log", "monitoring", "records", "retry"),
+        *("strategy",),
+    }
+    | _EVERYONES,
     "tuning": {"tuning", "strategy"} | _EVERYONES,
     "report": {"report"},
     # What it asks of Kafka, it asks as `dlq` does; the rest is Spark's own client's.
