@@ -129,7 +129,7 @@ message = Table(
     Column("stored_ms", BigInteger, nullable=False),
     # Not on due_ms alone: a lane that is held would have to be read over by every search.
     Index("linear_retry_message_due", "lane_id", "due_ms", "id"),
-    Index("linear_retry_message_retry_id", "retry_id"),
+    Index("linear_retry_message_retry_id", "retry_id", postgresql_using="hash"),
 )
 """Messages that wait; the row is deleted once the message is acknowledged."""
 
@@ -147,8 +147,9 @@ dead_letter = Table(
     Column("error", _Text, nullable=False),
     Column("died_ms", BigInteger, nullable=False),
     Index("linear_retry_dead_letter_died", "died_ms", "id"),
-    Index("linear_retry_dead_letter_retry_id", "retry_id"),
-    Index("linear_retry_dead_letter_key", "key"),
+    # A B-tree of PostgreSQL refuses the row once its key is longer than 2.7 kB.
+    Index("linear_retry_dead_letter_retry_id", "retry_id", postgresql_using="hash"),
+    Index("linear_retry_dead_letter_key", "key", postgresql_using="hash"),
 )
 """Messages that no retry can save; the migrations add an index for the search in `error`."""
 

@@ -1,28 +1,116 @@
 """The store's tables: made, brought to this version, and checked."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
+from alembic.config import Config
+from alembic.runtime.environment import EnvironmentContext
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, text
+from sqlalchemy.schema import CreateSchema
+
+from linear_retry.errors import StoreVersionError
+from linear_retry.store import error_search
 from linear_retry.store.database import Database
-from linear_retry.store.schema import metadata
+
+_VERSION_TABLE = "linear_retry_version"
+_LOCK = 0x6C72_7374  # "lrst", as PostgreSQL's advisory locks want a number
 
 
 @dataclass(frozen=True, slots=True)
 class Migrated:
-    """The versions before and after; `before` is None where no table was there."""
+    """What `migrate` has done."""
 
     before: str | None
+    """The version before; None if no tables were there."""
     after: str
+    is_error_search_indexed: bool
+    """Whether a search in the text of errors has an index: pg_trgm, or FTS5."""
 
 
 def migrate(database: Database) -> Migrated:
-    """Creates the tables, or brings them to this version.
+    """Creates the tables, or brings them to this version, in one transaction.
 
     Raises `StoreVersionError` for a store of a newer version, and `StoreError`.
     """
+    scripts = _scripts()
     with database.begin() as connection:
-        metadata.create_all(connection)
-    return Migrated(None, "0001")
+        _take_turns(database, connection)
+        if database.schema is not None:
+            connection.execute(CreateSchema(database.schema, if_not_exists=True))
+        before = _version(database, connection)
+        _refuse_newer(database, before, scripts)
+        _upgrade(database, connection, scripts)
+        return Migrated(before, _head(scripts), error_search.prepare(database, connection))
 
 
-def check_version(database: Database) -> None:
-    """Raises `StoreVersionError` unless the tables are there and of this version."""
+def check_version(database: Database, connection: Connection | None = None) -> None:
+    """Raises `StoreVersionError` unless the tables are there and of this version.
+
+    Looks where `connection` looks, if one is given: an application's own sees its own database.
+    """
+    scripts = _scripts()
+    with _given_or_own(database, connection) as found:
+        version = _version(database, found)
+    _refuse_newer(database, version, scripts)
+    if version != _head(scripts):
+        state = "has no tables of linear_retry" if version is None else f"is of version {version}"
+        raise StoreVersionError(
+            f"store {database} {state}, must be of version {_head(scripts)}: "
+            "run `linear-retry scheduler migrate`"
+        )
+
+
+@contextmanager
+def _given_or_own(database: Database, connection: Connection | None) -> Iterator[Connection]:
+    if connection is not None:
+        yield connection
+        return
+    with database.reading() as own:
+        yield own
+
+
+def _scripts() -> ScriptDirectory:
+    return ScriptDirectory(str(Path(__file__).parent))
+
+
+def _head(scripts: ScriptDirectory) -> str:
+    return str(scripts.get_current_head())
+
+
+def _options(database: Database) -> dict[str, Any]:
+    # Not alembic_version: the application's own migrations may be in the same database.
+    return {"version_table": _VERSION_TABLE, "version_table_schema": database.schema}
+
+
+def _version(database: Database, connection: Connection) -> str | None:
+    return MigrationContext.configure(connection, opts=_options(database)).get_current_revision()
+
+
+def _refuse_newer(database: Database, version: str | None, scripts: ScriptDirectory) -> None:
+    known = {script.revision for script in scripts.walk_revisions()}
+    if version is not None and version not in known:
+        raise StoreVersionError(
+            f"store {database} is of version {version}, newer than this linear_retry's "
+            f"{_head(scripts)}: upgrade linear_retry here"
+        )
+
+
+def _take_turns(database: Database, connection: Connection) -> None:
+    """Two that start at once do not both create the tables. SQLite has one writer anyway."""
+    if not database.is_sqlite:
+        connection.execute(text("SET LOCAL statement_timeout = 0"))  # a new index takes its time
+        connection.execute(text(f"SELECT pg_advisory_xact_lock({_LOCK})"))
+
+
+def _upgrade(database: Database, connection: Connection, scripts: ScriptDirectory) -> None:
+    def steps(version: Any, _: MigrationContext) -> Any:
+        return scripts._upgrade_revs("head", version)  # what `alembic upgrade` itself runs
+
+    with EnvironmentContext(Config(), scripts, fn=steps) as environment:
+        environment.configure(connection, **_options(database))
+        environment.run_migrations()
