@@ -79,8 +79,8 @@ _MAY_IMPORT = {
     "dlq": {"dlq", "files", "kafka", "records", "retry"} | _EVERYONES,
     "store": {"store", "files", "kafka", "records", "retry", "strategy"} | _EVERYONES,
     "scheduler": {
-        *("", "scheduler", "store", "consumer", "kafka", "log", "monitoring", "records", "retry"),
-        *("strategy",),
+        *("", "scheduler", "store", "consumer", "files", "kafka", "log", "monitoring", "records"),
+        *("retry", "strategy"),
     }
     | _EVERYONES,
     "tuning": {"tuning", "strategy"} | _EVERYONES,
@@ -205,11 +205,16 @@ _DOORS = {
         "spark.tuning",
     ],
     "opentelemetry": ["monitoring.tracing"],
-    "prometheus_client": ["monitoring.metrics"],
+    "prometheus_client": ["monitoring.metrics", "scheduler.http"],
     "pytest": ["testing.pytest_plugin"],
     "pyspark": ["spark"],
     "sqlalchemy": ["store"],
     "alembic": ["store.migrations"],
+    "argon2": ["scheduler.http"],
+    "fastapi": ["scheduler.http"],
+    "pydantic": ["scheduler.http"],
+    "starlette": ["scheduler.http"],
+    "uvicorn": ["scheduler.http"],
     "altair": ["report"],
     "vl_convert": ["report.charts"],
     "jinja2": ["report.page"],
@@ -250,6 +255,7 @@ def test_importing_it_loads_no_more_than_a_consumer_needs() -> None:
         "pytest",
         "psycopg",
         "sqlalchemy",
+        "fastapi",
         "hypothesis",
     }
     unneeded |= {"prometheus_client", "opentelemetry"}

@@ -1,0 +1,132 @@
+"""Finds out who sends a request, and whether they may."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from urllib.parse import urlsplit
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+
+from linear_retry.scheduler.http.access import Access, is_loopback
+from linear_retry.scheduler.http.sessions import Sessions, basic_credentials
+from linear_retry.scheduler.http.users import Role
+
+COOKIE = "linear_retry_session"
+CSRF_HEADER = "X-CSRF-Token"
+
+_SAFE = {"GET", "HEAD", "OPTIONS"}
+_CHECKS_AT_ONCE = 2
+"""A check of a password takes 64 MiB and a core: more at once would stop the service."""
+
+
+class RefusedError(Exception):
+    """The request is answered with `status` and the one sentence of this error."""
+
+    def __init__(self, status: HTTPStatus, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who sends a request. `subject` is what its CSRF token belongs to; None: it needs none."""
+
+    name: str
+    role: Role
+    subject: str | None = None
+
+
+class Authentication:
+    """Names the actor of a request, and refuses what they may not do."""
+
+    def __init__(self, access: Access, clock_s: Callable[[], float] = time.time) -> None:
+        self._access = access
+        self._sessions = Sessions(clock_s)
+        self._checks = asyncio.Semaphore(_CHECKS_AT_ONCE)
+
+    def check_origin(self, request: Request) -> None:
+        """Raises `RefusedError` for a foreign `Host`, and for a change from another site's page."""
+        hosts = request.headers.getlist("host")
+        if len(hosts) != 1 or not self._access.is_known_host(hosts[0]):
+            raise RefusedError(
+                HTTPStatus.MISDIRECTED_REQUEST,
+                "this host name is not the API's; use its address, or start it with --host-name",
+            )
+        if is_change(request) and _is_cross_site(request, hosts[0]):
+            raise RefusedError(HTTPStatus.FORBIDDEN, "another site's page may change nothing here")
+
+    async def actor_of(self, request: Request) -> Actor:
+        """Returns who sends the request. Raises `RefusedError` if nobody is named, or wrongly."""
+        authorization = request.headers.get("Authorization")
+        session = request.cookies.get(COOKIE)
+        if authorization is not None:
+            return await self._by_password(basic_credentials(authorization))
+        if session is not None and (name := self._sessions.name_of(session)) is not None:
+            return self._known(name, session)
+        return self._without_login(request)
+
+    def check_change(self, request: Request, actor: Actor) -> None:
+        """Raises `RefusedError` unless the actor may change something with this request."""
+        if actor.role != "operator":
+            raise RefusedError(
+                HTTPStatus.FORBIDDEN, f"{actor.name} is a {actor.role}: a change needs an operator"
+            )
+        token = request.headers.get(CSRF_HEADER, "")
+        if actor.subject is not None and not self._sessions.is_csrf_token(token, actor.subject):
+            raise RefusedError(
+                HTTPStatus.FORBIDDEN,
+                f"a change needs the header {CSRF_HEADER} with the token of GET /api/v1/session",
+            )
+
+    async def begin_session(self, name: str, password: str) -> tuple[Actor, str]:
+        """Returns the actor and a new session. Raises `RefusedError` for a wrong password."""
+        actor = await self._by_password((name, password))
+        session = self._sessions.issue(actor.name)
+        return self._known(name, session), session
+
+    def csrf_token(self, actor: Actor) -> str | None:
+        """Returns the token that a change of this actor needs, if any."""
+        return None if actor.subject is None else self._sessions.csrf_token(actor.subject)
+
+    async def _by_password(self, credentials: tuple[str, str] | None) -> Actor:
+        users = self._access.users
+        if users is not None and credentials is not None:
+            async with self._checks:
+                passed = await run_in_threadpool(users.has_password, *credentials)
+            if passed:
+                return self._known(credentials[0], None)
+        raise RefusedError(HTTPStatus.UNAUTHORIZED, "wrong name or password")
+
+    def _without_login(self, request: Request) -> Actor:
+        peer = "" if request.client is None else request.client.host
+        if self._access.is_local and is_loopback(peer):
+            return Actor("local", "operator", "local")
+        names = request.headers.getlist(self._access.user_header)
+        # Two of them: the proxy appends to what the client sends, so either may be the client's.
+        if self._access.is_trusted_proxy(peer) and len(names) == 1 and names[0].isprintable():
+            return self._known(names[0][:100], names[0])
+        # No WWW-Authenticate: a browser that has been asked sends the password with every page's
+        # requests, other sites' too.
+        raise RefusedError(
+            HTTPStatus.UNAUTHORIZED, "a name and a password are needed (HTTP Basic, or a session)"
+        )
+
+    def _known(self, name: str, subject: str | None) -> Actor:
+        users = self._access.users
+        return Actor(name, (users and users.role_of(name)) or "viewer", subject)
+
+
+def is_change(request: Request) -> bool:
+    """Whether the request may change something."""
+    return request.method not in _SAFE
+
+
+def _is_cross_site(request: Request, host: str) -> bool:
+    """Whether a browser says that the request comes from another site's page."""
+    site, origin = request.headers.get("Sec-Fetch-Site"), request.headers.get("Origin")
+    if site is not None:
+        return site not in {"same-origin", "none"}
+    return origin is not None and urlsplit(origin).netloc != host

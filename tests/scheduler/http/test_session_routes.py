@@ -1,0 +1,98 @@
+"""Everyone learns who they are; a browser signs in and out."""
+
+import httpx
+import pytest
+
+from linear_retry.scheduler.http import Access, HttpServer, create_app, networks, serve
+from linear_retry.scheduler.http.authentication import COOKIE, CSRF_HEADER
+from tests.scheduler.http.conftest import PASSWORD, USERS, client_of
+
+_SESSION = "/api/v1/session"
+_SIGN_IN = f"{_SESSION}/sign-in"
+_SIGN_OUT = f"{_SESSION}/sign-out"
+
+
+def _error(answer: httpx.Response) -> tuple[int, str]:
+    return answer.status_code, answer.json()["error"]
+
+
+def test_who_i_am(operator: httpx.Client, viewer: httpx.Client) -> None:
+    """Name and role; who sends a password needs no token."""
+    assert {"name": "ann", "role": "operator", "csrf_token": None} == operator.get(_SESSION).json()
+    assert "viewer" == viewer.get(_SESSION).json()["role"]
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["Basic YW5uOndyb25n", "Basic bm9ib2R5OnMzY3JldA==", "Basic ?", "Bearer x", "", "\xff"],
+)
+def test_wrong_credentials(anyone: httpx.Client, header: str) -> None:
+    """A wrong password, an unknown name and garbled headers get the same answer."""
+    answer = anyone.get(_SESSION, headers={b"Authorization": header.encode("latin-1")})
+    assert (401, "wrong name or password") == _error(answer)
+    # A browser that is asked would send the password with every page's requests.
+    assert "WWW-Authenticate" not in answer.headers
+
+
+def test_a_user_without_a_password_cannot_sign_in(anyone: httpx.Client) -> None:
+    """Only a proxy vouches for them."""
+    for password in (PASSWORD, ""):
+        answer = anyone.post(_SIGN_IN, json={"name": "pat", "password": password})
+        assert 401 == answer.status_code
+
+
+def test_a_browser_signs_in_and_out(server: HttpServer) -> None:
+    """The cookie is out of reach of scripts and other sites, and names the session until then."""
+    with client_of(server) as browser:
+        answer = browser.post(_SIGN_IN, json={"name": "ann", "password": PASSWORD})
+        cookie = answer.headers["Set-Cookie"]
+        assert {"HttpOnly", "SameSite=strict", "Path=/"} <= set(cookie.split("; "))
+        assert answer.json() == browser.get(_SESSION).json()
+        assert 64 == len(answer.json()["csrf_token"])
+        assert 204 == browser.post(_SIGN_OUT).status_code
+        assert 401 == browser.get(_SESSION).status_code
+
+
+def test_a_viewer_signs_out(server: HttpServer) -> None:
+    """It is the one change that they may make."""
+    with client_of(server) as browser:
+        assert browser.post(_SIGN_IN, json={"name": "vic", "password": PASSWORD}).is_success
+        assert browser.post(_SIGN_OUT).is_success
+        assert COOKIE not in browser.cookies
+
+
+def test_a_forged_cookie_is_no_session(anyone: httpx.Client) -> None:
+    """Nor is one that was changed."""
+    answer = anyone.get(_SESSION, headers={"Cookie": f"{COOKIE}=YW5u.9999999999.{'0' * 64}"})
+    assert 401 == answer.status_code
+
+
+def test_this_machine_is_local() -> None:
+    """Without users; its changes need the token, since any page that it looks at can send some."""
+    access = Access()
+    with serve(create_app(access), access, 0) as served, client_of(served) as client:
+        found = client.get(_SESSION).json()
+        assert ("local", "operator") == (found["name"], found["role"])
+        assert 403 == client.post("/api/v1/nothing").status_code
+        token = {CSRF_HEADER: found["csrf_token"]}
+        assert 404 == client.post("/api/v1/nothing", headers=token).status_code
+
+
+def test_a_trusted_proxy_names_the_user() -> None:
+    """The role is the file's; a name that the file does not have is a viewer's."""
+    access = Access(USERS, networks(["127.0.0.1"]), "X-Remote-User")
+    with serve(create_app(access), access, 0) as served, client_of(served) as proxy:
+        for name, role in (("pat", "operator"), ("carol", "viewer")):
+            found = proxy.get(_SESSION, headers={"X-Remote-User": name}).json()
+            assert (name, role) == (found["name"], found["role"])
+        twice = [("X-Remote-User", "pat"), ("X-Remote-User", "carol")]
+        assert 401 == proxy.get(_SESSION, headers=twice).status_code
+        assert 401 == proxy.get(_SESSION).status_code
+
+
+def test_nobody_else_names_the_user() -> None:
+    """The header of an address that is no trusted proxy counts for nothing, forwarded or not."""
+    access = Access(USERS, networks(["10.0.0.5"]))
+    with serve(create_app(access), access, 0) as served, client_of(served) as client:
+        forged = {"X-Forwarded-User": "pat", "X-Forwarded-For": "10.0.0.5"}
+        assert 401 == client.get(_SESSION, headers=forged).status_code
