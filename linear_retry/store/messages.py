@@ -6,7 +6,7 @@ from itertools import groupby, islice, zip_longest
 from operator import attrgetter
 from typing import Any, TypeAlias, TypeVar
 
-from sqlalchemy import Connection, Row, Select, delete, func, insert, select, true
+from sqlalchemy import Connection, Row, Select, delete, func, insert, select, true, update
 
 from linear_retry.store import header_bytes, lanes
 from linear_retry.store.database import Database
@@ -17,6 +17,7 @@ from linear_retry.store.schema import lane, message
 _T = TypeVar("_T")
 
 _ROWS_A_STATEMENT = 1000
+_WHOLE = select(message, lane.c.service, lane.c.destination, lane.c.slot).join(lane)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,33 @@ def remove(connection: Connection, ids: Iterable[int]) -> int:
         for some in in_parts(ids)
     ]
     return sum(counts)
+
+
+def reschedule(
+    database: Database, connection: Connection, ids: Iterable[int], due_ms: int | None = None
+) -> int:
+    """Makes the messages with these ids due at `due_ms`, or now; returns how many were there."""
+    due_ms = database.now_ms(connection) if due_ms is None else due_ms
+    count = 0
+    for some in in_parts(ids):
+        mine = message.c.id.in_(some)
+        lane_ids = connection.execute(select(message.c.lane_id).distinct().where(mine)).scalars()
+        lanes.lower(database, connection, dict.fromkeys(lane_ids, due_ms))
+        count += connection.execute(update(message).where(mine).values(due_ms=due_ms)).rowcount
+    return count
+
+
+def get(connection: Connection, message_id: int) -> StoredMessage | None:
+    """Reads a whole message; None if it does not wait any more."""
+    return next(iter(_whole(connection, [message_id])), None)
+
+
+def waiting(
+    connection: Connection, service: Service, *, after_id: int = 0, limit: int = 100
+) -> list[StoredMessage]:
+    """Reads whole messages whether they are due or not, by id: to take all of them elsewhere."""
+    wanted = _WHOLE.where(lane.c.service == service, message.c.id > after_id)
+    return [stored(row) for row in connection.execute(wanted.order_by(message.c.id).limit(limit))]
 
 
 def due(
@@ -161,11 +189,10 @@ def _within(heads: Iterable[Iterable[_Head]], limit_bytes: int) -> list[int]:
 
 
 def _whole(connection: Connection, ids: Iterable[int]) -> list[StoredMessage]:
-    wanted = select(message, lane.c.service, lane.c.destination, lane.c.slot).join(lane)
     rows = [
         row
         for some in in_parts(ids)
-        for row in connection.execute(wanted.where(message.c.id.in_(some)))
+        for row in connection.execute(_WHOLE.where(message.c.id.in_(some)))
     ]
     return [stored(row) for row in sorted(rows, key=attrgetter("lane_id", "due_ms", "id"))]
 

@@ -24,7 +24,7 @@ from linear_retry.records.text import valid_unicode
 _ID = BigInteger().with_variant(Integer(), "sqlite")
 
 
-class _Text(TypeDecorator[str]):
+class StoredText(TypeDecorator[str]):
     """Text that a record may bring: PostgreSQL refuses a NUL, and UTF-8 a lone surrogate."""
 
     impl = Text
@@ -62,26 +62,28 @@ def _payload() -> tuple[Column[bytes], ...]:
 def _about() -> tuple[Column[str], ...]:
     """What people search by: taken from the retry headers, where there are any."""
     return (
-        Column("retry_id", _Text, nullable=False),
-        Column("group_id", _Text),
-        Column("origin", _Text),  # topic[partition]@offset in the intake topic; null in an outbox
+        Column("retry_id", StoredText, nullable=False),
+        Column("group_id", StoredText),
+        Column(
+            "origin", StoredText
+        ),  # topic[partition]@offset in the intake topic; null in an outbox
     )
 
 
 setting = Table(
     "linear_retry_setting",
     metadata,
-    Column("name", _Text, primary_key=True),
-    Column("value", _Text, nullable=False),
+    Column("name", StoredText, primary_key=True),
+    Column("value", StoredText, nullable=False),
 )
 """What is fixed for the store's life: the cluster it sends to, and its own id."""
 
 lease = Table(
     "linear_retry_lease",
     metadata,
-    Column("service", _Text, primary_key=True),
+    Column("service", StoredText, primary_key=True),
     Column("number", Integer, primary_key=True),
-    Column("owner", _Text),
+    Column("owner", StoredText),
     Column("epoch", BigInteger, nullable=False),
     Column("until_ms", BigInteger, nullable=False),
 )
@@ -90,8 +92,8 @@ lease = Table(
 instance = Table(
     "linear_retry_instance",
     metadata,
-    Column("service", _Text, primary_key=True),
-    Column("owner", _Text, primary_key=True),
+    Column("service", StoredText, primary_key=True),
+    Column("owner", StoredText, primary_key=True),
     Column("seen_ms", BigInteger, nullable=False),
 )
 """The instances that send, each with the time of its last sign of life."""
@@ -100,14 +102,14 @@ lane = Table(
     "linear_retry_lane",
     metadata,
     _id(),
-    Column("service", _Text, nullable=False),
-    Column("destination", _Text, nullable=False),
-    Column("slot", _Text, nullable=False),
+    Column("service", StoredText, nullable=False),
+    Column("destination", StoredText, nullable=False),
+    Column("slot", StoredText, nullable=False),
     Column("lease", Integer, nullable=False),
     Column("low_due_ms", BigInteger, nullable=False),
     Column("hold_until_ms", BigInteger, nullable=False),
     Column("failures", Integer, nullable=False),
-    Column("error", _Text),
+    Column("error", StoredText),
     UniqueConstraint("service", "destination", "slot"),
     CheckConstraint("service in ('scheduler', 'outbox')"),
 )
@@ -137,14 +139,14 @@ dead_letter = Table(
     "linear_retry_dead_letter",
     metadata,
     _id(),
-    Column("service", _Text, nullable=False),
-    Column("destination", _Text, nullable=False),  # "" where the record named none
+    Column("service", StoredText, nullable=False),
+    Column("destination", StoredText, nullable=False),  # "" where the record named none
     Column("partition", Integer),
     *_payload(),
     Column("timestamp_ms", BigInteger),
     *_about(),
-    Column("reason", _Text, nullable=False),
-    Column("error", _Text, nullable=False),
+    Column("reason", StoredText, nullable=False),
+    Column("error", StoredText, nullable=False),
     Column("died_ms", BigInteger, nullable=False),
     Index("linear_retry_dead_letter_died", "died_ms", "id"),
     # A B-tree of PostgreSQL refuses the row once its key is longer than 2.7 kB.
@@ -156,8 +158,8 @@ dead_letter = Table(
 position = Table(
     "linear_retry_position",
     metadata,
-    Column("cluster", _Text, primary_key=True),
-    Column("topic", _Text, primary_key=True),
+    Column("cluster", StoredText, primary_key=True),
+    Column("topic", StoredText, primary_key=True),
     Column("partition", Integer, primary_key=True),
     Column("next_offset", BigInteger, nullable=False),
 )
@@ -168,10 +170,10 @@ audit = Table(
     metadata,
     _id(),
     Column("at_ms", BigInteger, nullable=False),
-    Column("actor", _Text, nullable=False),
-    Column("action", _Text, nullable=False),
+    Column("actor", StoredText, nullable=False),
+    Column("action", StoredText, nullable=False),
     Column("count", BigInteger, nullable=False),
-    Column("details", _Text, nullable=False),  # JSON
+    Column("details", StoredText, nullable=False),  # JSON
     Index("linear_retry_audit_at", "at_ms", "id"),
 )
 """Every change by a person: who, when, what and why."""

@@ -152,3 +152,36 @@ def test_an_earlier_message_lowers_the_start_of_its_lane(database: Database) -> 
     assert [50, 70, 100] == [each.due_ms for each in _due(database)]
     with database.begin() as connection:
         assert 50 == connection.execute(select(lane.c.low_due_ms)).scalar_one()
+
+
+def test_messages_are_postponed_and_sent_now(database: Database) -> None:
+    """By their ids; a message that is brought forward is not stepped over."""
+    _add(database, *(new_message(slot=str(n % 2), due_ms=n, retry_id=str(n)) for n in range(4)))
+    ids = [each.id for each in sorted(_due(database), key=lambda each: each.due_ms)]
+    with database.begin() as connection:
+        assert 2 == messages.reschedule(database, connection, ids[:2], _LATER_MS)
+        connection.execute(update(lane).values(low_due_ms=_LATER_MS))
+    assert [] == _due(database)
+    with database.begin() as connection:
+        assert 3 == messages.reschedule(database, connection, [*ids[1:], 10**9])
+    assert ["1", "2", "3"] == sorted(each.retry_id for each in _due(database))
+
+
+def test_one_message_is_read_whole(database: Database) -> None:
+    """Whether it is due or not; None once it is gone."""
+    _add(database, new_message(due_ms=_LATER_MS, value=b"1"))
+    with database.begin() as connection:
+        (found,) = messages.waiting(connection, "scheduler")
+        assert found == messages.get(connection, found.id)
+        messages.remove(connection, [found.id])
+        assert messages.get(connection, found.id) is None
+
+
+def test_all_that_waits_can_be_read_in_steps(database: Database) -> None:
+    """Whatever its time and its lane, for one service."""
+    _add(database, *(new_message(slot=str(n), due_ms=n * _LATER_MS // 9) for n in range(5)))
+    _add(database, new_message(service="outbox"))
+    with database.begin() as connection:
+        first = messages.waiting(connection, "scheduler", limit=3)
+        second = messages.waiting(connection, "scheduler", limit=3, after_id=first[-1].id)
+    assert ["0", "1", "2", "3", "4"] == [each.slot for each in first + second]

@@ -14,8 +14,8 @@ from sqlalchemy import Connection, text
 from sqlalchemy.schema import CreateSchema
 
 from linear_retry.errors import StoreVersionError
-from linear_retry.store import error_search
 from linear_retry.store.database import Database
+from linear_retry.store.listing import error_search
 
 _VERSION_TABLE = "linear_retry_version"
 _LOCK = 0x6C72_7374  # "lrst", as PostgreSQL's advisory locks want a number

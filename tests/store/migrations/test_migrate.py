@@ -10,8 +10,8 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import text
 
 from linear_retry.errors import StoreVersionError
-from linear_retry.store import error_search
 from linear_retry.store.database import Database
+from linear_retry.store.listing import error_search
 from linear_retry.store.migrations import Migrated, check_version, migrate
 from linear_retry.store.schema import metadata
 from tests.postgres import Postgres

@@ -1,0 +1,1 @@
+"""What operators look for: pages, counts and statistics; values are never read."""
