@@ -78,7 +78,7 @@ def _add_some(
 
 
 def get(connection: Connection, letter_id: int) -> StoredDeadLetter | None:
-    """Reads a whole dead letter; None if there is none with this id."""
+    """Reads a whole dead letter; None if it was removed or forwarded."""
     row = connection.execute(select(dead_letter).where(dead_letter.c.id == letter_id)).first()
     if row is None:
         return None
