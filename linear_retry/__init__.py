@@ -10,6 +10,7 @@ from linear_retry.consumer.linear_consumer import LinearConsumer
 from linear_retry.consumer.monitoring.health import Health
 from linear_retry.consumer.monitoring.monitor import Counts
 from linear_retry.consumer.runners.own_loop import Attempt
+from linear_retry.consumer.runners.run_batches import BatchError
 from linear_retry.consumer.runners.together.run_together import (
     run_together,
     run_together_async,
@@ -38,6 +39,7 @@ from linear_retry.strategy.strategy import Strategy
 
 __all__ = [
     "Attempt",
+    "BatchError",
     "BrokerError",
     "CircuitView",
     "ConfigurationError",

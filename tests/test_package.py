@@ -369,6 +369,7 @@ _CATCHES = {
     # The handler's call: whatever a user may raise is an outcome.
     ("consumer.runners.run_handler", "attempt_all", "Exception"),
     ("consumer.runners.async_handler", "attempt_all", "Exception"),
+    ("consumer.runners.run_batches", "attempt_batch", "Exception"),
     # The recovery callback is the user's: where it raises, it is called again.
     ("consumer.dead_letters.recovery", "send", "Exception"),
     # What ended the thread is raised in the task that awaits it, and the other way round.

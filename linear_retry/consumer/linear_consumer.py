@@ -1,11 +1,9 @@
 """The public consumer: consumes in order, and waits when a message fails temporarily."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from types import TracebackType
 from typing import Any, Never, Self, overload
 
 from linear_retry.consumer.config.checks import Transient, check_listeners, plan
@@ -17,13 +15,15 @@ from linear_retry.consumer.monitoring.health import Health
 from linear_retry.consumer.monitoring.monitor import Counts, Monitor, bind_listeners
 from linear_retry.consumer.operations.operator_methods import OperatorMethods
 from linear_retry.consumer.operations.requests import OperatorRequest
+from linear_retry.consumer.partitions.batches import BatchLimits
 from linear_retry.consumer.runners.async_handler import AsyncHandler
 from linear_retry.consumer.runners.background import Background, Consume
 from linear_retry.consumer.runners.handler_checks import check_async_handler, check_handler
 from linear_retry.consumer.runners.own_loop import Attempt
+from linear_retry.consumer.runners.run_batches import BatchHandler
 from linear_retry.consumer.runners.run_handler import Handler
+from linear_retry.consumer.session.closing import ClosedAtExit
 from linear_retry.consumer.session.session import Session
-from linear_retry.errors import LinearRetryError
 from linear_retry.events import Listener
 from linear_retry.journal.journal import Journal
 from linear_retry.kafka import Message
@@ -34,7 +34,7 @@ from linear_retry.strategy.delays import Element
 from linear_retry.strategy.strategy import Strategy
 
 
-class LinearConsumer(OperatorMethods):
+class LinearConsumer(OperatorMethods, ClosedAtExit):
     """Consumes topics in order, at least once, and waits when a message fails temporarily.
 
     On a transient error the partitions in scope are paused, and the failed message is held and
@@ -155,6 +155,25 @@ class LinearConsumer(OperatorMethods):
         check_handler(handler)
         self._session.run(handler)
 
+    def run_batches(
+        self, handler: BatchHandler, *, max_messages: int = 500, max_bytes: int = 16_000_000
+    ) -> None:
+        """`run` for a handler of lists: messages of one partition, in order, at least one.
+
+        A list has at most `max_messages`, and `max_bytes` of keys, values and headers; a larger
+        message comes alone. It never waits to be full. Returning is success of all of them.
+
+        A transient error holds the whole batch, at its first message, and the same messages are
+        attempted again; failures count for all of them at once. `BatchError(index, cause)` says
+        that those before `index` are done, and that only the one there has failed. If the error is
+        permanent or the strategy exhausted, and it is not known which message has failed, each of
+        the batch is handed over alone, once and in order, and those that fail are given up.
+
+        Ends as `run` does, and raises what `run` raises; `ConfigurationError` for a limit below 1.
+        """
+        check_handler(handler, "one list of messages")
+        self._session.run_batches(handler, BatchLimits(max_messages, max_bytes))
+
     def __iter__(self) -> Iterator[Attempt]:
         """Your own loop in place of `run`: `for attempt in consumer: with attempt as message: ...`.
 
@@ -221,40 +240,9 @@ class LinearConsumer(OperatorMethods):
         """
         self._session.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._close_after(error)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        # Waits off the event loop, which `run_async` in another task needs in order to end.
-        # A coroutine that is being garbage-collected cannot await anything.
-        if self._session.is_here or isinstance(error, GeneratorExit):
-            self._close_after(error)
-        else:
-            await asyncio.to_thread(self._close_after, error)
-
-    def _close_after(self, error: BaseException | None) -> None:
-        try:
-            self.close()
-        except LinearRetryError as last:
-            if error is None:
-                raise
-            error.add_note(f"and at close: {last}")
+    @property
+    def _closes_here(self) -> bool:
+        return self._session.is_here
 
     # -- for any thread ----------------------------------------------------------------------
 

@@ -3,22 +3,24 @@
 import math
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
+from dataclasses import replace
 from typing import Protocol, TypeAlias
 
 from linear_retry import events
 from linear_retry.consumer.monitoring.monitor import Monitor
 from linear_retry.consumer.operations.operator_actions import OperatorActions
+from linear_retry.consumer.partitions.batches import BatchLimits
 from linear_retry.consumer.partitions.polling import Poller
-from linear_retry.consumer.partitions.read_ahead import offset_of, partition_of
+from linear_retry.consumer.partitions.read_ahead import next_offsets, offset_of, partition_of
 from linear_retry.consumer.partitions.target import ConsumerTarget
 from linear_retry.consumer.runners.run_handler import Batch
 from linear_retry.consumer.runners.stop import StopFlag
-from linear_retry.consumer.watchdogs.slow_handler import SlowHandlerCount, raise_if_fatal
+from linear_retry.consumer.watchdogs.overrun import OverrunWatchdog
 from linear_retry.errors import DeadLetterError
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.messages import foreign_group, foreign_or_unfit, have_no_headers
 from linear_retry.retry.held import RECOVERY, Held
-from linear_retry.scope import Partition, Scope
+from linear_retry.scope import Scope
 
 
 class Due(Protocol):
@@ -68,14 +70,19 @@ class Loop:
         self._reads_retries = reads_retries
         self._why_not = foreign_or_unfit if reads_retries else foreign_group
         self._returns = returns
-        self._slow_handlers = SlowHandlerCount()
+        self._overrun = OverrunWatchdog(
+            self._now_s, self._read_ahead, self._flow_control, target.emit
+        )
+        self._limits: BatchLimits | None = None
 
-    def turn(self) -> Generator[Batch]:
+    def turn(self, limits: BatchLimits | None = None) -> Generator[Batch]:
         """Polls once, then hands out what is due. A poll precedes every attempt.
 
+        With `limits`, a batch is of one partition, for the handler of `run_batches`.
         A batch's outcome is applied when the next batch is requested, or at `close`. Raises what
         cannot be retried; nothing unhandled is committed.
         """
+        self._limits = limits
         try:
             yield from self._turn()
         except BaseException:
@@ -97,7 +104,7 @@ class Loop:
             self._poller.give_up_if_overran()
             for polls_at_once in delivery:
                 if self._target.recovering is not None:
-                    self._overran(self._target.recovering.message, RECOVERY)
+                    self._overrun.overran(self._target.recovering.message, RECOVERY)
                 if polls_at_once:
                     self.poll_along()
                 else:
@@ -142,22 +149,38 @@ class Loop:
 
     def _hand_over(self) -> Generator[Batch]:
         """Hands out the read-ahead until one fails, or a poll or a probe is due."""
-        if messages := self._for_us(self._read_ahead.messages):
+        if self._limits is None:
+            messages = self._for_us(self._read_ahead.messages)
+        else:
+            messages = self._target.batches.next(self._limits, self._for_us)
+        if messages:
             self._stop.allow_until(min(self._read_ahead.deadline_s, self._circuits.next_retry_at_s))
-            yield from self._attempt(Batch(messages, begin_by_s=self._read_ahead.overruns_at_s))
+            yield from self._attempt(self._batch(messages))
+
+    def _batch(self, messages: Sequence[Message], number: int = 1) -> Batch:
+        begin_by_s, is_whole = self._read_ahead.overruns_at_s, self._limits is not None
+        return Batch(messages, number, begin_by_s=begin_by_s, is_whole=is_whole)
 
     def _note_done(self, batch: Batch, begun_s: float) -> Held[Message] | None:
         """Notes all handled messages at once: there is no bookkeeping per success."""
-        ahead = self._read_ahead.messages
-        self._done(batch.messages[: batch.handled])
-        del ahead[: batch.handled]
-        self._read_ahead.note_speed(batch.handled, self._now_s() - begun_s)
+        ahead, failed = self._read_ahead.messages, batch.failed
+        self._offsets.done(next_offsets(batch.messages[: batch.handled]))
+        del ahead[: batch.handled + len(failed)]
+        if not batch.is_whole:
+            self._read_ahead.note_speed(batch.handled, self._now_s() - begun_s)
         self._monitor.succeeded += batch.handled
         if batch.handled:
             self._engine.succeeded()
-        if batch.error is None:
-            return None
-        return self._held(ahead.pop(0))
+        return self._held(*failed) if failed else None
+
+    def _note_probed(self, batch: Batch, held: Held[Message]) -> Held[Message]:
+        """Notes what is done of the messages that were held; returns what has failed."""
+        if not batch.handled:  # fewer than were held, if the handler said which
+            return replace(held, others=tuple(batch.failed[1:])) if batch.failed else held
+        failed, done = batch.failed, batch.messages[: batch.handled]
+        self._monitor.succeeded += batch.handled
+        self._engine.finish(replace(held, others=tuple(done[1:])), "recovered")
+        return self._held(*failed) if failed else held
 
     def _probe(self, scope: Scope) -> Generator[Batch]:
         """Attempts the held message, and only that, from memory.
@@ -194,9 +217,10 @@ class Loop:
             self._engine.refused(held, refusal)
             self.await_delivery()
             return
-        begin_by_s = self._read_ahead.overruns_at_s
-        batch = Batch([held.message], held.failures + 1, begin_by_s=begin_by_s)
-        yield from self._attempt(batch, held)
+        if self._limits is None:
+            held = replace(held, others=())  # a batch that failed before `run`
+        messages = [held.message, *held.others]
+        yield from self._attempt(self._batch(messages, held.failures + 1), held)
 
     def _attempt(self, batch: Batch, held: Held[Message] | None = None) -> Generator[Batch]:
         """Hands out a batch, notes what is done, and lets the engine decide on a failure.
@@ -211,9 +235,8 @@ class Loop:
             if not self._stop.forked and not self._too_slow(batch):
                 if held is None:
                     held = self._note_done(batch, begun_s)
-                elif batch.handled:
-                    self._monitor.succeeded += 1
-                    self._engine.finish(held, "recovered")
+                else:
+                    held = self._note_probed(batch, held)
                 batch.check_unchanged()
                 if held is not None and batch.error is not None:
                     self._monitor.failed += 1
@@ -234,18 +257,20 @@ class Loop:
         else:
             self._engine.drop(scope)
 
-    def _for_us(self, ahead: list[Message]) -> list[Message]:
+    def _for_us(self, ahead: list[Message], most: int | None = None) -> list[Message]:
         """Returns the messages to hand over; skips another group's replays at the head.
 
         The only place that decides this. Most messages have no headers, so are not replays.
         """
-        if not self._reads_retries and have_no_headers(ahead):
-            return ahead
+        # A failure ends a batch: to read the headers of thousands again after each takes 100 ms.
+        most = _MOST_RETRIES if most is None and self._reads_retries else most
+        if not self._reads_retries and have_no_headers(batch := ahead[:most]):
+            return batch
         line, found = self._target.line, None
         while ahead and isinstance(found := self._why_not(ahead[0], line), str):
             place = (*partition_of(ahead[0]), offset_of(ahead[0]))
             self._target.emit(events.PassedOver(*place, retry_group_id=found))
-            self._done(ahead[:1])
+            self._offsets.done(next_offsets(ahead[:1]))
             del ahead[0]
         if ahead and isinstance(found, DeadLetterError):
             self._engine.refused(self._held(ahead.pop(0)), found)
@@ -253,46 +278,21 @@ class Loop:
         if ahead and self._returns:
             self._target.send_back(self._held(ahead.pop(0)))
             return []
-        # A failure ends a batch: to read the headers of thousands again after each takes 100 ms.
-        batch = ahead[:_MOST_RETRIES] if self._reads_retries else ahead
+        batch = ahead[:most]
         for index, message in enumerate(batch):
             if self._why_not(message, line) is not None:
                 return batch[:index]
         return batch
 
-    def _held(self, message: Message) -> Held[Message]:
+    def _held(self, message: Message, *others: Message) -> Held[Message]:
         partition = partition_of(message)
         epoch = self._assignment.epochs.get(partition) or 0
-        return Held(message, partition, offset_of(message), epoch)
+        found = Held(message, partition, offset_of(message), epoch, others=others)
+        return self._target.batches.resumed(found)
 
     # -- what is done ----------------------------------------------------------------------
-
-    def _done(self, messages: Sequence[Message]) -> None:
-        """Notes the last of each partition. They come in runs, so most need no lookup."""
-        last: dict[Partition, int] = {}
-        topic, number = None, None
-        for message in reversed(messages):
-            if message.partition() != number or message.topic() != topic:
-                topic, number = partition_of(message)
-                last.setdefault((topic, number), (message.offset() or 0) + 1)
-        self._offsets.done(last)
 
     def _too_slow(self, batch: Batch) -> bool:
         """Ends a batch; whether the group has removed us meanwhile: then nothing is stored."""
         self._monitor.end_batch(self._now_s())
-        return self._overran(batch.last_attempted)
-
-    def _overran(self, message: Message, what: str = "handler") -> bool:
-        """Whether the group has removed us while the user's code, `what`, had this message."""
-        now_s = self._now_s()
-        if now_s <= self._read_ahead.doubtful_at_s or not self._read_ahead.overran(now_s):
-            return False
-        partition, offset = partition_of(message), message.offset() or 0
-        polled_at_s, overruns_at_s = self._read_ahead.polled_at_s, self._read_ahead.overruns_at_s
-        took_s, limit_s = now_s - polled_at_s, overruns_at_s - polled_at_s
-        self._flow_control.mark_all_lost("no poll for too long")
-        count = self._slow_handlers.count(partition, offset)
-        slow = events.HandlerTooSlow(*partition, offset, took_s, limit_s, count, what)
-        self._target.emit(slow)
-        raise_if_fatal(slow)
-        return True
+        return self._overrun.overran(batch.last_attempted)

@@ -117,6 +117,9 @@ class Target(Protocol[T]):
     def recover(self, held: Held[T]) -> None:
         """Starts to hand it over to the user's function; done once that returns."""
 
+    def take_apart(self, held: Held[T]) -> None:
+        """Attempts each message of the batch alone next, from the first on."""
+
     def place(self, held: Held[T]) -> str:
         """The message's place, for an error text."""
 
@@ -216,6 +219,9 @@ class Engine(Generic[T]):
             consecutive=consecutive,
             left=left,
         )
+        if held.others and not isinstance(decision, Wait):
+            self._take_apart(held)
+            return None
         match decision:
             case Wait(delay_s):
                 return self._open(held, delay_s, now_ms, is_failed_probe=True)
@@ -235,6 +241,13 @@ class Engine(Generic[T]):
             case _:
                 assert_never(decision)
         return None
+
+    def _take_apart(self, held: Held[T]) -> None:
+        """Finds out which of them fail: no message is given up for another's failure."""
+        self._target.take_apart(held)
+        scope = self._scope(held)
+        if self._circuits.get(scope) is not None:
+            self._circuits.hold(scope, replace(held, others=()))
 
     def _open(
         self, held: Held[T], delay_s: float, now_ms: int, *, is_failed_probe: bool = False

@@ -25,7 +25,8 @@ class Held(Generic[T]):
     """What a circuit holds: a consumer's message, or a stream's micro-batch.
 
     `epoch` is that of the assignment it was read in; None for a micro-batch, which is never
-    revoked. `first_failure_s`, from which `max_elapsed` counts, is on the clock of waits.
+    revoked. `others` are the messages after it that failed with it, as one batch of `run_batches`.
+    `first_failure_s`, from which `max_elapsed` counts, is on the clock of waits.
     `error_text` is the last error in one line, `strategy` the label of the strategy for its last
     failure. `letter`, for the topic `destination`, is set after the last attempt: only the sending
     is tried again; `hop` is the wait that it leaves the line for, None for good. `at_limit`: it is
@@ -48,6 +49,7 @@ class Held(Generic[T]):
     hop: Hop | None = None
     sends: int = 0
     at_limit: bool = False
+    others: tuple[T, ...] = ()
 
     @property
     def is_returned(self) -> bool:

@@ -178,6 +178,10 @@ class MicroBatchRunner:
         """Never called: a stream has no such choice."""
         raise AssertionError(f"{self.place(held)}: no recovery callback: a bug; please report it")
 
+    def take_apart(self, held: Held[MicroBatch]) -> None:
+        """Never called: a micro-batch is held as one."""
+        raise AssertionError(f"{self.place(held)}: taken apart: a bug; please report it")
+
     def place(self, held: Held[MicroBatch]) -> str:
         return f"{held.partition[0]}, micro-batch {held.offset}"
 

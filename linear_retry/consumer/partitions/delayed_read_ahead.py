@@ -8,7 +8,7 @@ from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.consumer.partitions.read_ahead import ReadAhead, offset_of, partition_of
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.client import Client
-from linear_retry.kafka.consumer.messages import read_fresh, timestamp_ms_of
+from linear_retry.kafka.consumer.messages import size_bytes, timestamp_ms_of
 from linear_retry.retry.clock import Clock
 from linear_retry.scope import Partition
 
@@ -39,21 +39,21 @@ class _Queue:
         return self._messages[0][1] if self._messages else math.inf
 
     def append(self, message: Message, clock: Clock) -> None:
-        size_bytes = _size_bytes(message)
-        self._messages.append((message, self._due_at_s(message, clock), size_bytes))
-        self._size_bytes += size_bytes
+        size = size_bytes(message)
+        self._messages.append((message, self._due_at_s(message, clock), size))
+        self._size_bytes += size
 
     def popleft(self) -> Message:
-        message, _, size_bytes = self._messages.popleft()
-        self._size_bytes -= size_bytes
+        message, _, size = self._messages.popleft()
+        self._size_bytes -= size
         return message
 
     def drop_through(self, offset: int) -> None:
         while self._messages and offset_of(self._messages[0][0]) <= offset:
             self.popleft()
 
-    def is_above(self, messages: float, size_bytes: float) -> bool:
-        return len(self) > messages or self._size_bytes > size_bytes
+    def is_above(self, messages: float, most_bytes: float) -> bool:
+        return len(self) > messages or self._size_bytes > most_bytes
 
     def _due_at_s(self, message: Message, clock: Clock) -> float:
         """On the monotonic clock. Never later than the delay from now: it is written by now.
@@ -196,10 +196,3 @@ class DelayedFlow:
     def _roomy(self) -> list[Partition]:
         held_back = self._flow_control.held_back
         return [key for key in held_back if not self._read_ahead.is_above(key, 0.5)]
-
-
-def _size_bytes(message: Message) -> int:
-    """With its headers, which may be the largest part of it."""
-    record = read_fresh(message)
-    headers = sum(len(name) + len(value or b"") for name, value in record.headers)
-    return len(record.value or b"") + len(record.key or b"") + headers

@@ -1,7 +1,7 @@
 """The read-ahead: messages that have arrived but are not handled yet."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from linear_retry.kafka import KafkaError, Message
 from linear_retry.kafka.consumer.client import Client
@@ -13,6 +13,7 @@ LARGEST_BATCH = 500
 BATCH_S = 0.2
 TOUCH_S = 1.0
 _WAITED_S = 0.001
+_BATCHES_AHEAD = 4
 _ABOUT_ONE_PARTITION = (KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET)
 
 
@@ -44,6 +45,7 @@ class ReadAhead:
         self._session_timeout_s = session_timeout_s
         self.touch_s = min(TOUCH_S, max_poll_interval_s / 10)
         self._batch_size = 1
+        self._enough = 0
         self.messages: list[Message] = []
         self.in_hand: tuple[Partition, int] | None = None
         self.is_invalid = False
@@ -88,7 +90,10 @@ class ReadAhead:
         Waits only for the first: waiting for a full batch would delay a single message by up to the
         timeout (p50 594 ms, measured). With messages left to handle it polls without waiting.
         """
-        return self._polled(lambda: self._consume(1) if self.messages else self._batch(timeout_s))
+        missing = max(self._enough - len(self.messages), 1)
+        return self._polled(
+            lambda: self._consume(missing) if self.messages else self._batch(timeout_s)
+        )
 
     def touch(self) -> list[Message]:
         """Polls without waiting, taking one message at most, to stay in the group."""
@@ -112,11 +117,20 @@ class ReadAhead:
     def start_small(self) -> None:
         """Makes the next batch of size 1, after an assignment or a failure."""
         self._batch_size = 1
+        self._enough = 0
 
     def note_speed(self, handled: int, took_s: float) -> None:
         """Adapts the next batch to the handler's speed, so that it takes about `BATCH_S`."""
         fits = int(BATCH_S * handled / took_s) if took_s > 0 else LARGEST_BATCH
         self._batch_size = max(1, min(fits, 4 * self._batch_size, LARGEST_BATCH))
+
+    def grow(self, most: int) -> None:
+        """Adapts to batches of `most` messages of one partition, whatever the handler's speed.
+
+        Reads several ahead, as the partitions' messages arrive mixed.
+        """
+        self._batch_size = max(1, min(most, 4 * self._batch_size))
+        self._enough = _BATCHES_AHEAD * self._batch_size
 
     def restored(self) -> None:
         """Notes that every partition has been sought to its next offset."""
@@ -174,6 +188,17 @@ def is_about_client(message: Message) -> bool:
     """Whether it is an error of the client, not a partition's that a seek would repeat."""
     error = message.error()
     return error is not None and not (error.code() in _ABOUT_ONE_PARTITION or is_unreadable(error))
+
+
+def next_offsets(messages: Sequence[Message]) -> dict[Partition, int]:
+    """The next offset of each partition after these. They come in runs: most need no lookup."""
+    last: dict[Partition, int] = {}
+    topic, number = None, None
+    for message in reversed(messages):
+        if message.partition() != number or message.topic() != topic:
+            topic, number = partition_of(message)
+            last.setdefault((topic, number), offset_of(message) + 1)
+    return last
 
 
 def partition_of(message: Message) -> Partition:

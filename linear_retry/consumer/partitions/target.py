@@ -10,9 +10,10 @@ from linear_retry.consumer.dead_letters.publisher import DeadLetterPublisher, St
 from linear_retry.consumer.dead_letters.recovery import RecoveryCall
 from linear_retry.consumer.operations.operator_actions import OperatorActions
 from linear_retry.consumer.partitions.assignment import Assignment
+from linear_retry.consumer.partitions.batches import Batches
 from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.consumer.partitions.offsets import OffsetCommits, Offsets
-from linear_retry.consumer.partitions.read_ahead import ReadAhead
+from linear_retry.consumer.partitions.read_ahead import ReadAhead, next_offsets
 from linear_retry.events import Event
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.messages import read
@@ -65,6 +66,7 @@ class ConsumerTarget:
         self._recovery = recovery
         self._operator_actions = operator_actions
         self._commits = partitions.commits
+        self.batches = Batches(partitions.assignment, partitions.read_ahead)
         self.delivery: Steps[None] | None = None
         self.recovering: Held[Message] | None = None
         self.resume = partitions.flow_control.resume
@@ -86,7 +88,12 @@ class ConsumerTarget:
         self._commits.send()
 
     def done(self, held: Held[Message]) -> None:
-        self._offsets.done({held.partition: held.offset + 1})
+        self._offsets.done(next_offsets((held.message, *held.others)))
+
+    def take_apart(self, held: Held[Message]) -> None:
+        # What a circuit pauses is fetched again: only the held message stays in memory.
+        is_read_again = self.partitions.flow_control.circuits.stops(held.partition)
+        self.batches.take_apart(held, keep=not is_read_again)
 
     def lineage(self, held: Held[Message]) -> Lineage:
         return lineage_of(read(held.message), self.line)
@@ -126,6 +133,8 @@ class ConsumerTarget:
             raise AssertionError("nowhere to send it: a bug; please report it")
         if self._operator_actions.requests.due_at_s < math.inf:
             self._operator_actions.begin(held)
+        # It leaves the line alone: the rest of its batch is not done with it.
+        held = replace(held, others=())
         sending = sender.send(held, letter, partial(read, held.message))
         self.delivery = self._deliver(held, letter, sending)
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from operator import is_not, length_hint
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from linear_retry.consumer.runners.results import Results, UndoneError
 from linear_retry.consumer.runners.stop import StopFlag
@@ -19,8 +19,9 @@ class Batch:
     """Messages that the loop hands out, to be attempted one by one until one fails.
 
     The runner records the outcome, and the loop applies it: `taken` of them were started, and
-    `handled` of these are done; `error` is the failure of the one after these. One that was
-    started but neither handled nor failed is not done, and does not count as a failure.
+    `handled` of these are done; `error` is the failure of those in between: of one message, or of
+    a whole batch that the handler was given at once (`is_whole`). One that was started but neither
+    handled nor failed is not done, and does not count as a failure.
     """
 
     __slots__ = (
@@ -29,13 +30,19 @@ class Batch:
         "begin_by_s",
         "error",
         "handled",
+        "is_whole",
         "messages",
         "number",
         "taken",
     )
 
     def __init__(
-        self, messages: Sequence[Message], number: int = 1, *, begin_by_s: float = math.inf
+        self,
+        messages: Sequence[Message],
+        number: int = 1,
+        *,
+        begin_by_s: float = math.inf,
+        is_whole: bool = False,
     ) -> None:
         """`number` is the first message's attempt number, 1-based.
 
@@ -43,6 +50,7 @@ class Batch:
         """
         self.messages = messages
         self.begin_by_s = begin_by_s
+        self.is_whole = is_whole
         self.number = number
         self.taken = 0
         self.handled = 0
@@ -53,8 +61,16 @@ class Batch:
 
     @property
     def last_attempted(self) -> Message:
-        """The message that failed or was interrupted, or else the last one done."""
-        return self.messages[max(self.taken - 1, 0)]
+        """The message that failed or was interrupted, or else the last one done.
+
+        Of a whole batch the first: it is the same one however many follow it the next time.
+        """
+        return self.messages[0 if self.is_whole else max(self.taken - 1, 0)]
+
+    @property
+    def failed(self) -> Sequence[Message]:
+        """The messages that `error` is about: none without one."""
+        return () if self.error is None else self.messages[self.handled : self.taken]
 
     @property
     def place(self) -> Place:
@@ -95,6 +111,10 @@ class Batch:
         self.note_taken(coming, in_hand=True)
         self.error = error
 
+    def note_failed_from(self, handled: int, taken: int, error: Exception | None = None) -> None:
+        """Records that `handled` are done, and those up to `taken` started; failed with `error`."""
+        self.handled, self.taken, self.error = handled, taken, error
+
 
 def _contents(message: Message) -> tuple[object, ...]:
     """Returns value, key and each header, to be compared by identity.
@@ -106,12 +126,16 @@ def _contents(message: Message) -> tuple[object, ...]:
 
 
 Handler: TypeAlias = Callable[[Message], object]
+H = TypeVar("H")
 
 
 def run(
-    turn: Callable[[], Generator[Batch]], handler: Handler, stop: StopFlag, now_s: NowS
+    turn: Callable[[], Generator[Batch]],
+    handler: H,
+    attempt: Callable[[Batch, H, Results], None],
+    stop: StopFlag,
 ) -> None:
-    """Calls `handler` with each message of each `turn` until a stop is requested.
+    """Lets `attempt` call `handler` with each batch of each `turn` until a stop is requested.
 
     Raises what the loop raises, and `UsageError` if the handler returns work that would not run,
     and in the child of a fork.
@@ -121,12 +145,17 @@ def run(
         with closing(turn()) as batches:
             for batch in batches:
                 try:
-                    attempt_all(batch, handler, stop, now_s, results)
+                    attempt(batch, handler, results)
                 except UndoneError as undone:
                     where = f"{batch.place}: handler={handler!r}"
                     raise UsageError(f"{where} returned {undone}") from None
                 if stop.forked:
                     stop.check_process()
+
+
+def attempt_each(stop: StopFlag, now_s: NowS) -> Callable[[Batch, Handler, Results], None]:
+    """`attempt_all` for `run`, until `stop` ends a batch."""
+    return lambda batch, handler, results: attempt_all(batch, handler, stop, now_s, results)
 
 
 def attempt_all(

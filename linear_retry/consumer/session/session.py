@@ -13,12 +13,15 @@ from linear_retry.consumer.loop import Loop
 from linear_retry.consumer.monitoring.health import Health, HealthInputs, evaluate
 from linear_retry.consumer.monitoring.monitor import Monitor
 from linear_retry.consumer.operations.requests import OperatorRequest, refused
+from linear_retry.consumer.partitions.batches import BatchLimits
 from linear_retry.consumer.partitions.read_ahead import ReadAhead
 from linear_retry.consumer.runners.async_hand_over import AsyncHandOver, HandOver
 from linear_retry.consumer.runners.async_handler import AsyncHandler
 from linear_retry.consumer.runners.async_signals import stopping_async_on_signals
 from linear_retry.consumer.runners.own_loop import Attempt, Attempts
-from linear_retry.consumer.runners.run_handler import Handler, run
+from linear_retry.consumer.runners.results import Results
+from linear_retry.consumer.runners.run_batches import BatchHandler, attempt_batch
+from linear_retry.consumer.runners.run_handler import Batch, H, Handler, attempt_each, run
 from linear_retry.consumer.runners.signals import deferring_interrupts, stopping_on_signals
 from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.consumer.session.owner_thread import OwnerThread
@@ -122,11 +125,23 @@ class Session:
 
     def run(self, handler: Handler) -> None:
         """Runs the handler until a stop or the first signal."""
+        self._run(handler, attempt_each(self.stop, self._now_s))
+
+    def run_batches(self, handler: BatchHandler, limits: BatchLimits) -> None:
+        """Runs the handler of batches until a stop or the first signal."""
+        self._run(handler, attempt_batch, limits)
+
+    def _run(
+        self,
+        handler: H,
+        attempt: Callable[[Batch, H, Results], None],
+        limits: BatchLimits | None = None,
+    ) -> None:
         with self._use(), stopping_on_signals(self.stop.ask):
             self._finish_attempts()
             loop = self._started()
             if not self.stop.asked:
-                run(loop.turn, handler, self.stop, self._now_s)
+                run(lambda: loop.turn(limits), handler, attempt, self.stop)
         self._monitor.finish()
 
     async def run_async(

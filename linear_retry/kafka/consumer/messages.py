@@ -84,6 +84,13 @@ def read_fresh(message: Message) -> Record:
     )
 
 
+def size_bytes(message: Message) -> int:
+    """Its size with key and headers, which may be the largest part of it."""
+    record = read_fresh(message)
+    headers = sum(len(name) + len(value or b"") for name, value in record.headers)
+    return len(record.value or b"") + len(record.key or b"") + headers
+
+
 def foreign_group(message: Message, line: Line) -> str | None:
     """Returns the group that `message` was replayed for, if this line must skip it; else None.
 
