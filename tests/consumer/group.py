@@ -269,6 +269,7 @@ class FakeGroup:
             alive_within_s=_ALIVE_WITHIN_S,
             asked_at_s=self.fake.clock.now_s(),
             finished=finished,
+            retries=self.on_exhausted if isinstance(self.on_exhausted, RetryTopics) else None,
         )
         limit_s = self.strategy.max_elapsed_s
         timed = [NothingLate(), *([] if limit_s is None else [WithinTime(limit_s)])]

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from linear_retry.scope import Partition, Scope
-from tests.consumer.group import GROUP, LETTERS
+from tests.consumer.group import GROUP
 from tests.torture.schedules.group import PlayedGroup
 from tests.torture.schedules.unreported import origin
 
@@ -40,14 +40,13 @@ class AnyTime:
 
     def _letter_and_offset_are_one(self) -> Iterator[str]:
         """Each message has one letter at most, and then the group has its offset."""
-        logs = self._group.fake.topics[LETTERS].partitions
-        count = sum(len(log.records) for log in logs)
-        if count == self._letters:
+        letters = self._group.unreported.letters()
+        if len(letters) == self._letters:
             return
-        self._letters = count
+        self._letters = len(letters)
         committed = self._group.fake.group(GROUP)
         ids: Counter[str] = Counter()
-        for letter in self._group.unreported.letters():
+        for letter in letters:
             ids[letter.retry_id] += 1
             topic, number, offset = origin(letter)
             if committed.get((topic, number), 0) <= offset:

@@ -6,14 +6,17 @@ from contextlib import AbstractContextManager
 from itertools import cycle, islice
 from typing import Any
 
-from linear_retry import Strategy, events
+from linear_retry import Recovery, RetryTopics, Strategy, events
+from linear_retry.consumer.config.line import WhenExhausted
 from linear_retry.scope import Partition
 from linear_retry.testing import AttemptFinished, EventEmitted, EventLog, Place
-from tests.consumer.group import GROUP, LETTERS, OTHER_TOPIC, TOPIC, FakeGroup
+from tests.consumer.group import GROUP, LETTERS, OTHER_TOPIC, TOPIC, FakeGroup, OutageError
 from tests.torture.schedules.kafka import PlayedKafka
 from tests.torture.schedules.players import AsyncPlayer, OwnLoopPlayer, Player
 from tests.torture.schedules.schedule import Setting
 from tests.torture.schedules.unreported import UnreportedLetters
+
+_RETRIES = "orders.retry"
 
 
 class _PlayedLog(EventLog):
@@ -38,7 +41,7 @@ class PlayedGroup(FakeGroup):
             strategy=Strategy(setting.strategy, max_elapsed=setting.max_elapsed_s),
             letter_limit=setting.letter_limit,
             transactional=setting.transactional,
-            on_exhausted=setting.on_exhausted,
+            on_exhausted=self._when_exhausted(setting),
             on_permanent=setting.on_permanent,
             fake=fake,
         )
@@ -47,8 +50,32 @@ class PlayedGroup(FakeGroup):
         self.players: list[Player] = []
         self.acting: list[Player] = []
         self.witness = log = _PlayedLog(fake.clock.now_s)
-        logs = fake.topics[LETTERS].partitions
-        self.unreported = log.unreported = UnreportedLetters(log, LETTERS, logs, self._says_no_more)
+        retries = self.on_exhausted
+        self._retry_topics = retries.topics if isinstance(retries, RetryTopics) else ()
+        for topic in self._retry_topics:
+            stamps = {"message.timestamp.type": "LogAppendTime"}
+            fake.create_topic(topic, setting.partitions, stamps)
+        logs = {topic: fake.topics[topic].partitions for topic in (LETTERS, *self._retry_topics)}
+        self.unreported = log.unreported = UnreportedLetters(log, logs, self._says_no_more)
+
+    def _when_exhausted(self, setting: Setting) -> WhenExhausted:
+        limit = setting.letter_limit
+        match setting.carrier:
+            case "dead letters":
+                return setting.on_exhausted
+            case "retry topics":
+                return RetryTopics(_RETRIES, strategy=["5s", "30s"], limit=limit)
+            case "one retry topic":
+                return RetryTopics.single(
+                    _RETRIES, every=5, max_duration=20, on_expired="discard", limit=limit
+                )
+            case "recovery":
+                return Recovery(self._recover, limit=limit)
+
+    def _recover(self, message: Any, error: Exception) -> None:
+        self.dependency.advance(self.dependency.takes_s)
+        if self.dependency.down:
+            raise OutageError
 
     def member(self, name: str) -> Player:
         if self._loop is not None:
@@ -99,10 +126,11 @@ class PlayedGroup(FakeGroup):
             self.share(islice(cycle(owners), len(self.visible)), after=after)
 
     def add_partition(self) -> None:
-        """One more in the first topic."""
+        """One more in the first topic, and in the retry topics, which must have as many."""
         topic = self.topics[0]
         number = len(self.fake.topics[topic].partitions)
-        self.fake.add_partitions(topic, 1)
+        for each in (topic, *self._retry_topics):
+            self.fake.add_partitions(each, 1)
         self.visible[topic, number] = []
 
     def end(self) -> None:
@@ -126,6 +154,8 @@ def _is_of(event: events.Event, place: Place) -> bool:
             | events.LimitReached()
             | events.Skipped()
             | events.DeadLettered()
+            | events.SentToRetry()
+            | events.HandedOver()
             | events.DeadLetterFailed()
             | events.HandlerTooSlow()
         ):

@@ -8,16 +8,20 @@ from linear_retry.events import (
     ClientReplaced,
     DeadLettered,
     Event,
+    HandedOver,
     Lost,
     PartitionRevived,
     RetriedNow,
     Revoked,
+    SentToRetry,
 )
 from linear_retry.testing import AttemptStarted, Entry, EventEmitted
 
 _COUNTED: dict[type[Event], str] = {
     CircuitOpened: "openings",
     DeadLettered: "dead letters",
+    SentToRetry: "hops",
+    HandedOver: "handed over",
     Revoked: "revokes",
     Lost: "losses",
     PartitionRevived: "revivals",

@@ -22,10 +22,18 @@ State: TypeAlias = Literal[
 """Where a member is when something strikes. The first three are those of its circuit."""
 
 LoopKind: TypeAlias = Literal["run", "own", "async"]
+Carrier: TypeAlias = Literal["dead letters", "retry topics", "one retry topic", "recovery"]
+"""Where a message goes that the strategy has not saved."""
 Argument: TypeAlias = int | float | str | bool | tuple[int, ...]
 
 _SHORTEST, _LONGEST = 5, 22
 _STRIKES_INSIDE = 0.5
+_CARRIERS: dict[Carrier, int] = {
+    "dead letters": 5,
+    "retry topics": 2,
+    "one retry topic": 1,
+    "recovery": 2,
+}
 _STATES: dict[State, int] = {
     "closed": 1,
     "open": 2,
@@ -59,6 +67,7 @@ class Setting:
     """In each partition, at first."""
     last_chance: bool = False
     """Whether what waits in vain for a rare state is given one at the end."""
+    carrier: Carrier = "dead letters"
 
     def __str__(self) -> str:
         """What differs from the plainest."""
@@ -137,6 +146,8 @@ def draw(seed: int, kinds: Iterable[Kind]) -> Schedule:
     if setting.on_exhausted != "repeat":  # which never ends
         limit_s = _weighted(rng, {None: 6, 0.5: 1, 4.0: 1, 20.0: 1})
         setting = replace(setting, max_elapsed_s=limit_s)
+    if setting.on_exhausted == "dead-letter":
+        setting = replace(setting, carrier=_weighted(rng, _CARRIERS))
     return Schedule(setting, steps)
 
 

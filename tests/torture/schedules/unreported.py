@@ -1,8 +1,17 @@
 """Letters that are there though nobody is left to say so."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 
-from linear_retry.events import DeadLettered, Lost, Revoked, Skipped, Stopped
+from linear_retry.events import (
+    DeadLettered,
+    HandedOver,
+    Lost,
+    Revoked,
+    SentToRetry,
+    Skipped,
+    Stopped,
+)
 from linear_retry.records.dead_letter import DeadLetter, parse
 from linear_retry.scope import Partition
 from linear_retry.testing import AttemptFinished, EventEmitted, EventLog, Place
@@ -12,19 +21,18 @@ from tests.fake.topic import PartitionLog, Record
 class UnreportedLetters:
     """Letters of members that were killed, interrupted, or revoked between letter and event.
 
-    They are written into the log as if reported: what is in the dead-letter topic is done.
+    They are written into the log as if reported: what is in the dead-letter topic, or in a retry
+    topic, is done.
     """
 
     def __init__(
         self,
         log: EventLog,
-        topic: str,
-        logs: list[PartitionLog],
+        logs: Mapping[str, list[PartitionLog]],
         says_no_more: Callable[[str, Place], bool],
     ) -> None:
-        """`logs` are those of the dead-letter `topic`; whoever sent it, of which message."""
+        """`logs` are those of each topic for letters; whoever sent it, of which message."""
         self._log = log
-        self._topic = topic
         self._logs = logs
         self._says_no_more = says_no_more
         self._seen = 0
@@ -33,36 +41,47 @@ class UnreportedLetters:
         self._reported: set[Place] = set()
         self._failed: dict[Place, str] = {}
         self._stopped: set[str] = set()
-        self._unreported: list[DeadLetter] = []
+        self._unreported: list[tuple[str, DeadLetter]] = []
         self.open: set[Partition] = set()
         """Of these a letter is there, and whoever sent it may find out and say so."""
 
     def report(self) -> None:
         """Before anybody goes on: what is done must be known by then."""
         count = 0
-        for log in self._logs:  # before each attempt: a generator would take as long again
-            count += len(log.records)
+        for logs in self._logs.values():
+            for log in logs:  # before each attempt: a generator would take as long again
+                count += len(log.records)
         if count == self._seen and not self._unreported:
             return
         self._seen = count
         self.open.clear()
         self._receive()
-        self._unreported = [each for each in self.letters() if origin(each) not in self._reported]
-        for place, letter in {origin(each): each for each in self._unreported}.items():
+        self._unreported = [one for one in self._sent() if origin(one[1]) not in self._reported]
+        last = {origin(letter): (topic, letter) for topic, letter in self._unreported}
+        for place, (topic, letter) in last.items():
             sender = self._failed.get(place, "")
             if not self._says_no_more(sender, place):
                 self.open.add(place[:2])
             else:
-                self._log.listener(sender)(self._event(letter, sender))
+                self._log.listener(sender)(self._event(topic, letter, sender))
 
     def letters(self) -> list[DeadLetter]:
-        """All that a reader finds, each read once."""
-        records = [record for log in self._logs for record in log.records]
-        for record in records:
+        """All that a reader finds."""
+        return [letter for _, letter in self._sent()]
+
+    def _sent(self) -> list[tuple[str, DeadLetter]]:
+        """Each read once, with its topic."""
+        records = [
+            (topic, record)
+            for topic, logs in self._logs.items()
+            for log in logs
+            for record in log.records
+        ]
+        for _, record in records:
             if id(record) not in self._read:  # kept with its letter: so no other has this id
                 letter = parse(record.headers or [], record.key, record.value)
                 self._read[id(record)] = record, letter
-        return [self._read[id(record)][1] for record in records]
+        return [(topic, self._read[id(record)][1]) for topic, record in records]
 
     def _receive(self) -> None:
         for entry in self._log.entries[self._entries :]:
@@ -73,17 +92,32 @@ class UnreportedLetters:
                     self._reported.add(place)
                 case EventEmitted(_, member, Stopped() | Revoked() | Lost()):
                     self._stopped.add(member)
-                case EventEmitted(event=DeadLettered() | Skipped() as event):
+                case EventEmitted(
+                    event=DeadLettered() | SentToRetry() | HandedOver() | Skipped() as event
+                ):
                     self._reported.add(event.place)
         self._entries = len(self._log.entries)
 
-    def _event(self, letter: DeadLetter, sender: str) -> DeadLettered | Skipped:
+    def _event(
+        self, topic: str, letter: DeadLetter, sender: str
+    ) -> DeadLettered | SentToRetry | Skipped:
         if sender in self._stopped:
             # It landed so late that its sender has forgotten the failures: it is done, no more.
             return Skipped(*origin(letter), letter.retry_id, "")
+        if letter.send_to == "retry":
+            return SentToRetry(
+                *origin(letter),
+                retry_topic=topic,
+                retry_id=letter.retry_id,
+                generation=letter.generation,
+                step=letter.step or 0,
+                retry_at=datetime.fromtimestamp((letter.retry_at_ms or 0) / 1000, UTC),
+                error="",
+                failures=letter.failures,
+            )
         return DeadLettered(
             *origin(letter),
-            dead_letter_topic=self._topic,
+            dead_letter_topic=topic,
             retry_id=letter.retry_id,
             generation=letter.generation,
             reason=letter.reason,
