@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TypeAlias
 
 from benchmarks import (
-    both_lines,
     closing,
     dead_letter,
     dlq_list,
@@ -40,7 +39,6 @@ BENCHMARKS: dict[str, Benchmark] = {
     "closing": closing.run,
     "dead-letter": dead_letter.run,
     "while-open": while_open.run,
-    "both-lines": both_lines.run,
     "memory": memory.run,
     "dlq-list": dlq_list.run,
     "dlq-replay": dlq_replay.run,
