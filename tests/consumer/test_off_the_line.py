@@ -36,6 +36,28 @@ def test_a_recovery_that_is_always_too_slow() -> None:
     assert [(1, RECOVERY), (2, RECOVERY), (3, RECOVERY)] == [(e.attempts, e.what) for e in slow]
 
 
+def test_handed_over_when_the_partition_is_back() -> None:
+    """A message whose partition went and came back while the callback was at it was said to be
+    handed over, and was then attempted again; now it is said once, when it is done."""
+    calls: list[int | None] = []
+
+    def take_over(message: Message, _: Exception) -> None:
+        calls.append(message.offset())
+        if len(calls) == 1:
+            group.fake.lose(member.consumer)
+            group.share([0])
+
+    group = FakeGroup(partitions=1, strategy=(), on_exhausted=Recovery(take_over))
+    group.produce(0)
+    group.dependency.down = True
+    member = group.join()
+    group.share([0])
+    group.finish()
+    assert [0, 0] == calls
+    assert 1 == len(emitted(member, events.HandedOver))
+    assert [] == group.violations()
+
+
 def test_given_up_where_its_source_is_gone() -> None:
     """A message that could not be returned to its source was held for ever: the request to give it
     up was never answered. Its letter says when and of what it failed last."""

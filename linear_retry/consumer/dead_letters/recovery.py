@@ -80,4 +80,7 @@ class RecoveryCall:
         except Exception as error:  # noqa: BLE001  (the user's: any exception means another call)
             answer = NotSent(brief(error))
         yield True
-        return answer
+        # If the partition was reassigned to us meanwhile, the message is delivered again, and said
+        # to be handed over then.
+        has_come_back = self._epochs.get(held.partition) not in (None, held.epoch)
+        return Abandoned() if has_come_back else answer
