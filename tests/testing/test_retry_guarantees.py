@@ -348,3 +348,12 @@ def test_who_was_sent_by_one_that_died_may_be_there_twice() -> None:
         *_hop(2, 1, "done", place=again),
     ]
     assert [] == broken(log, [InOnePlace()])
+
+
+def test_who_was_sent_by_one_that_is_cut_off_may_be_there_twice() -> None:
+    """It does not know yet that another has its partition, who attempts the message and sends it
+    again."""
+    again = [*attempt(2, 0, P0, "failed", "other"), _sent(2, _AT_HOME, 1, 1, member="other")]
+    assert "InOnePlace" in {one.guarantee for one in broken([*_LEAVES, *again], [InOnePlace()])}
+    log = [*_LEAVES, assigned(2, P0, member="other"), *again]
+    assert [] == broken(log, [InOnePlace()])

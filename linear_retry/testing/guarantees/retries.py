@@ -150,7 +150,8 @@ class InOnePlace(Guarantee):
     Or in its source again, to which it was returned once from each retry topic.
 
     It may be in two, with one id, if its member had it in hand when that crashed, or lost or gave
-    back its partition; or if its record was not acknowledged in time and sent again.
+    back its partition, or another got it; or if its record was not acknowledged in time and sent
+    again.
     """
 
     def __init__(self) -> None:
@@ -182,6 +183,9 @@ class InOnePlace(Guarantee):
                 self._returned(entry, event)
             case EventEmitted(_, member, events.Revoked(partitions) | events.Lost(partitions)):
                 self._doubt(member, lambda place: place[:2] in partitions)
+            case EventEmitted(_, member, events.Assigned(partitions)):
+                for other in self._in_hand.keys() - {member}:  # cut off, it does not know yet
+                    self._doubt(other, lambda place: place[:2] in partitions)
             case EventEmitted(_, member, events.DeadLetterFailed() as event):
                 self._doubt(member, lambda place: place == event.place)
             case Crashed(_, member):
