@@ -191,9 +191,19 @@ class KafkaOperations:
 
     def set_session(self, group: str, session_ms: int) -> None:
         """Of a KIP-848 group, where it is the broker's: so long a dead member's partitions wait."""
-        key = "consumer.session.timeout.ms"
-        entry = ConfigEntry(key, str(session_ms), incremental_operation=AlterConfigOpType.SET)
-        resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=[entry])
+        setting = {"consumer.session.timeout.ms": str(session_ms)}
+        self._set(ResourceType.GROUP, group, setting)
+
+    def set_topic(self, topic: str, settings: dict[str, str]) -> None:
+        """Changes these settings of a topic, and no others."""
+        self._set(ResourceType.TOPIC, topic, settings)
+
+    def _set(self, kind: ResourceType, name: str, settings: dict[str, str]) -> None:
+        entries = [
+            ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
+            for key, value in settings.items()
+        ]
+        resource = ConfigResource(kind, name, incremental_configs=entries)
         self._ask(lambda admin: admin.incremental_alter_configs([resource]))
 
     def _admin(self) -> AdminClient:

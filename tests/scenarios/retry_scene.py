@@ -87,11 +87,11 @@ class RetryScene(Scene):
             for number, offset in self.kafka.committed(group, topic).items()
         }
 
-    def end_well(self, *, retry_strategy_length: int = 0) -> list[str]:
+    def end_well(self, **options: Any) -> list[str]:
         """Stops whoever takes part; the guarantees that do not hold then."""
         for member in self._threads:
             member.stop()
-        return self.violations(retries=self.retries, retry_strategy_length=retry_strategy_length)
+        return self.violations(retries=self.retries, **options)
 
     def _ends(self) -> int:
         ends = (events.DeadLettered, events.Skipped)

@@ -228,6 +228,7 @@ class Scene:
         max_elapsed: bool = False,
         retries: Retries | None = None,
         retry_strategy_length: int = 0,
+        skew_s: float = 0.0,
     ) -> list[str]:
         """Every guarantee that does not hold; to be asked once the members have ended."""
         return violations(
@@ -240,6 +241,7 @@ class Scene:
             finished=finished,
             retries=retries,
             retry_strategy_length=retry_strategy_length,
+            skew_s=skew_s,
         )
 
     def story(self) -> str:

@@ -4,7 +4,6 @@ import threading
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource  # type: ignore[attr-defined]  # its stubs export too little
 
 from linear_retry import DeadLetters, events
 from linear_retry.kafka import Message
@@ -23,13 +22,7 @@ both_ways = pytest.mark.parametrize("transactional", [False, True], ids=["plain"
 
 
 def _set_max_message_bytes(group: Scene, size_bytes: int) -> None:
-    entry = ConfigEntry(
-        "max.message.bytes", str(size_bytes), incremental_operation=AlterConfigOpType.SET
-    )
-    resource = ConfigResource(ConfigResource.Type.TOPIC, group.letters, incremental_configs=[entry])
-    admin = AdminClient(group.kafka.client_settings())
-    for future in admin.incremental_alter_configs([resource]).values():
-        future.result(20)
+    group.kafka.set_topic(group.letters, {"max.message.bytes": str(size_bytes)})
 
 
 def _produce_large(group: Scene, value: bytes) -> None:
