@@ -54,6 +54,20 @@ def log_retry_topics(group: str, topics: Sequence[str], *, reads: bool) -> None:
     _write(logging.INFO, text, "RetryTopicsUsed", group=group, topics=list(topics))
 
 
+def log_scheduler(topic: str, group: str, store: str, allow: Sequence[str]) -> None:
+    """Logs that the scheduler begins to read, where to, and where it may send."""
+    text = f"scheduler: stores {topic} in {store}, as group {group}; sends to {', '.join(allow)}"
+    names = [*allow]
+    _write(
+        logging.INFO, text, "SchedulerStarted", topic=topic, group=group, store=store, allow=names
+    )
+
+
+def log_position_moved(topic: str, problem: str) -> None:
+    """Logs that the store has become an older one, and that reading begins again."""
+    _write(logging.WARNING, problem, "PositionMoved", topic=topic)
+
+
 def log_topic_problem(topic: str, problem: str) -> None:
     """Logs at the start what is wrong with a topic, and does not prevent the start."""
     _write(logging.WARNING, problem, "TopicProblem", topic=topic)

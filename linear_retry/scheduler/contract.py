@@ -54,7 +54,7 @@ def read_request(
     except _RefusedError as refused:
         return NewDeadLetter(
             service="scheduler",
-            destination=_text(contents.get(names.DESTINATION)) or "",
+            destination=_topic(contents) or "",
             partition=partition,
             key=record.key,
             value=record.value,
@@ -82,9 +82,8 @@ def read_request(
 
 
 def _destination(contents: Mapping[str, bytes | None], destinations: Destinations) -> str:
-    content = contents.get(names.DESTINATION)
-    topic = "" if content is None else content.decode("utf-8", "replace")
-    if not is_topic_name(topic):
+    content, topic = contents.get(names.DESTINATION), _topic(contents)
+    if topic is None:
         found = "is missing" if content is None else f"is {content[:40]!r}, {len(content)} bytes"
         raise _RefusedError(
             "unreadable",
@@ -97,6 +96,12 @@ def _destination(contents: Mapping[str, bytes | None], destinations: Destination
             "not-allowed", f"{names.DESTINATION} is {topic!r}, which is not allowed: {refusal}"
         )
     return topic
+
+
+def _topic(contents: Mapping[str, bytes | None]) -> str | None:
+    """What the header names; None: no broker would accept it as a topic."""
+    topic = (contents.get(names.DESTINATION) or b"").decode("utf-8", "replace")
+    return topic if is_topic_name(topic) else None
 
 
 def _due_ms(contents: Mapping[str, bytes | None], now_ms: int) -> int:

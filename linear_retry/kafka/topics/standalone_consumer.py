@@ -71,6 +71,12 @@ class StandaloneConsumer:
             "its topics", lambda: frozenset(self.consumer.list_topics(timeout=_SLICE_S).topics)
         )
 
+    def cluster_id(self) -> str:
+        """Returns the id that the cluster gave itself."""
+        return self._answer(
+            "the cluster", lambda: str(self.consumer.list_topics(timeout=_SLICE_S).cluster_id)
+        )
+
     def partitions(self, topic: str) -> tuple[int, ...]:
         return self._answer(f"topic {topic!r}", lambda: self.partitions_now(topic))
 

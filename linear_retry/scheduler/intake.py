@@ -1,0 +1,89 @@
+"""Moves the records of the scheduler's topic into its store, each once."""
+
+from collections.abc import Collection, Sequence
+
+from linear_retry.errors import LinearRetryError
+from linear_retry.kafka import Message
+from linear_retry.kafka.consumer.messages import read
+from linear_retry.records.record import Record
+from linear_retry.scheduler.contract import read_request
+from linear_retry.scheduler.destinations import Destinations
+from linear_retry.scope import Partition
+from linear_retry.store import dead_letters, messages, positions
+from linear_retry.store.database import Database
+from linear_retry.store.records import NewDeadLetter, NewMessage
+
+
+class PositionMovedError(LinearRetryError):
+    """The store lacks what was stored before: it is a restored copy, or another store."""
+
+
+class Intake:
+    """Stores batches of records, each with where to continue in one transaction.
+
+    That position, and not the group's committed offset, says where reading begins: a message is in
+    the store exactly once, whatever is killed, and a restored copy gets again what it lacks.
+    """
+
+    def __init__(self, database: Database, destinations: Destinations, cluster: str) -> None:
+        """`cluster` is the id of the Kafka cluster that is read."""
+        self._database = database
+        self._destinations = destinations
+        self._cluster = cluster
+        self._next_offsets: dict[Partition, int] = {}
+
+    def start_positions(self, partitions: Collection[Partition]) -> dict[Partition, int]:
+        """Returns where reading begins in each of these; those that the store does not know lack.
+
+        Asked at each assignment. Raises `StoreError`.
+        """
+        with self._database.begin() as connection:
+            found = {
+                each: positions.read(self._database, connection, self._cluster, *each)
+                for each in partitions
+            }
+        known = {each: offset for each, offset in found.items() if offset is not None}
+        for each in partitions:
+            self._next_offsets.pop(each, None)
+        self._next_offsets |= known
+        return known
+
+    def store(self, batch: Sequence[Message]) -> None:
+        """Stores a batch of one partition: the handler of the consumer.
+
+        What a predecessor has stored already is dropped. Raises `StoreError`, after which the batch
+        may be in the store, and `PositionMovedError`, after which reading must begin again.
+        """
+        records = [read(message) for message in batch]
+        partition = (records[0].topic, records[0].partition)
+        next_offset = records[-1].offset + 1
+        place = (self._cluster, *partition)
+        with self._database.begin() as connection:
+            position = positions.read(self._database, connection, *place, lock=True)
+            self._check(partition, position)
+            new = [each for each in records if position is None or each.offset >= position]
+            if new:
+                wanted, dead = self._sorted(new, self._database.now_ms(connection))
+                messages.add(self._database, connection, wanted)
+                dead_letters.add(self._database, connection, dead)
+                positions.write(self._database, connection, *place, next_offset)
+        self._next_offsets[partition] = max(next_offset, position or 0)
+
+    def _check(self, partition: Partition, position: int | None) -> None:
+        expected = self._next_offsets.get(partition)
+        if expected is not None and (position is None or position < expected):
+            raise PositionMovedError(
+                f"store {self._database}: {partition[0]}[{partition[1]}] is stored up to offset "
+                f"{position}, and was up to {expected}: it is an older copy or another store; "
+                "what it lacks is read again"
+            )
+
+    def _sorted(
+        self, records: Sequence[Record], now_ms: int
+    ) -> tuple[list[NewMessage], list[NewDeadLetter]]:
+        """Divides them into those to send and those that never can be."""
+        found = [read_request(each, self._destinations, now_ms) for each in records]
+        return (
+            [each for each in found if isinstance(each, NewMessage)],
+            [each for each in found if isinstance(each, NewDeadLetter)],
+        )
