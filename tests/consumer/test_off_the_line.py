@@ -118,6 +118,22 @@ def test_few_at_a_time() -> None:
     assert [] == lines.violations()
 
 
+def test_other_groups_on_the_source(caplog: pytest.LogCaptureFixture) -> None:
+    """They get what comes back once more: named, as far as they have committed there. Neither the
+    group itself nor its retry line, and not at every start for nothing."""
+    retries = RetryTopics(PREFIX, strategy=["5s"], back_to_source=True)
+    lines = TwoLines(retries=retries, transactional=True)
+    lines.fake.group(GROUP)[TOPIC, 0] = 7
+    lines.fake.group(f"{GROUP}.retry")[TOPIC, 1] = 7
+    lines.fake.group("elsewhere")["shipping", 0] = 7
+    lines.live.join()
+    assert [] == [each for each in caplog.messages if "retries come back" in each]
+    lines.fake.group("audit")[TOPIC, 1] = 7
+    lines.live.join()
+    (said,) = [each for each in caplog.messages if "retries come back" in each]
+    assert f"come back to {TOPIC}, which other groups read too (audit): " in said
+
+
 def test_not_back_to_a_compacted_source(caplog: pytest.LogCaptureFixture) -> None:
     """A message that comes back would replace a newer one. Where the user may not read the
     settings, that was checked by nobody, and nobody was told."""

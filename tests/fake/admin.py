@@ -1,4 +1,4 @@
-"""The fake admin client, for the three requests that the library makes."""
+"""The fake admin client, for the requests that the library makes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from confluent_kafka import (
+    ConsumerGroupState,
     IsolationLevel,
     KafkaError,
     KafkaException,
@@ -44,6 +45,13 @@ class FakeAdmin:
         self._fake.note("admin", "describe_cluster", ())
         cluster = SimpleNamespace(nodes=[SimpleNamespace(id=1)])
         return self._answers(["cluster"], lambda _: cluster)["cluster"]
+
+    def list_consumer_groups(self, **_: Any) -> Future[SimpleNamespace]:
+        groups = [
+            SimpleNamespace(group_id=name, state=ConsumerGroupState.STABLE)
+            for name in self._fake.groups
+        ]
+        return self._answers(["groups"], lambda _: SimpleNamespace(valid=groups))["groups"]
 
     def list_offsets(
         self,

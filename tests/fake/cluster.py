@@ -138,6 +138,11 @@ class FakeKafka:
             return None
         return topic.partitions[partition[1]]
 
+    @property
+    def groups(self) -> list[str]:
+        """The names of those that have committed, or were looked at."""
+        return [*self._groups]
+
     def group(self, name: str) -> dict[Partition, int]:
         """What is committed: a dictionary that tests may change."""
         return self._groups.setdefault(name, {})

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 from linear_retry import LinearConsumer, RetryTopics, events
 from linear_retry.kafka.consumer.messages import read
@@ -129,6 +130,24 @@ def test_back_to_its_source(retry_scene: RetrySceneFactory, protocol: dict[str, 
         letter["retry-original-partition"],
     )
     assert [2] * 2 == [len(other.attempts()), len(group.emitted(events.CircuitOpened))]
+
+
+def test_other_groups_on_the_source(
+    retry_scene: RetrySceneFactory, caplog: pytest.LogCaptureFixture
+) -> None:
+    """At the start of a line to which retries come back, those who would read them again are
+    named."""
+    group = retry_scene(_back, transactional=True, strategy=[0.1])
+    audit = f"audit.{group.topic}"
+    group.write([(0, None, b"fine 0", ())])
+    keys = {"bootstrap.servers": group.kafka.bootstrap, "group.id": audit}
+    reader = Consumer(keys)
+    reader.commit(offsets=[TopicPartition(group.topic, 0, 1)], asynchronous=False)
+    reader.close()
+    group.live(lambda _: None)
+    group.wait_for_ends(1)
+    (said,) = [each for each in caplog.messages if "retries come back" in each]
+    assert f"which other groups read too ({audit}): " in said
 
 
 def _one_second(prefix: str) -> RetryTopics:

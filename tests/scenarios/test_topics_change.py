@@ -1,6 +1,8 @@
 """Topics grow, appear or vanish while a consumer runs."""
 
+import re
 import threading
+from ast import literal_eval
 
 import pytest
 
@@ -112,6 +114,25 @@ def test_pattern_that_matches_the_dead_letters(scene: SceneFactory) -> None:
     group = scene()
     with pytest.raises(ConfigurationError, match=f"matches '{group.letters}'"):
         group.join("first", Dependency(), topics=["^topic-.*"])
+
+
+def test_pattern_that_matches_another_groups_retries(scene: SceneFactory, kafka: RealKafka) -> None:
+    """Refused before anything is read; with the remedy of the message they are not read."""
+    group = scene()
+    sources = f"wide-{group.topic}"
+    for topic in (sources, f"{sources}.retry.5m"):
+        kafka.create_topic(topic, 1)
+    group.write([(0, None, b"value", ())], sources)
+    kafka.produce(f"{sources}.retry.5m", [(0, None, b"value", ())])
+    refused = group.join("first", Dependency(), topics=[f"^{sources}"])
+    with pytest.raises(ConfigurationError, match=f"retry topics {sources}.retry.5m: ") as caught:
+        refused.result()
+    (remedy,) = re.findall("{.*}$", str(caught.value))
+    config = literal_eval(remedy)
+    member = group.join("second", Dependency(), topics=[f"^{sources}"], config=config)
+    wait_until(lambda: group.handled() != [], "it is read", detail=group.story)
+    member.stop()
+    assert [(sources, 0, 0)] == group.handled()
 
 
 def test_pattern_that_only_the_broker_understands(scene: SceneFactory, kafka: RealKafka) -> None:

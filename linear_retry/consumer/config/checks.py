@@ -15,7 +15,7 @@ from linear_retry.consumer.config.line import (
     WhenExhausted,
     line_config,
 )
-from linear_retry.consumer.config.topics import refuse_own_topics
+from linear_retry.consumer.config.topics import IGNORED, refuse_own_topics
 from linear_retry.consumer.config.values import as_strategy
 from linear_retry.consumer.dead_letters.recovery import Recovery
 from linear_retry.consumer.dead_letters.settings import DeadLetters
@@ -89,14 +89,15 @@ def plan(
     if line.retries is not None and letters is not None:
         refuse_another_cluster(settings, letters.config, _READ_HERE)
     for_letters = _producer_config(settings, letters)
+    retries = None if line.reads_retries else line.retries
+    own_topics = check_own_topics(letters, journals, control, retries)
+    refuse_own_topics(line.topics, own_topics, settings.config.get(IGNORED, ""))
     return ConsumerConfig(
         settings=settings,
         producer_config=for_letters,
         answer_within_s=answer_within_s(for_letters),
         topics=line.topics,
-        own_topics=check_own_topics(
-            letters, journals, control, line.topics, None if line.reads_retries else line.retries
-        ),
+        own_topics=own_topics,
         line=_line(line, settings),
         retries=line.retries,
         recovery=line.recovery,
@@ -202,7 +203,6 @@ def check_own_topics(
     letters: DeadLetters | None,
     journals: Sequence[Journal],
     control: str | None = None,
-    sources: Sequence[str] = (),
     retries: Retries | None = None,
 ) -> frozenset[str]:
     """The topics that we write to. Raises `ConfigurationError` if one has two purposes."""
@@ -223,7 +223,6 @@ def check_own_topics(
                 "read as the other; choose another topic"
             )
         written[topic] = content
-    refuse_own_topics(sources, [*written])
     return frozenset(written)
 
 

@@ -1,12 +1,17 @@
-"""Rejects sources that cannot be subscribed to, or that this consumer itself writes to."""
+"""Rejects sources that cannot be subscribed to, or whose messages are not for the handler."""
 
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from linear_retry.errors import ConfigurationError
 from linear_retry.kafka.key_check import pattern_refusal
 from linear_retry.records.topics.names import is_topic_name
+from linear_retry.records.topics.retry_topics import DELAY_PATTERN, is_retry_topic
+
+IGNORED = "topic.blacklist"
+"""librdkafka's key: patterns of topics that it does not subscribe to, separated by commas."""
+_NO_RETRIES = f"retry{DELAY_PATTERN}$"
 
 
 def is_pattern(topic: str) -> bool:
@@ -43,19 +48,51 @@ def _check_source(topic: str) -> None:
         )
 
 
-def refuse_own_topics(topics: Sequence[str], own: Sequence[str]) -> None:
+def subscribed(topics: Sequence[str], existing: Iterable[str], ignored: str = "") -> list[str]:
+    """Returns the existing topics that these names and patterns match, and `IGNORED` does not."""
+    patterns = [source for source in topics if is_pattern(source)]
+    without = [pattern for pattern in ignored.split(",") if pattern]
+    return [
+        name
+        for name in existing
+        if name in topics
+        or (
+            any(_matches(pattern, name) for pattern in patterns)
+            and not any(_matches(pattern, name) for pattern in without)
+        )
+    ]
+
+
+def refuse_own_topics(topics: Sequence[str], own: Iterable[str], ignored: str = "") -> None:
     """Raises `ConfigurationError` if a source is, or matches, a topic that we write to.
 
     librdkafka's patterns are POSIX; where Python's differ, the check at assignment catches it.
     """
     for source in topics:
-        for name in own:
-            if source == name or (is_pattern(source) and _matches(source, name)):
-                raise ConfigurationError(
-                    f"the source {source!r} matches {name!r}, to which this consumer writes its "
-                    "dead letters, retries, journal or answers: it would consume them; choose "
-                    "another name or pattern"
-                )
+        for name in subscribed([source], own, ignored):
+            raise ConfigurationError(
+                f"the source {source!r} matches {name!r}, to which this consumer writes its dead "
+                "letters, retries, journal or answers: it would consume them; choose another name "
+                f"or pattern, or exclude it by {IGNORED}"
+            )
+
+
+def refuse_retry_topics(
+    topics: Sequence[str], matched: Collection[str], is_own: Callable[[str], bool]
+) -> None:
+    """Raises `ConfigurationError` if these sources match retry topics, of any group.
+
+    Those of other groups are known by their names only, so one that is named in full is accepted.
+    """
+    retries = [
+        name for name in matched if is_own(name) or (is_retry_topic(name) and name not in topics)
+    ]
+    if retries:
+        raise ConfigurationError(
+            f"the sources {', '.join(topics)} match the retry topics {', '.join(sorted(retries))}: "
+            "what waits there would be handled at once, as new messages; narrow the pattern, or "
+            f"exclude them by {{{IGNORED!r}: {_NO_RETRIES!r}}}"
+        )
 
 
 def _matches(pattern: str, name: str) -> bool:

@@ -3,31 +3,33 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from linear_retry.consumer.config.consumer_config import ConsumerConfig
-from linear_retry.consumer.config.topics import is_pattern
 from linear_retry.consumer.dead_letters.scheduler import Scheduler
 from linear_retry.errors import BrokerError, ConfigurationError
 from linear_retry.kafka.topics.description import Topics
+from linear_retry.kafka.topics.groups import Groups
 from linear_retry.log import log_retry_topics, log_topic_problem
 from linear_retry.records.topics.check import check_topic
 from linear_retry.records.topics.description import NeededTopic, Purpose, TopicDescription
+from linear_retry.records.topics.retry_topics import retry_group
 
 _WITHIN_S = 5.0
 _RETURNS = "back_to_source=True or Scheduler"
 
 
-def check_retry_topics(config: ConsumerConfig, counts: Mapping[str, int]) -> None:
+def check_retry_topics(config: ConsumerConfig, subscribed: Mapping[str, int]) -> None:
     """Raises `ConfigurationError` for what would break their promise; warns about the rest.
 
-    `counts` has the partitions of each topic. What the brokers do not say, as some may not, is not
-    checked: `linear-retry topics check` does it as somebody who may ask.
+    `subscribed` has the number of partitions of each topic that is read. What the brokers do not
+    say, as some may not, is not checked: `linear-retry topics check` does it as somebody who may
+    ask.
     """
     retries = config.retries
     if retries is None:
         return
     log_retry_topics(config.line.group_id, retries.topics, reads=config.reads_retries)
     # The sources are not known where the retry topics are read.
-    sources = [] if config.reads_retries else [t for t in config.topics if not is_pattern(t)]
-    partitions = max((counts.get(topic, 0) for topic in sources), default=0)
+    sources = {} if config.reads_retries else subscribed
+    partitions = max(sources.values(), default=0)
     purpose: Purpose = "scheduler" if isinstance(retries, Scheduler) else "retry"
     problems = [
         problem
@@ -38,10 +40,8 @@ def check_retry_topics(config: ConsumerConfig, counts: Mapping[str, int]) -> Non
     ]
     refused = [each.text for each in problems if each.severity == "refused"]
     if retries.back_to_source and sources:
-        refused += _compacted(config, sources)
-        names = ", ".join(sources)
-        text = f"{_RETURNS}: retries come back to {names}; other groups of linear_retry "
-        log_topic_problem(names, f"{text}pass them over, any other reads these messages again")
+        refused += _compacted(config, [*sources])
+        _warn_of_others(config, sources)
     if refused:
         raise ConfigurationError("\n".join(refused))
     for problem in problems:
@@ -63,6 +63,23 @@ def _compacted(config: ConsumerConfig, sources: Sequence[str]) -> Iterator[str]:
                 f"{topic}: this user may not read its settings, so whether it is compacted, which "
                 f"{_RETURNS} forbids, is not checked; give it DescribeConfigs on the topic",
             )
+
+
+def _warn_of_others(config: ConsumerConfig, sources: Mapping[str, int]) -> None:
+    """Names the other groups that read the sources, as far as the brokers say within 5 s."""
+    partitions = [(topic, number) for topic in sources for number in range(sources[topic])]
+    ours = config.line.group_id, retry_group(config.line.group_id)
+    make = config.dependencies
+    groups = Groups(config.settings.connection, _WITHIN_S, make.admin, make.consumer)
+    others = groups.reading(partitions, ours, make.clock.now_s)
+    if others:
+        names = ", ".join(sources)
+        log_topic_problem(
+            names,
+            f"{_RETURNS}: retries come back to {names}, which other groups read too "
+            f"({', '.join(others)}): those of linear_retry pass them over, any other reads these "
+            "messages again",
+        )
 
 
 def _described(

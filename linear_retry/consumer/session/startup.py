@@ -8,7 +8,12 @@ from functools import partial
 from typing import TypeVar
 
 from linear_retry.consumer.config.consumer_config import ConsumerConfig
-from linear_retry.consumer.config.topics import is_pattern
+from linear_retry.consumer.config.topics import (
+    IGNORED,
+    is_pattern,
+    refuse_retry_topics,
+    subscribed,
+)
 from linear_retry.consumer.dead_letters.publisher import DeadLetterPublisher
 from linear_retry.consumer.monitoring.client_log import cause_of
 from linear_retry.consumer.session.retry_topics import check_retry_topics
@@ -126,7 +131,12 @@ class Startup:
         if self.brokers.stopping():
             return False
         missing_topics(counts | ours, [*config.topics, *ours])
-        check_retry_topics(config, counts | ours)
+        ignored = config.settings.config.get(IGNORED, "")
+        sources = {topic: counts[topic] for topic in subscribed(config.topics, counts, ignored)}
+        if not config.reads_retries:
+            delay_ms = config.line.delay_ms
+            refuse_retry_topics(config.topics, sources, lambda topic: delay_ms(topic) is not None)
+        check_retry_topics(config, sources)
         self._check_rights(list(ours))
         for journal in config.journals:
             journal.prepare(counts)

@@ -1,6 +1,6 @@
 """Asks a cluster which consumer groups are active, without joining one."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from typing import Any
 
 from confluent_kafka import Consumer, ConsumerGroupState, KafkaException
@@ -34,6 +34,25 @@ class Groups:
 
     def active(self) -> frozenset[str]:
         """Returns the groups that have members, without those that we may not describe."""
+        return frozenset(name for name, has_members in self._listed() if has_members)
+
+    def reading(
+        self, partitions: Collection[Partition], but: Container[str], now_s: Callable[[], float]
+    ) -> list[str]:
+        """Returns the groups, except `but`, that have committed offsets of these partitions.
+
+        As many as answer in time; those that have members first.
+        """
+        give_up_at_s = now_s() + self._timeout_s
+        asked = sorted(self._listed(), key=lambda each: (not each[1], each[0]))
+        return [
+            name
+            for name, _ in asked
+            if name not in but and now_s() < give_up_at_s and self.has_committed(name, partitions)
+        ]
+
+    def _listed(self) -> list[tuple[str, bool]]:
+        """The name of each group, and whether it has members."""
         # Not describe_consumer_groups: a coordinator that does not answer in time crashes the
         # process (librdkafka #4605).
         handle = self._admin(self._config)
@@ -41,10 +60,8 @@ class Groups:
             listed = handle.list_consumer_groups(request_timeout=self._timeout_s)
             found = listed.result(self._timeout_s + 1)
         except (KafkaException, TimeoutError):
-            return frozenset()
-        return frozenset(
-            each.group_id for each in found.valid if each.state not in _WITHOUT_MEMBERS
-        )
+            return []
+        return [(each.group_id, each.state not in _WITHOUT_MEMBERS) for each in found.valid]
 
     def has_committed(self, group_id: str, partitions: Iterable[Partition]) -> bool | None:
         """Whether it has committed an offset for one of them; None: no answer."""

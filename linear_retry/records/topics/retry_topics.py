@@ -39,6 +39,12 @@ def delay_of(topic: str, prefix: str | None) -> int | None:
     return read_delay_ms(text) if before == prefix and dot else None
 
 
+def is_retry_topic(topic: str) -> bool:
+    """Whether it is named as a retry topic of any group: `orders.billing.retry.5m`."""
+    before, _, text = topic.rpartition(".")
+    return before.endswith("retry") and read_delay_ms(text) is not None
+
+
 RETRY_SUFFIX = ".retry"
 
 

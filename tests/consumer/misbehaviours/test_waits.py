@@ -283,8 +283,9 @@ def test_a_handler_that_reads_dead_letters() -> None:
     assert {} == lines.lag(lines.retry)
 
 
-def test_another_groups_records() -> None:
-    """Two groups share the topics, by mistake or to save some: no group handles the other's."""
+def test_another_groups_records(caplog: pytest.LogCaptureFixture) -> None:
+    """Two groups share the topics, by mistake or to save some: no group handles the other's, and it
+    is said."""
     lines = TwoLines(["5s"], partitions=1)
     lines.start()
     _left(lines, 1)
@@ -296,6 +297,7 @@ def test_another_groups_records() -> None:
     assert {} == lines.lag(lines.retry)
     passed = [one for one in lines.reader.events if isinstance(one, events.PassedOver)]
     assert [(1, "shipping")] == [(one.offset, one.retry_group_id) for one in passed]
+    assert 1 == len([each for each in caplog.messages if "retry line of group billing p" in each])
     assert [] == lines.violations()
 
 
