@@ -67,8 +67,13 @@ def contains(database: Database, connection: Connection, part: str) -> ColumnEle
         phrase = '"' + part.replace('"', '""') + '"'
         found = select(column("rowid", Integer)).select_from(table(INDEX))
         return dead_letter.c.id.in_(found.where(column(INDEX).op("MATCH")(phrase)))
+    return has_part(dead_letter.c.error, part)
+
+
+def has_part(text_column: ColumnElement[str], part: str) -> ColumnElement[bool]:
+    """Returns the condition that `text_column` contains `part`, in upper or lower case."""
     escaped = part.replace("\\", "\\\\").replace("%", r"\%").replace("_", r"\_")
-    return dead_letter.c.error.ilike(f"%{escaped}%", escape="\\")
+    return text_column.ilike(f"%{escaped}%", escape="\\")
 
 
 def _has_index(connection: Connection) -> bool:

@@ -1,0 +1,53 @@
+"""Statistics say what waits, what is held and why messages died."""
+
+from sqlalchemy import update
+
+from linear_retry.store import dead_letters, messages
+from linear_retry.store.database import Database
+from linear_retry.store.listing import statistics
+from linear_retry.store.listing.statistics import DeadCount, DestinationCount, HeldLane
+from linear_retry.store.schema import lane
+from tests.store.contents import new_dead_letter, new_message
+
+_LATER_MS = 2**53
+
+
+def test_waiting_messages_are_counted_by_destination(database: Database) -> None:
+    """With how many are due, and since when; for one service."""
+    with database.begin() as connection:
+        times = [("a", 5), ("a", 3), ("a", _LATER_MS), ("b", _LATER_MS)]
+        added = [new_message(destination=name, due_ms=due) for name, due in times]
+        messages.add(database, connection, [*added, new_message(service="outbox")])
+        assert [
+            DestinationCount(destination="a", waiting=3, due=2, oldest_due_ms=3),
+            DestinationCount(destination="b", waiting=1, due=0, oldest_due_ms=_LATER_MS),
+        ] == statistics.waiting(database, connection, "scheduler")
+
+
+def test_held_lanes_have_their_reason(database: Database) -> None:
+    """Those whose hold is over are not among them."""
+    with database.begin() as connection:
+        messages.add(database, connection, [new_message(slot=str(slot)) for slot in range(3)])
+        for slot, until_ms in (("1", _LATER_MS), ("2", 1)):
+            change = update(lane).where(lane.c.slot == slot)
+            connection.execute(change.values(hold_until_ms=until_ms, failures=4, error="refused"))
+        found = statistics.held(database, connection, "scheduler")
+        assert [] == statistics.held(database, connection, "outbox")
+    held = HeldLane(
+        destination="orders", slot="1", hold_until_ms=_LATER_MS, failures=4, error="refused"
+    )
+    assert [held] == found
+
+
+def test_dead_letters_are_counted_by_reason_and_error(database: Database) -> None:
+    """Errors that begin alike count together, the most frequent first."""
+    long = "a" * 120
+    with database.begin() as connection:
+        texts = [("r", f"{long}{n}") for n in range(3)] + [("r", "b"), ("s", "b"), ("s", "b")]
+        letters = [new_dead_letter(reason=reason, error=error) for reason, error in texts]
+        dead_letters.add(database, connection, letters)
+        found = statistics.dead(connection, "scheduler", limit=2)
+    assert [
+        DeadCount(reason="r", error=long, count=3),
+        DeadCount(reason="s", error="b", count=2),
+    ] == found
