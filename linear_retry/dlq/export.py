@@ -1,7 +1,5 @@
 """Writes the letters of a topic to a file of JSON lines, and reads them back."""
 
-import base64
-import binascii
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -14,6 +12,7 @@ from linear_retry.dlq.letters.letter import Letter, State, read_letter
 from linear_retry.dlq.resolution.resolutions import Resolution
 from linear_retry.errors import DeadLetterError
 from linear_retry.files import atomic_file
+from linear_retry.records.json_bytes import from_json, to_json
 from linear_retry.records.json_fields import integer, text
 from linear_retry.records.record import Record
 
@@ -74,9 +73,9 @@ def line_of(exported: Exported) -> bytes:
         "format": letter.format,
         "state": exported.state.value,
         "resolution": resolution,
-        "key": _text_or_bytes(letter.key),
-        "value": _text_or_bytes(letter.value),
-        "headers": [[name, _text_or_bytes(value)] for name, value in letter.headers],
+        "key": to_json(letter.key),
+        "value": to_json(letter.value),
+        "headers": [[name, to_json(value)] for name, value in letter.headers],
         "escaped_headers": letter.escaped_headers,
     }
     return orjson.dumps(content, option=orjson.OPT_APPEND_NEWLINE)
@@ -92,35 +91,11 @@ def parse_line(line: bytes) -> Exported:
         integer("partition", content["partition"]),
         integer("offset", content["offset"]),
         integer("timestamp_ms", content["timestamp_ms"]),
-        _bytes(content["key"]),
-        _bytes(content["value"]),
-        tuple((str(name), _bytes(value)) for name, value in content["headers"]),
+        from_json(content["key"]),
+        from_json(content["value"]),
+        tuple((str(name), from_json(value)) for name, value in content["headers"]),
         tuple(map(str, content["escaped_headers"])),
     )
     found = content["resolution"]
     resolution = None if found is None else Resolution(**found | {"state": State(found["state"])})
     return Exported(read_letter(record), resolution)
-
-
-def _text_or_bytes(content: bytes | None) -> str | dict[str, str] | None:
-    if content is None:
-        return None
-    try:
-        return content.decode()
-    except UnicodeDecodeError:
-        return {"base64": base64.b64encode(content).decode()}
-
-
-def _bytes(written: object) -> bytes | None:
-    match written:
-        case None:
-            return None
-        case str():
-            return written.encode()
-        case {"base64": str(digits)}:
-            try:
-                return base64.b64decode(digits, validate=True)
-            except binascii.Error as error:
-                raise ValueError(f"not base64: {error}") from error
-        case _:
-            raise ValueError(f"{written!r} is neither text nor base64")
