@@ -23,6 +23,7 @@ from linear_retry.store.messages import in_parts
 from linear_retry.store.records import (
     NewDeadLetter,
     NewMessage,
+    Service,
     StoredDeadLetter,
     partition_of,
 )
@@ -83,6 +84,17 @@ def get(connection: Connection, letter_id: int) -> StoredDeadLetter | None:
     if row is None:
         return None
     return StoredDeadLetter(**row._asdict() | {"headers": header_bytes.read(row.headers)})
+
+
+def destinations(connection: Connection, ids: Iterable[int]) -> set[tuple[Service, str]]:
+    """Returns where the dead letters with these ids would be forwarded to."""
+    columns = dead_letter.c
+    wanted = select(columns.service, columns.destination).distinct()
+    return {
+        (row.service, row.destination)
+        for some in in_parts(ids)
+        for row in connection.execute(wanted.where(columns.id.in_(some)))
+    }
 
 
 def remove(connection: Connection, ids: Iterable[int]) -> int:

@@ -1,0 +1,135 @@
+"""Every change of a person is made with its entry of the audit, and only where it is allowed."""
+
+from collections.abc import Callable
+
+import pytest
+
+from linear_retry.errors import DeadLetterError
+from linear_retry.scheduler.changes import Changes, Reason
+from linear_retry.scheduler.destinations import Destinations
+from linear_retry.store import audit, dead_letters, messages
+from linear_retry.store.database import Database
+from linear_retry.store.records import StoredDeadLetter, StoredMessage
+from tests.store.contents import new_dead_letter, new_message
+
+_DESTINATIONS = Destinations("billing.scheduled", ("orders*",))
+_WHY = Reason("ann", "the bank is back")
+
+
+def _waiting(database: Database) -> list[StoredMessage]:
+    with database.reading() as connection:
+        return messages.waiting(connection, "scheduler")
+
+
+def _letter(database: Database, letter_id: int) -> StoredDeadLetter | None:
+    with database.reading() as connection:
+        return dead_letters.get(connection, letter_id)
+
+
+def _audited(database: Database) -> list[audit.Change]:
+    with database.reading() as connection:
+        return audit.read(connection, limit=100)
+
+
+@pytest.fixture
+def changes(database: Database) -> Changes:
+    """Over three messages and four dead letters, the last of which nobody may forward."""
+    with database.begin() as connection:
+        messages.add(database, connection, [new_message(due_ms=10**15)] * 3)
+        letters = [new_dead_letter()] * 2
+        letters += [new_dead_letter(destination=""), new_dead_letter(destination="__secret")]
+        dead_letters.add(database, connection, letters)
+    return Changes(database, _DESTINATIONS)
+
+
+@pytest.mark.parametrize(
+    ("change", "action", "details"),
+    [
+        (lambda changes: changes.send_now([2, 1, 99], _WHY), "send-now", {}),
+        (lambda changes: changes.postpone([2, 1, 99], 17, _WHY), "postpone", {"due_ms": 17}),
+        (lambda changes: changes.delete_messages([2, 1, 99], _WHY), "delete-message", {}),
+        (lambda changes: changes.delete_dead_letters([2, 1, 99], _WHY), "delete-dead-letter", {}),
+        (lambda changes: changes.forward([2, 1, 99], _WHY), "forward", {}),
+    ],
+)
+def test_a_change_is_audited(
+    database: Database,
+    changes: Changes,
+    change: Callable[[Changes], int],
+    action: str,
+    details: dict[str, int],
+) -> None:
+    """With who, what, how many, which and why; what was gone is not counted."""
+    assert 2 == change(changes)
+    (entry,) = _audited(database)
+    assert ("ann", action, 2) == (entry.actor, entry.action, entry.count)
+    assert {"ids": [1, 2, 99], "comment": "the bank is back"} | details == entry.details
+
+
+def test_what_the_changes_do(database: Database, changes: Changes) -> None:
+    """Sent now, postponed, deleted; forwarded, deleted."""
+    assert 1 == changes.send_now([1], _WHY)
+    assert 1 == changes.postpone([2], 2 * 10**15, _WHY)
+    assert 1 == changes.delete_messages([3], _WHY)
+    first, second = _waiting(database)
+    assert (1, 2, 2 * 10**15) == (first.id, second.id, second.due_ms)
+    assert first.due_ms < 10**15
+    assert 1 == changes.forward([1], _WHY)
+    assert 1 == changes.delete_dead_letters([2], _WHY)
+    assert "billing/orders/0/1" == _waiting(database)[2].retry_id
+    assert [None, None] == [_letter(database, number) for number in (1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("letter", "problem"),
+    [
+        (3, "'' cannot be forwarded: this is no name of a topic"),
+        (4, "'__secret' .* internal topic"),
+    ],
+)
+def test_all_or_none_are_forwarded(
+    database: Database, changes: Changes, letter: int, problem: str
+) -> None:
+    """A bulk with one that may not go to its destination changes nothing."""
+    with pytest.raises(DeadLetterError, match=problem):
+        changes.forward([1, letter], _WHY)
+    assert _letter(database, 1) is not None
+    assert [] == _audited(database)
+
+
+def test_an_edited_dead_letter(database: Database, changes: Changes) -> None:
+    """It goes with what was replaced; the audit says which parts, and never their content."""
+    parts = {"destination": "orders.eu", "value": b"very-private"}
+    retry_id = changes.forward_edited(4, parts, _WHY)
+    sent = _waiting(database)[3]
+    assert ("orders.eu", b"very-private", b"key") == (sent.destination, sent.value, sent.key)
+    (entry,) = _audited(database)
+    assert ["destination", "value"] == entry.details["edited"]
+    assert retry_id == sent.retry_id == entry.details["retry_id"]
+    assert "very-private" not in str(entry)
+
+
+def test_an_edit_may_not_leave_the_destinations(database: Database, changes: Changes) -> None:
+    """Neither to a topic that is not allowed, nor back to the scheduler itself."""
+    for destination in ("payments", "billing.scheduled"):
+        with pytest.raises(DeadLetterError, match=destination):
+            changes.forward_edited(1, {"destination": destination}, _WHY)
+    assert _letter(database, 1) is not None
+
+
+def test_an_outboxs_letter_goes_where_the_application_sent_it(database: Database) -> None:
+    """The scheduler's patterns are not about it, until an operator names another topic."""
+    with database.begin() as connection:
+        letters = [new_dead_letter(service="outbox", destination="payments")] * 2
+        dead_letters.add(database, connection, letters)
+    changes = Changes(database, _DESTINATIONS)
+    assert 1 == changes.forward([1], _WHY)
+    with pytest.raises(DeadLetterError, match="refunds"):
+        changes.forward_edited(2, {"destination": "refunds"}, _WHY)
+    assert changes.forward_edited(2, {"value": None}, _WHY) is not None
+
+
+def test_a_dead_letter_that_is_gone(database: Database, changes: Changes) -> None:
+    """There is nothing to edit, and nothing to tell."""
+    assert changes.forward_edited(99, {"value": None}, _WHY) is None
+    assert [] == _audited(database)
