@@ -133,7 +133,10 @@ class Wiring:
         client, clock, emit = self.client, self.clock, self.monitor.emit
         assignment, offsets = Assignment(clock.now_s), Offsets()
         read_ahead = self._read_ahead(client, clock, assignment)
-        flow_control = FlowControl(client, assignment, offsets, self.circuits, read_ahead, emit)
+        flow_control = FlowControl(
+            *(client, assignment, offsets, self.circuits, read_ahead, emit),
+            start_positions=self.config.dependencies.start_positions,
+        )
         commits = OffsetCommits(client, clock.now_s, offsets, emit)
         return Partitions(assignment, offsets, read_ahead, flow_control, commits)
 
@@ -202,7 +205,10 @@ class Wiring:
     ) -> DeliveryFilter:
         assignment, flow_control = partitions.assignment, partitions.flow_control
         reset, emit = self.config.settings.reset, self.monitor.emit
-        offset_reset = OffsetReset(self.client, assignment, flow_control, reset, emit)
+        refuses_loss = self.config.dependencies.start_positions is not None
+        offset_reset = OffsetReset(
+            *(self.client, assignment, flow_control, reset, emit), refuses_loss=refuses_loss
+        )
         return DeliveryFilter(
             assignment, partitions.read_ahead, check, offset_reset, unreadable, errors
         )

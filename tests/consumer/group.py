@@ -11,6 +11,7 @@ from linear_retry.consumer.config.checks import plan
 from linear_retry.consumer.config.consumer_config import Dependencies
 from linear_retry.consumer.config.line import WhenExhausted
 from linear_retry.consumer.monitoring.monitor import Monitor
+from linear_retry.consumer.partitions.offsets import StartPositions
 from linear_retry.consumer.partitions.read_ahead import partition_of
 from linear_retry.consumer.runners.results import Results
 from linear_retry.consumer.runners.run_handler import attempt_all
@@ -87,7 +88,9 @@ class Member:
             self.handles.append(fake.consumer(config))
             return self.handles[-1]
 
-        dependencies = Dependencies(made, fake.producer, fake.admin, fake.clock, lambda: 0.5)
+        dependencies = Dependencies(
+            *(made, fake.producer, fake.admin, fake.clock, lambda: 0.5), group.start_positions
+        )
         wanted = plan(
             {"bootstrap.servers": "fake:9092", "group.id": GROUP, **PROTOCOL_KEYS[protocol]}
             | group.config,
@@ -158,10 +161,12 @@ class FakeGroup:
         on_permanent: OnPermanent = "dead-letter",
         reads: RetryTopics | None = None,
         fake: FakeKafka | None = None,
+        start_positions: StartPositions | None = None,
     ) -> None:
         """Each of `topics` has as many `partitions`. `reads`: it is a retry line, of these."""
         self.fake = fake or FakeKafka()
         self.reads = reads
+        self.start_positions = start_positions
         self.group_id = GROUP if reads is None else retry_group(GROUP)
         self.topics = list(topics if reads is None else reads.topics)
         stamps = {"message.timestamp.type": "CreateTime" if reads is None else "LogAppendTime"}
@@ -279,6 +284,7 @@ class FakeGroup:
 
 def consumer_on(fake: FakeKafka, **options: Any) -> LinearConsumer:
     """The consumer as a program holds it, on the fake: for `run`, not turn by turn."""
+    start_positions = options.pop("start_positions", None)
     choices: dict[str, Any] = {
         "strategy": Strategy([1, 5]),
         "transient": OutageError,
@@ -289,6 +295,6 @@ def consumer_on(fake: FakeKafka, **options: Any) -> LinearConsumer:
         [TOPIC],
         **choices | options,
         _dependencies=Dependencies(
-            fake.consumer, fake.producer, fake.admin, fake.clock, lambda: 0.0
+            *(fake.consumer, fake.producer, fake.admin, fake.clock, lambda: 0.0), start_positions
         ),
     )

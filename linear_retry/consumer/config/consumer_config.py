@@ -11,6 +11,7 @@ from uuid import uuid4
 from linear_retry.consumer.config.line import Retries
 from linear_retry.consumer.dead_letters.recovery import Recovery
 from linear_retry.consumer.dead_letters.settings import DeadLetters
+from linear_retry.consumer.partitions.offsets import StartPositions
 from linear_retry.journal.journal import Journal, JournalContext
 from linear_retry.kafka import AdminClient, Consumer, Producer
 from linear_retry.kafka.consumer.settings import ConsumerSettings
@@ -22,13 +23,17 @@ from linear_retry.retry.policy import RetrySettings
 
 @dataclass(frozen=True, slots=True)
 class Dependencies:
-    """A consumer's outside dependencies: tests pass a fake Kafka, a clock and an rng."""
+    """A consumer's outside dependencies: tests pass a fake Kafka, a clock and an rng.
+
+    `start_positions` is for a consumer that keeps its next offsets elsewhere than in Kafka.
+    """
 
     consumer: Callable[..., Any] = Consumer
     producer: Callable[..., Any] = Producer
     admin: Callable[..., Any] = AdminClient
     clock: Clock = field(default_factory=SystemClock)
     rng: Callable[[], float] = random.random
+    start_positions: StartPositions | None = None
 
     def journal_context(
         self,

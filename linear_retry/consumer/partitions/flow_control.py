@@ -1,9 +1,9 @@
 """Pauses, resumes, seeks and reassigns partitions, in an order that loses no message."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from linear_retry.consumer.partitions.assignment import Assignment
-from linear_retry.consumer.partitions.offsets import Offsets
+from linear_retry.consumer.partitions.offsets import Offsets, StartPositions
 from linear_retry.consumer.partitions.read_ahead import ReadAhead
 from linear_retry.events import (
     Assigned,
@@ -31,6 +31,8 @@ class FlowControl:
         circuits: Circuits[Message],
         read_ahead: ReadAhead,
         emit: Callable[[Event], None],
+        *,
+        start_positions: StartPositions | None = None,
     ) -> None:
         self._client = client
         self._assignment = assignment
@@ -39,6 +41,8 @@ class FlowControl:
         self._read_ahead = read_ahead
         self._emit = emit
         self._held_back: set[Partition] = set()
+        self._start_positions = start_positions
+        self._unplaced: set[Partition] = set()
 
     @property
     def held_back(self) -> frozenset[Partition]:
@@ -129,12 +133,19 @@ class FlowControl:
         return True
 
     def reposition(self) -> None:
-        """Seeks every partition to its next offset, after the read-ahead became invalid."""
+        """Seeks every partition to its next offset, after the read-ahead became invalid.
+
+        One that begins elsewhere than librdkafka does is assigned again: without a committed offset
+        it is stopped, and no seek revives it.
+        """
+        placed = self._place_new()
         self._read_ahead.restored()
         partitions = self._assignment.partitions
-        self.seek(partitions)
+        self.seek([partition for partition in partitions if partition not in placed])
         unknown = [
-            p for p in partitions if p in self._assignment and self.offsets.next_offset(p) is None
+            p
+            for p in partitions
+            if p in self._assignment and (p in placed or self.offsets.next_offset(p) is None)
         ]
         for partition in unknown[:1] if self._client.restarts_all else unknown:
             self.reassign(partition)
@@ -243,7 +254,23 @@ class FlowControl:
         self._assignment.take(partitions)
         self.offsets.begin(partitions)
         self._read_ahead.start_small()
+        if self._start_positions is not None:
+            # What librdkafka reads until then is from the committed offset.
+            self._unplaced.update(partitions)
+            self._read_ahead.invalidate()
         self._emit(Assigned(tuple(partitions)))
+
+    def _place_new(self) -> Collection[Partition]:
+        """Sets where new partitions start, and returns those. If asking raises, all stay new."""
+        new = [key for key in self._assignment.partitions if key in self._unplaced]
+        if self._start_positions is None or not new:
+            return ()
+        found = self._start_positions(new)
+        self._unplaced.clear()
+        placed = [key for key in new if key in found]
+        for partition in placed:
+            self.offsets.start_at(partition, found[partition])
+        return placed
 
     def _owned(self, covers: Callable[[Partition], bool]) -> list[Partition]:
         return [partition for partition in self._assignment.epochs if covers(partition)]

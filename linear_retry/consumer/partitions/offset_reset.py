@@ -36,14 +36,21 @@ class OffsetReset:
         flow_control: FlowControl,
         reset: str,
         emit: Callable[[Event], None],
+        *,
+        refuses_loss: bool = False,
     ) -> None:
-        """`reset` is the user's `auto.offset.reset`."""
+        """`reset` is the user's `auto.offset.reset`.
+
+        `refuses_loss`: it is for partitions without a committed offset only, as the program keeps
+        its offsets elsewhere, and must not read on behind one that is gone.
+        """
         self._client = client
         self._assignment = assignment
         self._offsets = flow_control.offsets
         self._flow_control = flow_control
         self._reset = reset
         self._begins_at_end = reset == "latest"
+        self._refuses_loss = refuses_loss
         self._emit = emit
         self.missing: dict[Partition, _Missing] = {}
         self._unanswered_at_s = -math.inf
@@ -54,12 +61,13 @@ class OffsetReset:
         librdkafka's own `auto.offset.reset` is set to `error`, so that it reports both; the second
         is a loss. Messages in memory are still handled.
 
-        Raises `DataLossError` if the user chose `error` too.
+        Raises `DataLossError` if the user chose `error` too, or no loss is accepted.
         """
         missing = offset if offset is not None and offset >= 0 else None
         if self._offsets.is_old_news(partition, missing):
             return
-        if self._reset == "error" and not self._is_garbage(partition, missing):
+        is_refused = self._reset == "error" and (missing is None or not self._refuses_loss)
+        if is_refused and not self._is_garbage(partition, missing):
             raise DataLossError(_no_place_to_begin(partition, missing))
         self.missing[partition] = _Missing(missing, self._assignment.serial)
         if self._assignment.now_s() >= self._unanswered_at_s + _PAUSE_S:
@@ -114,6 +122,8 @@ class OffsetReset:
         request starts a timer that nothing stops.
         """
         is_loss = missing_offset is not None
+        if is_loss and self._refuses_loss:
+            raise self._refused(partition, missing_offset or 0)
         if is_loss:
             self._emit(DataLost(*partition, offset=missing_offset or 0, next_offset=there))
         # With `latest`, the committed offset must exist, or the next owner skips to the end again.
@@ -122,6 +132,14 @@ class OffsetReset:
             # So that a seek before the first message goes here, not to the missing offset.
             self._offsets.start_at(partition, there)
         self._flow_control.reassign(partition, keep_ahead=True)
+
+    def _refused(self, partition: Partition, missing_offset: int) -> DataLossError:
+        first, end = (self._client.ask_offset(partition, at) for at in (BEGINNING, END))
+        return DataLossError(
+            f"{Place(*partition, missing_offset)}: reading must start there, but the partition's "
+            f"messages begin at offset {first} and end before {end}: retention removed them, or "
+            "the topic was deleted and created again; start from an offset that it has"
+        )
 
     def _is_anything_before(self, partition: Partition, missing_offset: int | None) -> bool:
         """Whether messages from before the lost range are still in memory."""

@@ -1,6 +1,6 @@
 """The offsets of the assigned partitions: done, committed, and next."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -15,6 +15,13 @@ UNANSWERED_FOR_S = 60.0
 """librdkafka normally answers sooner: after this, a commit's answer is considered lost."""
 
 OffsetClass: TypeAlias = Literal["next", "duplicate", "suspect", "gap", "reset"]
+
+StartPositions: TypeAlias = Callable[[Sequence[Partition]], Mapping[Partition, int]]
+"""Where newly assigned partitions start, whatever the group has committed.
+
+Called by the owner thread after each assignment, with what is new in it; those that are left out
+start at the committed offset. What it raises ends the run, and the next use asks again.
+"""
 
 
 @dataclass(slots=True)

@@ -1,0 +1,161 @@
+"""A consumer whose program keeps the next offsets itself: each assignment starts from those."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import get_args
+
+import pytest
+
+from linear_retry import BrokerError, DataLossError, LinearConsumer, events
+from linear_retry.kafka import Message
+from linear_retry.scope import Partition
+from tests.consumer.group import GROUP, TOPIC, FakeGroup, Protocol, consumer_on
+from tests.consumer.misbehaviours.misbehaving import begun, until
+from tests.fake.cluster import FakeKafka
+
+_ONE, _TWO = (TOPIC, 0), (TOPIC, 1)
+
+
+class _Database:
+    """The next offsets, outside of Kafka; `asked` has the partitions of each question."""
+
+    def __init__(self, positions: Mapping[Partition, int]) -> None:
+        self.positions = dict(positions)
+        self.asked: list[list[Partition]] = []
+        self.is_down = False
+
+    def __call__(self, partitions: Sequence[Partition]) -> Mapping[Partition, int]:
+        self.asked.append(list(partitions))
+        if self.is_down:
+            raise BrokerError("the database is down")
+        return self.positions
+
+
+def _group(database: _Database, protocol: Protocol = "eager", **config: str) -> FakeGroup:
+    """Ten messages in each of two partitions."""
+    group = FakeGroup(
+        protocol=protocol, partitions=2, config=dict(config), start_positions=database
+    )
+    for number in (0, 1):
+        group.produce(number, 10)
+    return group
+
+
+def _first_attempts(group: FakeGroup) -> dict[Partition, int]:
+    return {place[:2]: place.offset for _, place in reversed(begun(group))}
+
+
+@pytest.mark.parametrize("protocol", get_args(Protocol))
+@pytest.mark.parametrize("committed", [None, 0, 7])
+def test_they_are_where_reading_starts(protocol: Protocol, committed: int | None) -> None:
+    """Whatever the group has committed: nothing, less, or more. A partition without a position
+    starts where the group has left off."""
+    database = _Database({_ONE: 4})
+    group = _group(database, protocol)
+    if committed is not None:
+        group.fake.group(GROUP).update({_ONE: committed, _TWO: committed})
+    group.join()
+    group.share([0, 0])
+    group.finish()
+    assert {_ONE: 4, _TWO: committed or 0} == _first_attempts(group)
+    assert {_ONE: 10, _TWO: 10} == group.fake.group(GROUP)
+    assert [[_ONE, _TWO]] == database.asked
+
+
+@pytest.mark.parametrize("protocol", get_args(Protocol))
+def test_after_a_rebalance_it_is_asked_again(protocol: Protocol) -> None:
+    """What comes back starts from the position of then, even if it has gone back."""
+    database = _Database({_ONE: 4})
+    group = _group(database, protocol)
+    group.join()
+    group.share([0, 0])
+    until(group, group.all_done)
+    group.fake.lose(group.members[0].consumer)
+    group.turn(5)
+    database.positions = {_ONE: 2}
+    before = len(begun(group))
+    group.share([0, 0])
+    until(group, lambda: len(begun(group)) >= before + 8)
+    assert list(range(2, 10)) == [place.offset for _, place in begun(group)[before:]]
+
+
+def test_a_position_is_the_next_offset_from_the_start() -> None:
+    """It is committed without a message: others see the lag that there is."""
+    group = _group(_Database({_ONE: 10, _TWO: 10}))
+    group.join()
+    group.share([0, 0])
+    until(group, group.all_done)
+    assert [] == begun(group)
+
+
+@pytest.mark.parametrize("protocol", get_args(Protocol))
+@pytest.mark.parametrize("reset", ["earliest", "error"])
+def test_an_offset_that_retention_has_removed(protocol: Protocol, reset: str) -> None:
+    """It is an error that names both offsets, whatever `auto.offset.reset` says; nothing is read,
+    and no other position committed."""
+    group = _group(_Database({_ONE: 4, _TWO: 4}), protocol, **{"auto.offset.reset": reset})
+    group.fake.delete_records(TOPIC, 0, 6)
+    group.join()
+    group.share([0, 0])
+    with pytest.raises(DataLossError, match=r"orders\[0\]@4.* begin at offset 6 and end before 10"):
+        until(group, group.all_done)
+    assert 4 == group.fake.group(GROUP).get(_ONE, 4)
+    assert [] == [place for _, place in begun(group) if place[:2] == _ONE]
+
+
+def test_an_offset_beyond_the_end() -> None:
+    """So is one that the topic does not have yet: it was deleted and created again."""
+    group = _group(_Database({_ONE: 40}))
+    group.join()
+    group.share([0, 0])
+    with pytest.raises(DataLossError, match=r"orders\[0\]@40.* begin at offset 0 and end before"):
+        until(group, group.all_done)
+
+
+def test_retention_while_it_reads() -> None:
+    """A loss further on is an error too: the program's offsets would have a hole."""
+    group = _group(_Database({_ONE: 0}))
+    member = group.join()
+    group.share([0, 0])
+    until(group, group.all_done)
+    group.dependency.down = True
+    group.produce(0, 1)
+    until(group, lambda: any(isinstance(e, events.CircuitOpened) for e in member.events))
+    group.produce(0, 10)
+    group.fake.delete_records(TOPIC, 0, 15)
+    group.dependency.down = False
+    with pytest.raises(DataLossError, match=r"begin at offset 15"):
+        until(group, group.all_done)
+
+
+def test_a_database_that_is_down() -> None:
+    """Its error ends the run; the next use asks again, before anything is read."""
+    database = _Database({_ONE: 4, _TWO: 4})
+    database.is_down = True
+    group = _group(database)
+    group.join()
+    group.share([0, 0])
+    with pytest.raises(BrokerError, match="database is down"):
+        group.turn(5)
+    with pytest.raises(BrokerError, match="database is down"):
+        group.turn(5)
+    assert [] == begun(group)
+    database.is_down = False
+    group.finish()
+    assert {_ONE: 4, _TWO: 4} == _first_attempts(group)
+
+
+def test_with_batches(fake: FakeKafka) -> None:
+    """The intake of a store: batches from the store's positions on."""
+    given: list[int | None] = []
+
+    def handler(consumer: LinearConsumer) -> Callable[[list[Message]], None]:
+        def handle(messages: list[Message]) -> None:
+            given.extend(message.offset() for message in messages if message.partition() == 0)
+            if given[-1:] == [2]:
+                consumer.stop()
+
+        return handle
+
+    with consumer_on(fake, start_positions=_Database({_ONE: 1})) as consumer:
+        consumer.run_batches(handler(consumer))
+    assert [1, 2] == given
