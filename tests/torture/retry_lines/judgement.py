@@ -4,9 +4,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from itertools import chain
 
+from linear_retry.events import Skipped
 from linear_retry.records.dead_letter import DeadLetter
+from linear_retry.testing import EventEmitted
 from tests.consumer.two_lines import TOPIC
-from tests.torture.retry_lines.world import World
+from tests.torture.retry_lines.world import EVERY_S, MAX_DURATION_S, World
 
 _FOR_EVER_S = 1e9
 """Whether the lines live is asked at the end: the log does not have what disturbed them."""
@@ -40,9 +42,12 @@ def _guarantees(world: World) -> Iterator[str]:
 
 
 def _not_at_an_end(world: World) -> Iterator[str]:
-    """Every message was handled, or has a letter: it was never only forgotten."""
+    """Every message was handled, has a letter or was discarded: it was never only forgotten."""
     ended = {each.origin for each in world.lines.dependency.handled}
     ended |= {_origin(letter) for letter in world.lines.letters()}
+    if world.setting.on_expired == "discard":
+        origins = {each.place: each.origin for each in world.lines.attempts()}
+        ended |= {origins[place] for place in _discarded(world)}
     for (topic, partition), offsets in world.lines.live.visible.items():
         for offset in offsets:
             if (topic, partition, offset) not in ended:
@@ -64,10 +69,24 @@ def _steps(world: World) -> Iterator[str]:
         steps = taken[_origin(letter)]
         if letter.reason != "exhausted" or world.changed:
             continue
-        if len(steps) != len(world.setting.delays):
+        if not _is_over(world, letter, len(steps)):
             yield f"WithinSequence: {_origin(letter)} was exhausted after {steps}"
-        if letter.step != len(steps):
+        # Of one that is there twice, each has as many steps as its own time allows.
+        may_differ = world.setting.on_expired is not None and world.disturbed
+        if letter.step != len(steps) and not may_differ:
             yield f"WithinSequence: the letter of {_origin(letter)} says step {letter.step}"
+
+
+def _is_over(world: World, letter: DeadLetter, steps: int) -> bool:
+    if world.setting.on_expired is None:
+        return steps == len(world.setting.delays)
+    return letter.last_failure_ms - letter.first_failure_ms > (MAX_DURATION_S - EVERY_S) * 1000
+
+
+def _discarded(world: World) -> Iterator[tuple[str, int, int]]:
+    for entry in world.lines.live.witness.entries:
+        if isinstance(entry, EventEmitted) and isinstance(entry.event, Skipped):
+            yield entry.event.place
 
 
 def _garbage(world: World) -> Iterator[str]:

@@ -24,6 +24,7 @@ def play(seed: int) -> Counts:
     world.counts["returned"] += len(world.lines.returned())
     world.counts["hops"] += len(world.lines.waiting())
     world.counts["dead letters"] += len(world.lines.letters())
+    world.counts["in one topic"] += world.setting.on_expired is not None
     return world.counts
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 from linear_retry import RetryTopics
+from linear_retry.consumer.dead_letters.retry_topics import OnExpired
 from linear_retry.scope import ScopeKind
 from tests.consumer.group import TOPIC, FakeGroup, Member
 from tests.consumer.two_lines import PREFIX, TwoLines
@@ -14,6 +15,7 @@ from tests.torture.retry_lines.mortal_kafka import MortalKafka
 
 _END_WITHIN_S = 3000.0
 MOST_MEMBERS = 2
+EVERY_S, MAX_DURATION_S = 5, 40
 _FATAL_CALLS = (
     *("the handler", "produce", "on_delivery", "commit", "pause", "seek", "resume"),
     *("begin_transaction", "send_offsets_to_transaction", "commit_transaction"),
@@ -36,11 +38,15 @@ class Setting:
     limit: int | None = None
     returns: bool = False
     """Whether messages come back to their source."""
+    on_expired: OnExpired | None = None
+    """There is one retry topic, which has no `delays`; None: one for each delay."""
 
     def retries(self, delays: Sequence[str]) -> RetryTopics:
-        return RetryTopics(
-            PREFIX, strategy=delays, limit=self.limit, hold=3, back_to_source=self.returns
-        )
+        shared: dict[str, Any] = {"limit": self.limit, "hold": 3, "back_to_source": self.returns}
+        if self.on_expired is None:
+            return RetryTopics(PREFIX, strategy=delays, **shared)
+        times: dict[str, Any] = {"every": EVERY_S, "max_duration": MAX_DURATION_S}
+        return RetryTopics.single(PREFIX, on_expired=self.on_expired, **times, **shared)
 
 
 def draw_setting(rng: random.Random) -> Setting:
@@ -54,6 +60,8 @@ def draw_setting(rng: random.Random) -> Setting:
         behind_s=rng.choice([0.0, 0.0, 3.0, 90.0]),
         limit=rng.choice([None, None, None, 2]),
     )
+    if rng.random() < 0.25:
+        drawn = replace(drawn, on_expired=rng.choice(get_args(OnExpired)))
     if not drawn.transactional or rng.random() < 0.6:
         return drawn
     return replace(drawn, returns=True, retry=())  # that line calls no handler then
@@ -171,7 +179,7 @@ class World:
             for member in list(group.members):
                 group.leave(member)
         self.lines.live.on_exhausted = self.lines.retry.reads = retries
-        self.changed = self.changed or delays != list(self.setting.delays)
+        self.changed = self.changed or retries.strategy != self.lines.retries.strategy
         self.have_someone()
 
     # -- and what goes on ------------------------------------------------------------------

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from linear_retry import DeadLetters, Event, LinearConsumer, Strategy
+from linear_retry import DeadLetters, Event, LinearConsumer, RetryTopics, Strategy
 from linear_retry.consumer.config.consumer_config import Dependencies
 from linear_retry.kafka import Message
 from linear_retry.retry.clock import SystemClock
@@ -30,7 +30,8 @@ class Role:
     """What the process is to do.
 
     It ends after the place, `partition@offset`, or at the kind of event, `stops_at`. `handler_s` is
-    how long each call of the handler takes.
+    how long each call of the handler takes. What fails too often goes to the one topic `retries`,
+    where there is one.
     """
 
     member: str
@@ -46,9 +47,15 @@ class Role:
     stops_at: str = ""
     handler_s: float = 0.0
     options: dict[str, Any] = field(default_factory=dict)
+    retries: str = ""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
+
+
+def one_topic(name: str) -> RetryTopics:
+    """A retry topic that nobody reads."""
+    return RetryTopics.single(name, every="1h", max_duration="1d", limit=None)
 
 
 def main(role: Role) -> None:
@@ -80,6 +87,7 @@ def main(role: Role) -> None:
                 limit=None,
             ),
             listeners=[witness.listener(role.member), on_event],
+            on_exhausted=one_topic(role.retries) if role.retries else "dead-letter",
             _dependencies=dependencies,
             **role.options,
         ) as consumer,

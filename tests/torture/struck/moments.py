@@ -13,7 +13,7 @@ from typing import Any
 from confluent_kafka import KafkaError, TopicPartition
 
 from linear_retry.consumer.partitions.offsets import Offsets
-from linear_retry.events import CircuitClosed, CircuitOpened, DeadLettered, Event
+from linear_retry.events import CircuitClosed, CircuitOpened, DeadLettered, Event, SentToRetry
 from linear_retry.kafka import Consumer, Message, Producer
 from linear_retry.retry.clock import SystemClock
 from linear_retry.scope import Partition, Scope
@@ -114,10 +114,11 @@ class Moments:
         """For `listeners=`."""
         if isinstance(event, CircuitOpened):
             self._held[event.scope] = (event.topic, event.partition, event.offset)
-        self.come(f"at {type(event).__name__}")
+        leaves = isinstance(event, DeadLettered | SentToRetry)
+        self.come(f"at {'DeadLettered' if leaves else type(event).__name__}")
         if isinstance(event, CircuitClosed):
             self._held.pop(event.scope, None)
-        if isinstance(event, DeadLettered):
+        if leaves:
             self._letter = False
 
     def late_in(self, moment: str) -> threading.Timer:

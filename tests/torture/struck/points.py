@@ -1,7 +1,9 @@
 """The points of its life at which a member is struck, and what brings it there."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from linear_retry.scope import ScopeKind
@@ -28,11 +30,22 @@ class Plot:
     stops_at: str = ""
     scopes: tuple[ScopeKind, ...] = ("consumer", "topic", "partition")
     config: Mapping[str, Any] = field(default_factory=dict)
+    leaves: bool = False
+
+    @property
+    def refusal(self) -> str:
+        """The step of the script that what can never be handled has for ever."""
+        return "outage" if self.leaves else "poison"
+
+    def leaving(self) -> Plot:
+        """The same, where what can never be handled leaves the line for a retry topic."""
+        script = {place: ["outage" for _ in steps] for place, steps in self.script.items()}
+        return replace(self, script=script, strategy=(), leaves=True)
 
     @property
     def refused(self) -> set[tuple[int, int]]:
         """Partition and offset of what can never be handled."""
-        places = [place for place, steps in self.script.items() if "poison" in steps]
+        places = [place for place, steps in self.script.items() if self.refusal in steps]
         return {(int(part), int(offset)) for part, offset in (p.split("@") for p in places)}
 
 

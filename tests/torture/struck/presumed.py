@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from linear_retry.events import DataLost, DeadLettered
+from linear_retry.events import DataLost, DeadLettered, SentToRetry
 from linear_retry.records.dead_letter import DeadLetter
 from linear_retry.testing import AttemptFinished, Entry, EventEmitted, Place
 
@@ -45,9 +45,11 @@ def losses(log: list[Entry]) -> list[Entry]:
     return [one for one in log if isinstance(one, EventEmitted) and isinstance(one.event, DataLost)]
 
 
-def _tellings(log: Iterable[Entry]) -> list[tuple[EventEmitted, DeadLettered]]:
+def _tellings(log: Iterable[Entry]) -> list[tuple[EventEmitted, DeadLettered | SentToRetry]]:
     emitted = [entry for entry in log if isinstance(entry, EventEmitted)]
-    return [(one, one.event) for one in emitted if isinstance(one.event, DeadLettered)]
+    return [
+        (one, one.event) for one in emitted if isinstance(one.event, DeadLettered | SentToRetry)
+    ]
 
 
 def _telling(letter: DeadLetter) -> DeadLettered:

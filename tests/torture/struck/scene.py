@@ -23,7 +23,7 @@ from tests.scenarios.handlers import Scripted
 from tests.scenarios.process import Process
 from tests.scenarios.scene import Member, Scene
 from tests.testing.violations import done_places
-from tests.torture.struck.member import Role
+from tests.torture.struck.member import Role, one_topic
 from tests.torture.struck.moments import Blow
 from tests.torture.struck.points import Point
 from tests.torture.struck.presumed import losses, presumed, with_presumed
@@ -48,18 +48,26 @@ class StruckScene(Scene):
         config: dict[str, Any],
         name: str,
         transaction_ms: int = TRANSACTION_MS,
+        leaves: bool = False,
     ) -> None:
-        """`name` is that of its topic. The topics are made, and filled."""
-        plot = point.plot
-        letters = f"{name}.dlq"
+        """`name` is that of its topic. The topics are made, and filled.
+
+        `leaves`: what can never be handled leaves the line, and its letters are in a retry topic.
+        """
+        plot = point.plot.leaving() if leaves else point.plot
+        letters = f"{name}.retry" if leaves else f"{name}.dlq"
         super().__init__(kafka, name, letters, directory, strategy=plot.strategy, config=config)
         self.point, self.plot, self.scope = point, plot, scope
         self._files = directory
         self._transaction_ms = transaction_ms
         self._seen: dict[Partition, set[int]] = {}
         self._presumed: list[EventEmitted] = []
+        self.topics = [name, letters]
         kafka.create_topic(name, PARTITIONS)
-        kafka.create_topic(letters, PARTITIONS)
+        kafka.create_topic(letters, PARTITIONS, {"message.timestamp.type": "LogAppendTime"})
+        if leaves:
+            self.topics.append(self._dead_letters)
+            kafka.create_topic(self._dead_letters, PARTITIONS)
         kafka.set_session(self.group, SESSION_MS)
         for partition in range(PARTITIONS):
             self.produce(plot.messages, partition)
@@ -84,7 +92,8 @@ class StruckScene(Scene):
             testimony=str(self._files / "first.testimony"),
             config=self.config("first", **keys),
             topic=self.topic,
-            letters=self.letters,
+            letters=self._dead_letters,
+            retries=self.letters if self.plot.leaves else "",
             letters_config=self.letters_config,
             transactional=self.plot.transactional,
             strategy=self.strategy,
@@ -114,14 +123,17 @@ class StruckScene(Scene):
 
         `options` are `LinearConsumer`'s, `config` among them more of librdkafka's keys.
         """
-        script = {f"{part}@{offset}": ["poison"] * 9 for part, offset in self.plot.refused}
+        steps = [self.plot.refusal] * 9
+        script = {f"{part}@{offset}": steps for part, offset in self.plot.refused}
         letters = DeadLetters(
-            self.letters,
+            self._dead_letters,
             self.letters_config,
             transactional=self.plot.transactional,
             limit=None,
         )
         options = {"dead_letters": letters, "scope": self.scope, **options}
+        if self.plot.leaves:
+            options["on_exhausted"] = one_topic(self.letters)
         return self.join(name, Scripted(script), **options)
 
     def company(self, process: Process) -> list[Member]:
@@ -156,6 +168,10 @@ class StruckScene(Scene):
         if not any(partition == place[1] for place in self.attempts()):
             key = (self.topic, partition)
             self._seen[key] = {offset for offset in self._seen[key] if offset >= before}
+
+    @property
+    def _dead_letters(self) -> str:
+        return f"{self.topic}.dlq"
 
     @property
     def struck(self) -> Path:
@@ -280,5 +296,5 @@ def struck_scene(kafka: KafkaOperations, point: Point, **options: Any) -> Iterat
             yield scene
         finally:
             scene.end()
-        for topic in (scene.topic, scene.letters):
+        for topic in scene.topics:
             kafka.delete_topic(topic)

@@ -33,6 +33,8 @@ class Cast:
     protocol: str
     scope: ScopeKind
     rng: random.Random
+    leaves: bool
+    """Whether what can never be handled leaves the line, and has no dead letter."""
 
 
 def cast(seed: int) -> Cast:
@@ -49,7 +51,9 @@ def cast(seed: int) -> Cast:
     turns = times - times // len(STATES) + times // 24 + ROUND.index(kind) // 2
     scope = _SCOPES[turns % len(_SCOPES)]
     fitting = [one for one in POINTS if one.state == state and scope in one.plot.scopes]
-    return Cast(kind, state, rng.choice(fitting), protocol, scope, rng)
+    point = rng.choice(fitting)
+    leaves = bool(point.plot.refused) and random.Random(f"leaves {seed}").random() < 0.5
+    return Cast(kind, state, point, protocol, scope, rng, leaves)
 
 
 def play(seed: int, kafka: RealKafka) -> Counts:
@@ -58,7 +62,10 @@ def play(seed: int, kafka: RealKafka) -> Counts:
     kind, rng = given.kind, given.rng
     config = {**PROTOCOLS[given.protocol], **(kind.config or {})}
     options = {"scope": given.scope, "config": config, "transaction_ms": kind.transaction_ms}
-    with struck_scene(kafka, given.point, **options) as scene, ExitStack() as standing:
+    with (
+        struck_scene(kafka, given.point, leaves=given.leaves, **options) as scene,
+        ExitStack() as standing,
+    ):
         first = scene.strike(rng, kind.signal, **(kind.own_config or {}))
         others = scene.company(first)
         scene.wait_until_struck(first)
@@ -72,6 +79,7 @@ def play(seed: int, kafka: RealKafka) -> Counts:
                 f"while {given.state}": 1,
                 f"in {given.protocol} groups": 1,
                 f"in scope {given.scope}": 1,
+                "with a retry topic": int(given.leaves),
                 "attempts": len(scene.attempts()),
             }
         )
