@@ -14,7 +14,6 @@ from linear_retry.consumer.runners.run_batches import BatchError
 from linear_retry.consumer.runners.together.run_together import (
     run_together,
     run_together_async,
-    running_together,
 )
 from linear_retry.errors import (
     BrokerError,
@@ -68,7 +67,6 @@ __all__ = [
     "UsageError",
     "run_together",
     "run_together_async",
-    "running_together",
 ]
 
 if typing.TYPE_CHECKING:

@@ -386,7 +386,7 @@ _CATCHES = {
     ("consumer.runners.together.retry_thread", "_run", "BaseException"),
     # The other line ends first; then it goes on.
     ("consumer.runners.together.run_together", "_beside", "BaseException"),
-    ("consumer.runners.together.run_together", "_run_async", "BaseException"),
+    ("consumer.runners.together.run_together", "run_together_async", "BaseException"),
     # A user's object, or exception, may raise anything when it is pickled.
     ("consumer.config.pickled", "check_picklable", "Exception"),
     ("consumer.runners.together.messages", "_portable", "Exception"),

@@ -16,11 +16,10 @@ from linear_retry import (
     RetryTopics,
     run_together,
     run_together_async,
-    running_together,
 )
 from linear_retry.kafka import Message
 
-How = Literal["process", "threads", "async", "running"]
+How = Literal["process", "threads", "async"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,19 +68,12 @@ def _line(message: Message) -> str:
     return "retry" if ".retry." in (message.topic() or "") else "live"
 
 
-async def _run_beside(live: LinearConsumer, retry: LinearConsumer) -> None:
-    async with running_together(live, retry, handle_async):
-        await asyncio.Event().wait()
-
-
 def main(program: Program) -> None:
     logging.basicConfig(level=logging.INFO, format="%(process)d %(message)s")
     live, retry = _live_line(program), partial(_retry_line, program)
     match program.how:
         case "async":
             asyncio.run(run_together_async(live, retry, handle_async))
-        case "running":
-            asyncio.run(_run_beside(live, retry()))
         case how:
             run_together(live, retry(), handle, threads=how == "threads")
 

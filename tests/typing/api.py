@@ -29,7 +29,6 @@ from linear_retry import (
     StrategyError,
     run_together,
     run_together_async,
-    running_together,
 )
 from linear_retry.events import CircuitOpened, DeadLettered
 from linear_retry.monitoring.tracing import Tracing
@@ -54,8 +53,6 @@ async def together(live: LinearConsumer, retry: LinearConsumer) -> None:
     run_together(live, retry, Charging())
     await run_together_async(live, retry, awaited)
     await run_together_async(live, create, awaited, prepare=prepare)
-    async with running_together(live, create, awaited, prepare=prepare):
-        live.stop()
 
 
 def returning(message: Message) -> int:

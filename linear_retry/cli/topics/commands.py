@@ -34,14 +34,9 @@ def plan(options: SetupOptions, connection: Connection, acls: AclOptions) -> Non
     """
     with exit_on_error():
         setup, config = options.setup(), connection.keys()
-        if acls.kafka_acls and connection.as_json:
-            raise typer.BadParameter("these are commands of a shell; leave out --json")
-        from linear_retry.cli.topics.plan import print_plan, write_acl_commands
+        from linear_retry.cli.topics.plan import print_plan
 
-        if acls.kafka_acls:
-            write_acl_commands(setup, config, acls)
-        else:
-            print_plan(setup, config, options.replication, acls, as_json=connection.as_json)
+        print_plan(setup, config, options.replication, acls, as_json=connection.as_json)
 
 
 @app.command()

@@ -127,7 +127,7 @@ class SetupOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AclOptions:
-    """The use of the consumer, and the output format of its permissions."""
+    """The use of the consumer, which decides on its permissions."""
 
     transactional: Annotated[
         bool, typer.Option("--transactional", help="Records leave in transactions.")
@@ -136,18 +136,6 @@ class AclOptions:
         bool,
         typer.Option("--back-to-source", help="The retry line puts messages back into SOURCE."),
     ] = False
-    kafka_acls: Annotated[
-        bool,
-        typer.Option(
-            "--kafka-acls", help="Print only the commands of kafka-acls.sh that grant it all."
-        ),
-    ] = False
-    principal: Annotated[
-        str | None,
-        typer.Option(
-            metavar="USER", help="Whom those commands grant it to. The default is User:GROUP."
-        ),
-    ] = None
 
 
 def _delays_ms(file: Path) -> tuple[int, ...]:

@@ -9,8 +9,7 @@ from linear_retry.cli.output.rows import write_json, write_table
 from linear_retry.cli.topics import formats
 from linear_retry.cli.topics.cluster import FoundTopics, find_topics
 from linear_retry.cli.topics.options import AclOptions
-from linear_retry.kafka.consumer.settings import servers_of
-from linear_retry.records.topics.acls import Acl, acl_commands, live_acls, retry_acls
+from linear_retry.records.topics.acls import Acl, live_acls, retry_acls
 from linear_retry.records.topics.names import colliding
 from linear_retry.records.topics.retry_topics import retry_group
 from linear_retry.records.topics.setup import TopicSetup
@@ -40,14 +39,6 @@ def print_plan(
     write_table(formats.SETTINGS_HEAD, formats.settings_cells(found.needed))
     typer.echo()
     write_table(formats.ACL_HEAD, [formats.acl_cells(*each) for each in acls])
-
-
-def write_acl_commands(setup: TopicSetup, config: Mapping[str, Any], options: AclOptions) -> None:
-    """Prints a command for each resource, without asking a broker."""
-    principal = options.principal or f"User:{setup.group}"
-    acls = (acl for _, acl in _acls(setup, options))
-    for command in acl_commands(acls, servers_of(config), principal):
-        typer.echo(command)
 
 
 def _acls(setup: TopicSetup, options: AclOptions) -> Iterator[tuple[str, Acl]]:

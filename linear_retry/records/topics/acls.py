@@ -1,7 +1,6 @@
 """Lists the permissions that a consumer with retry topics needs."""
 
-import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -9,12 +8,6 @@ from linear_retry.records.topics.retry_topics import retry_group
 from linear_retry.records.topics.setup import TopicSetup
 
 Resource: TypeAlias = Literal["Topic", "Group", "TransactionalId"]
-
-_OPTIONS: dict[Resource, str] = {
-    "Topic": "--topic",
-    "Group": "--group",
-    "TransactionalId": "--transactional-id",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,20 +59,6 @@ def retry_acls(setup: TopicSetup, *, transactional: bool, back_to_source: bool) 
         for source in setup.sources:
             yield Acl("retry line with `back_to_source=True`", "Topic", source, ("Write",))
     yield from _operations(setup, line, line)
-
-
-def acl_commands(acls: Iterable[Acl], bootstrap: str, principal: str) -> Iterator[str]:
-    """Yields the commands of `kafka-acls.sh` that grant all of them to one principal."""
-    granted: dict[tuple[Resource, str], dict[str, None]] = {}
-    for acl in acls:
-        granted.setdefault((acl.resource, acl.name), {}).update(dict.fromkeys(acl.operations))
-    for (resource, name), operations in granted.items():
-        words = ["kafka-acls.sh", "--bootstrap-server", bootstrap, "--add"]
-        words += ["--allow-principal", principal]
-        words += [word for each in operations for word in ("--operation", each)]
-        words += [_OPTIONS[resource], name.removesuffix("*")]
-        words += ["--resource-pattern-type", "prefixed"] if name.endswith("*") else []
-        yield shlex.join(words)
 
 
 def _operations(setup: TopicSetup, journal: str, control: str) -> Iterator[Acl]:

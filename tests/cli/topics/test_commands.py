@@ -79,16 +79,6 @@ def test_a_plan_lists_every_topic(scene: _Scene) -> None:
     assert ["topic", "purpose", "state", "partitions", "replicas"] == again.rows[0]
 
 
-def test_a_plan_as_commands(scene: _Scene) -> None:
-    """One for each resource, for the principal that is named."""
-    printed = scene.run("plan", "--kafka-acls", "--principal", "User:orders service")
-    assert 0 == printed.code
-    assert all(line.startswith("kafka-acls.sh ") for line in printed.out.splitlines())
-    wanted = f"--topic {scene.prefix}. --resource-pattern-type prefixed"
-    assert 1 == printed.out.count(wanted)
-    assert "--allow-principal 'User:orders service'" in printed.out
-
-
 def test_what_is_created_is_right(scene: _Scene) -> None:
     """The check finds every topic missing before, and nothing afterwards."""
     before = scene.problems()

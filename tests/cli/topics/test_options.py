@@ -2,45 +2,38 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from linear_retry.cli import app
-from tests.cli.result import Result
+from linear_retry.cli.topics.options import SetupOptions
+from linear_retry.errors import StrategyError
+from linear_retry.records.topics.setup import TopicSetup
 
 
-def _plan(directory: Path, *arguments: str, strategy: object = ("5m",)) -> Result:
-    """The permissions of a plan, for which no broker is asked."""
+def _setup(directory: Path, *sources: str, **options: Any) -> TopicSetup:
     file = directory / "retries.json"
-    file.write_text(json.dumps(strategy))
-    options = ["--group", "billing", "--strategy", str(file), "-b", "127.0.0.1:1", "--kafka-acls"]
-    done = CliRunner(env={"COLUMNS": "300"}).invoke(app, ["topics", "plan", *arguments, *options])
-    return Result(done.exit_code, done.stdout, done.stderr)
+    file.write_text(json.dumps(options.pop("delays", ["5m"])))
+    return SetupOptions(sources=[*sources], group="billing", strategy=file, **options).setup()
 
 
 def test_names_are_those_of_source_and_group(tmp_path: Path) -> None:
     """Unless they are given."""
-    done = _plan(tmp_path, "orders")
-    assert 0 == done.code
-    for words in (
-        "--topic orders.billing.retry. ",
-        "--topic orders.dlq\n",
-        "--group billing.retry\n",
-    ):
-        assert words in done.out
-    given = _plan(tmp_path, "orders", "--prefix", "later", "--dead-letters", "failed")
-    assert "--topic later. " in given.out
-    assert "--topic failed\n" in given.out
+    made = _setup(tmp_path, "orders")
+    assert {"orders.billing.retry.5m": 300_000} == made.retry_topics
+    assert ("orders.billing.retry", "orders.dlq") == (made.prefix, made.dead_letters)
+    given = _setup(tmp_path, "orders", prefix="later", dead_letters="failed")
+    assert ("later", "failed") == (given.prefix, given.dead_letters)
 
 
-def test_one_topic(tmp_path: Path) -> None:
+def test_one_topic() -> None:
     """That of RetryTopics.single has the name that it is given, and needs no strategy."""
-    source = ["topics", "plan", "orders", "--group", "billing", "-b", "127.0.0.1:1", "--kafka-acls"]
-    done = CliRunner().invoke(app, [*source, "--single", "later", "--every", "10s"])
-    assert 0 == done.exit_code
-    assert "--topic later\n" in done.stdout
-    assert "prefixed" not in done.stdout
+    options = SetupOptions(sources=["orders"], group="billing", single="later", every="10s")
+    made = options.setup()
+    assert ({"later": 10_000}, None) == (made.retry_topics, made.prefix)
 
 
 @pytest.mark.parametrize(
@@ -63,47 +56,35 @@ def test_a_strategy_or_one_topic(arguments: list[str], words: str) -> None:
 
 def test_without_journal_and_control(tmp_path: Path) -> None:
     """A consumer that has neither needs no topics for them."""
-    assert "linear-retry" in _plan(tmp_path, "orders").out
-    assert "linear-retry" not in _plan(tmp_path, "orders", "--no-journal", "--no-control").out
+    assert 2 == sum(name.startswith("linear-retry") for name in _setup(tmp_path, "orders").names)
+    made = _setup(tmp_path, "orders", no_journal=True, no_control=True)
+    assert (None, None) == (made.journal, made.control)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("sources", "options", "words"),
     [
-        (["orders", "returns"], "2 sources: there is no default name"),
-        (["orders/eu"], "the name of a topic has at most 249"),
-        (["orders", "--dead-letters", "orders"], "'orders': two topics have this name"),
-        (["orders", "--json"], "leave out --json"),
-        (["orders", "--convention"], "<namespace>.<product>[.<data-type>].<event-type>"),
+        (["orders", "returns"], {}, "2 sources: there is no default name"),
+        (["orders/eu"], {}, "the name of a topic has at most 249"),
+        (["orders"], {"dead_letters": "orders"}, "'orders': two topics have this name"),
+        (["orders"], {"convention": True}, "<namespace>.<product>[.<data-type>].<event-type>"),
+        (["orders"], {"delays": {"delays": ["5m"], "jitter": 0.1}}, "no jitter (0.1)"),
+        (["orders"], {"delays": []}, "no delays"),
+        (["orders"], {"delays": ["5 minutes"]}, "is not a duration"),
     ],
 )
-def test_what_cannot_be_planned(tmp_path: Path, arguments: list[str], words: str) -> None:
-    """Wrong usage, with what to do."""
-    done = _plan(tmp_path, *arguments)
-    assert (2, "") == (done.code, done.out)
-    assert words in done.err
-
-
-@pytest.mark.parametrize(
-    ("strategy", "words"),
-    [
-        ({"delays": ["5m"], "jitter": 0.1}, "no jitter (0.1)"),
-        ([], "no delays"),
-        (["5 minutes"], "is not a duration"),
-    ],
-)
-def test_strategies_that_retry_topics_cannot_have(
-    tmp_path: Path, strategy: object, words: str
+def test_what_cannot_be_planned(
+    tmp_path: Path, sources: list[str], options: dict[str, Any], words: str
 ) -> None:
-    """One topic has one delay, the same for all its records."""
-    done = _plan(tmp_path, "orders", strategy=strategy)
-    assert (2, "") == (done.code, done.out)
-    assert words in done.err
+    """Wrong usage, with what to do; one topic has one delay, the same for all its records."""
+    with pytest.raises((typer.BadParameter, StrategyError)) as caught:
+        _setup(tmp_path, *sources, **options)
+    assert words in str(caught.value)
 
 
 def test_the_convention(tmp_path: Path) -> None:
     """Names that are derived have its form, so a source that has it needs no more."""
-    done = _plan(tmp_path, "org.orders.created", "--convention", "--no-journal", "--no-control")
-    assert 0 == done.code
-    assert "--topic org.orders.created-billing-retry. " in done.out
-    assert "--topic org.orders.created-dlq\n" in done.out
+    shared = {"no_journal": True, "no_control": True}
+    made = _setup(tmp_path, "org.orders.created", convention=True, **shared)
+    assert "org.orders.created-billing-retry" == made.prefix
+    assert "org.orders.created-dlq" == made.dead_letters

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from linear_retry.records.topics.acls import Acl, acl_commands, live_acls, retry_acls
+from linear_retry.records.topics.acls import Acl, live_acls, retry_acls
 from linear_retry.records.topics.setup import TopicSetup, retry_topics
 
 _SETUP = TopicSetup(
@@ -68,18 +68,3 @@ def test_transactions() -> None:
     line = _granted([*retry_acls(_SETUP, transactional=True, back_to_source=False)])
     assert ("TransactionalId", "billing-*", "Write") in live
     assert ("TransactionalId", "billing.retry-*", "Write") in line
-
-
-def test_commands_name_each_resource_once() -> None:
-    """What both lines need of a topic is one command, and a shell reads it as it is meant."""
-    acls = [
-        Acl("one", "Topic", "orders.retry.*", ("Write",)),
-        Acl("other", "Topic", "orders.retry.*", ("Read", "Write")),
-        Acl("other", "Group", "a group", ("Read",)),
-    ]
-    head = "kafka-acls.sh --bootstrap-server kafka:9092 --add --allow-principal User:billing"
-    assert [
-        f"{head} --operation Write --operation Read --topic orders.retry. "
-        "--resource-pattern-type prefixed",
-        f"{head} --operation Read --group 'a group'",
-    ] == [*acl_commands(acls, "kafka:9092", "User:billing")]

@@ -1,14 +1,12 @@
 """Runs both lines of a group: the live line here, the retry line in a process or a thread."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from functools import partial
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeAlias
 
 from linear_retry.consumer.linear_consumer import LinearConsumer
 from linear_retry.consumer.runners.async_handler import AsyncHandler
-from linear_retry.consumer.runners.background import Background
 from linear_retry.consumer.runners.handler_checks import check_async_handler, check_handler
 from linear_retry.consumer.runners.run_handler import Handler
 from linear_retry.consumer.runners.together.child import Prepare, Work
@@ -74,37 +72,12 @@ async def run_together_async(
     a cancellation of the task, cancels both handlers. To run both on one event loop, use
     `running`: `async with retry.running(handler): await live.run_async(handler)`.
     """
-    await _run_async(live, _async_line(live, retry, handler, prepare), handler)
-
-
-@asynccontextmanager
-async def running_together(
-    live: LinearConsumer,
-    retry: RetryLine,
-    handler: AsyncHandler,
-    *,
-    prepare: Prepare | None = None,
-) -> AsyncIterator[None]:
-    """`run_together_async` beside a block, as `LinearConsumer.running`: both end together.
-
-    Entering it waits until the live line has started. What the retry line raises after that, as
-    everything that ends either line, ends the block.
-    """
-    line = _async_line(live, retry, handler, prepare)
-    async with Background(partial(_run_async, live, line, handler), live.stop):
-        yield
-
-
-async def _run_async(
-    live: LinearConsumer,
-    line: RetryProcess,
-    handler: AsyncHandler,
-    on_start: Callable[[], None] | None = None,
-) -> None:
+    check_async_handler(handler)
+    line = RetryProcess(_work(live, retry, handler, prepare, is_async=True))
     try:
         _start(live, line)
         async with live:
-            await live._session.run_async(handler, on_start)
+            await live.run_async(handler)
     except GeneratorExit:  # garbage-collected: nothing can be awaited any more
         line.stop()
         raise
@@ -129,13 +102,6 @@ async def _ended(
         finally:
             line.kill()
         raise
-
-
-def _async_line(
-    live: LinearConsumer, retry: RetryLine, handler: AsyncHandler, prepare: Prepare | None
-) -> RetryProcess:
-    check_async_handler(handler)
-    return RetryProcess(_work(live, retry, handler, prepare, is_async=True))
 
 
 def _work(
