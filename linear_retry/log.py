@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from queue import SimpleQueue
+from typing import Any, Literal
 
 from linear_retry import events as e
 from linear_retry.event_text import text_of
@@ -103,6 +104,12 @@ def log_control_garbled(place: str, reason: str, count: int) -> None:
     """Logs a record that is neither command nor answer; called at most once a minute."""
     text = f"control: {place} is not a valid command ({reason}); ignored, {count} so far"
     _write(logging.WARNING, text, "ControlGarbled", place=place, reason=reason, count=count)
+
+
+def log_sender(text: str, event: Any, *, level: Literal["INFO", "WARNING", "ERROR"]) -> None:
+    """Logs what the sender of stored messages does; `event` is a dataclass, and has the fields."""
+    fields = {one.name: getattr(event, one.name) for one in dataclasses.fields(event)}
+    _write(getattr(logging, level), text, type(event).__name__, **fields)
 
 
 # What librdkafka warns of at the first producer of a new cluster; it asks again, with success.

@@ -97,6 +97,10 @@ class AcknowledgedProducer(ProducerHandle):
             return None
         raise KafkaException(described.error)
 
+    def cluster_id(self, timeout_s: float) -> str:
+        """Returns the id of the producer's cluster. Raises `KafkaException` without an answer."""
+        return str(self._handle().list_topics(timeout=timeout_s).cluster_id)
+
     def send(self, record: OutgoingRecord) -> Delivery:
         """Hands over one record. `poll` completes the delivery that is returned.
 

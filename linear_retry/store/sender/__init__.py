@@ -1,0 +1,1 @@
+"""Sends the messages that are due, in the order of their lanes."""

@@ -1,0 +1,127 @@
+"""Leases: which instance sends the messages of which lanes, by the database's clock."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, delete, func, select, update
+
+from linear_retry.store.database import Database
+from linear_retry.store.lanes import LEASES
+from linear_retry.store.records import Service
+from linear_retry.store.schema import instance, lease
+
+_FORGOTTEN_AFTER = 100
+"""An instance without a sign of life for this many lengths of a lease is no longer listed."""
+
+
+class Leases:
+    """The leases that one instance holds, each with the epoch at which it took it.
+
+    An instance that is stopped for longer than `length_ms` loses its leases without noticing: a
+    lease says who should send, and only a Kafka producer initialised *after* taking it may.
+    """
+
+    def __init__(self, database: Database, service: Service, owner: str, length_ms: int) -> None:
+        """`owner` must be this process's alone."""
+        self._database, self._service, self._owner = database, service, owner
+        self._length_ms = length_ms
+        self._epochs: dict[int, int] = {}
+
+    @property
+    def numbers(self) -> frozenset[int]:
+        """The leases that it holds, as far as it knows."""
+        return frozenset(self._epochs)
+
+    def keep(self) -> frozenset[int]:
+        """Renews them, gives back what is beyond its fair share, and takes what is free of it.
+
+        Returns the leases that it has taken. Raises `StoreError`.
+        """
+        with self._database.begin() as connection:
+            now_ms = self._database.now_ms(connection)
+            share = -(-LEASES // self._live_instances(connection, now_ms))
+            rows = self._locked(connection)
+            mine = [row for row in rows if self._is_held(row)]
+            for row in mine[:share]:
+                self._write(connection, row.number, until_ms=now_ms + self._length_ms)
+            for row in mine[share:]:
+                self._write(connection, row.number, owner=None, until_ms=0)
+            free = [row for row in rows if row not in mine and row.until_ms <= now_ms]
+            taken = self._taken(connection, free[: max(0, share - len(mine))], now_ms)
+        self._epochs = {row.number: row.epoch for row in mine[:share]} | taken
+        return frozenset(taken)
+
+    def retake(self, number: int) -> bool:
+        """Begins a new epoch of a lease that it holds; False if it has lost it: another sends.
+
+        Raises `StoreError`.
+        """
+        epoch = self._epochs.get(number)
+        ours = (self._this(number), lease.c.owner == self._owner, lease.c.epoch == epoch)
+        with self._database.begin() as connection:
+            until_ms = self._database.now_ms(connection) + self._length_ms
+            change = update(lease).where(*ours).values(epoch=lease.c.epoch + 1, until_ms=until_ms)
+            is_ours = connection.execute(change).rowcount == 1
+        if epoch is not None and is_ours:
+            self._epochs[number] = epoch + 1
+            return True
+        self._epochs.pop(number, None)
+        return False
+
+    def still_held(self, connection: Connection) -> frozenset[int]:
+        """Returns those that nobody else has taken, and forgets the others."""
+        ours = select(lease).where(lease.c.service == self._service, lease.c.owner == self._owner)
+        there = {row.number: row.epoch for row in connection.execute(ours)}
+        self._epochs = {n: epoch for n, epoch in self._epochs.items() if there.get(n) == epoch}
+        return self.numbers
+
+    def give_back(self) -> None:
+        """Frees them all, and leaves the list of instances. Raises `StoreError`."""
+        left = (instance.c.service == self._service, instance.c.owner == self._owner)
+        with self._database.begin() as connection:
+            for row in self._locked(connection):
+                if row.number in self.numbers and row.owner == self._owner:
+                    self._write(connection, row.number, owner=None, until_ms=0)
+            connection.execute(delete(instance).where(*left))
+        self._epochs = {}
+
+    def _live_instances(self, connection: Connection, now_ms: int) -> int:
+        """The number of instances, this one included, whose sign of life it leaves."""
+        seen = {"service": self._service, "owner": self._owner, "seen_ms": now_ms}
+        sign = self._database.insert(instance).values(seen)
+        key = [instance.c.service, instance.c.owner]
+        connection.execute(sign.on_conflict_do_update(index_elements=key, set_={"seen_ms": now_ms}))
+        forgotten_ms = now_ms - _FORGOTTEN_AFTER * self._length_ms
+        connection.execute(delete(instance).where(instance.c.seen_ms < forgotten_ms))
+        live = instance.c.seen_ms > now_ms - self._length_ms
+        counted = select(func.count()).where(instance.c.service == self._service, live)
+        return connection.execute(counted).scalar_one()
+
+    def _locked(self, connection: Connection) -> Sequence[Row[Any]]:
+        """All leases of the service, locked; those that are missing are made."""
+        wanted = select(lease).where(lease.c.service == self._service).order_by(lease.c.number)
+        rows = connection.execute(wanted.with_for_update()).all()
+        if len(rows) == LEASES:
+            return rows
+        new = {"service": self._service, "owner": None, "epoch": 0, "until_ms": 0}
+        made = [{**new, "number": number} for number in range(LEASES)]
+        connection.execute(self._database.insert(lease).on_conflict_do_nothing(), made)
+        return connection.execute(wanted.with_for_update()).all()
+
+    def _is_held(self, row: Row[Any]) -> bool:
+        return bool(row.owner == self._owner and row.epoch == self._epochs.get(row.number))
+
+    def _taken(
+        self, connection: Connection, rows: Sequence[Row[Any]], now_ms: int
+    ) -> dict[int, int]:
+        until_ms = now_ms + self._length_ms
+        for row in rows:
+            new = {"owner": self._owner, "epoch": row.epoch + 1, "until_ms": until_ms}
+            self._write(connection, row.number, **new)
+        return {row.number: row.epoch + 1 for row in rows}
+
+    def _write(self, connection: Connection, number: int, **values: Any) -> None:
+        connection.execute(update(lease).where(self._this(number)).values(values))
+
+    def _this(self, number: int) -> Any:
+        return (lease.c.service == self._service) & (lease.c.number == number)

@@ -1,0 +1,196 @@
+"""Sends the messages of one service that are due, as long as it runs."""
+
+import time
+import uuid
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from threading import Event
+from typing import Any, Literal
+
+from linear_retry.errors import BrokerError, FencedError, StoreError
+from linear_retry.kafka import Producer
+from linear_retry.store import messages
+from linear_retry.store.database import Database
+from linear_retry.store.identity import claim_cluster, store_id
+from linear_retry.store.lanes import lease_of
+from linear_retry.store.records import Service, StoredMessage
+from linear_retry.store.sender.batch import Accepted, Outcome, by_lane
+from linear_retry.store.sender.delivery import Delivery
+from linear_retry.store.sender.destinations import Destinations
+from linear_retry.store.sender.leases import Leases
+from linear_retry.store.sender.low_due import raise_low_due
+from linear_retry.store.sender.producers import LeaseProducers
+from linear_retry.store.sender.progress import (
+    LeasesTaken,
+    Listener,
+    Resumed,
+    Waiting,
+    log_progress,
+)
+from linear_retry.store.sender.settlement import Delays, Settlement, until_it_works
+
+LEASE_S = 10.0
+"""An instance that was killed is replaced after this time."""
+
+_KEEPS_A_LEASE = 5
+_LOW_DUE_EVERY_S = 1.0
+_AWAY_S = 1.0
+_IDLE_S = 0.1
+_A_FEW = 500
+_GATHER_S = 0.05
+
+
+class Sender:
+    """Sends what is due in the lanes of its leases: each lane in order, each batch once.
+
+    A batch is read, written to Kafka in a transaction for each lease, and only then deleted. A
+    process that is killed in between leaves a batch that is sent again, with the same `retry-id`s.
+    No database transaction is open while Kafka is waited for. Belongs to one thread.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        config: Mapping[str, Any],
+        service: Service,
+        *,
+        delays: Delays = until_it_works,
+        listener: Listener = log_progress,
+        lease_s: float = LEASE_S,
+        producer: Callable[..., Any] = Producer,
+    ) -> None:
+        """Connects to nothing yet. `config` has librdkafka's keys for brokers and security.
+
+        `delays` are the waits of a lane whose destination is missing or refuses its messages.
+        """
+        self._database, self._config, self._service = database, config, service
+        self._listener, self._make = listener, producer
+        self._leases = Leases(database, service, str(uuid.uuid4()), round(lease_s * 1000))
+        self._settlement = Settlement(database, delays)
+        self._keep_every_s, self._keep_at_s = lease_s / _KEEPS_A_LEASE, 0.0
+        self._stop = Event()
+        self._delivery: Delivery | None = None
+        self._outcomes: list[Outcome] = []
+        self._sent_lanes: set[int] = set()
+        self._low_due_at_s = 0.0
+
+    def run(self, stop: Event) -> None:
+        """Sends until `stop` is set, then frees the leases; an outage is waited for.
+
+        Ends within seconds of `stop`. Raises `ConfigurationError` for a key that librdkafka
+        refuses, and for a store that is bound to another cluster.
+        """
+        self._stop = stop
+        away: Literal["brokers", "store"] | None = None
+        try:
+            while not stop.is_set():
+                try:
+                    sent = self.step()
+                except (BrokerError, StoreError) as error:
+                    away = self._told_away(error, away)
+                    stop.wait(_AWAY_S)
+                    continue
+                if away is not None:
+                    self._listener(Resumed(self._service, away))
+                    away = None
+                # A few at a time would cost as many transactions as thousands.
+                stop.wait(_IDLE_S if sent == 0 else _GATHER_S if sent < _A_FEW else 0.0)
+        finally:
+            self.close()
+
+    def step(self) -> int:
+        """Sends what is due now, up to a batch; returns the number of messages sent.
+
+        Raises `BrokerError` or `StoreError` if either does not answer: another step goes on.
+        """
+        self._settle()
+        delivery = self._delivery or self._connected()
+        self._keep_leases(delivery)
+        before = len(self._outcomes)
+        try:
+            for number, due in self._due().items():
+                self._send(delivery, number, due)
+            done = self._outcomes[before:]
+        finally:
+            self._settle()
+        self._raise_low_due()
+        return sum(len(each.messages) for each in done if isinstance(each, Accepted))
+
+    def close(self) -> None:
+        """Frees the leases, so that another instance need not wait for them."""
+        with suppress(StoreError):  # they end by themselves
+            self._settle()
+            self._leases.give_back()
+        self._delivery = None
+
+    def _connected(self) -> Delivery:
+        destinations = Destinations(self._config, self._make)
+        cluster_id = destinations.cluster_id()
+        with self._database.begin() as connection:
+            claim_cluster(self._database, connection, cluster_id)
+            prefix = f"linear-retry-{store_id(self._database, connection)}-{self._service}"
+        producers = LeaseProducers(self._config, prefix, lambda: self._stop.is_set(), self._make)
+        self._delivery = Delivery(producers, destinations)
+        return self._delivery
+
+    def _keep_leases(self, delivery: Delivery) -> None:
+        now_s = time.monotonic()
+        if now_s < self._keep_at_s:
+            return
+        taken = self._leases.keep()
+        self._keep_at_s = now_s + self._keep_every_s
+        delivery.producers.keep(self._leases.numbers - taken)
+        if taken:
+            self._listener(LeasesTaken(self._service, tuple(sorted(taken))))
+
+    def _due(self) -> Mapping[int, list[StoredMessage]]:
+        """What is due, by lease. Read in one snapshot with the leases, *after* `initialise`.
+
+        Without that look, one that was suspended before its `initialise` would fence its successor
+        and send what that has sent.
+        """
+        with self._database.reading() as connection:
+            held = self._leases.still_held(connection)
+            due = messages.due(self._database, connection, self._service, held)
+        found: dict[int, list[StoredMessage]] = defaultdict(list)
+        for lane in by_lane(due):
+            first = lane[0]
+            found[lease_of(first.service, first.destination, first.slot)] += lane
+        return found
+
+    def _send(self, delivery: Delivery, number: int, due: Iterable[StoredMessage]) -> None:
+        with suppress(FencedError):  # another has it, or it took too long: the next step finds out
+            if delivery.producers.is_ready(number):
+                self._outcomes += delivery.send(number, [*due])
+            elif self._leases.retake(number):
+                # What is due is read again: its earlier holder may just have sent it.
+                delivery.producers.initialise(number)
+
+    def _settle(self) -> None:
+        """Writes what became of messages; what cannot be written is kept for the next time."""
+        if not self._outcomes:
+            return
+        with self._database.begin() as connection:
+            events = self._settlement.write(connection, self._outcomes)
+        for each in self._outcomes:
+            if isinstance(each, Accepted):
+                self._sent_lanes |= {message.lane_id for message in each.messages}
+        self._outcomes = []
+        for event in events:
+            self._listener(event)
+
+    def _raise_low_due(self) -> None:
+        now_s = time.monotonic()
+        if self._sent_lanes and now_s >= self._low_due_at_s:
+            raise_low_due(self._database, self._sent_lanes)
+            self._sent_lanes = set()
+            self._low_due_at_s = now_s + _LOW_DUE_EVERY_S
+
+    def _told_away(
+        self, error: BrokerError | StoreError, already: Literal["brokers", "store"] | None
+    ) -> Literal["brokers", "store"]:
+        away: Literal["brokers", "store"] = "store" if isinstance(error, StoreError) else "brokers"
+        if away != already:
+            self._listener(Waiting(self._service, away, str(error)))
+        return away

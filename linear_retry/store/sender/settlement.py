@@ -1,0 +1,118 @@
+"""Writes to the store what became of messages that were sent."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
+
+from sqlalchemy import Connection, insert, select, update
+
+from linear_retry.store import header_bytes, messages
+from linear_retry.store.database import Database
+from linear_retry.store.records import StoredMessage
+from linear_retry.store.schema import dead_letter, lane
+from linear_retry.store.sender.batch import Accepted, Dead, Held, Outcome
+from linear_retry.store.sender.progress import (
+    LaneHeld,
+    LaneResumed,
+    MessageDied,
+    Progress,
+    Sent,
+)
+
+Delays: TypeAlias = Callable[[int], float | None]
+"""The wait in seconds after failure number n of a lane, from 1; None: its first message dies."""
+
+_UNTIL_IT_WORKS_S = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
+
+
+def until_it_works(failures: int) -> float:
+    """The delays of the scheduler: up to a minute, for ever."""
+    return _UNTIL_IT_WORKS_S[min(failures, len(_UNTIL_IT_WORKS_S)) - 1]
+
+
+class Settlement:
+    """Deletes what was sent, holds lanes that are refused, and stores what is dead.
+
+    Repeating it changes nothing: its answer may be lost. It asks for no lease: what is in Kafka may
+    be deleted by anyone.
+    """
+
+    def __init__(self, database: Database, delays: Delays) -> None:
+        self._database, self._delays = database, delays
+
+    def write(self, connection: Connection, outcomes: Sequence[Outcome]) -> list[Progress]:
+        """Writes them; returns what to tell once the transaction is committed."""
+        now_ms = self._database.now_ms(connection)
+        return [event for each in outcomes for event in self._written(connection, each, now_ms)]
+
+    def _written(self, connection: Connection, outcome: Outcome, now_ms: int) -> Iterator[Progress]:
+        match outcome:
+            case Accepted(sent):
+                yield from self._accepted(connection, sent, now_ms)
+            case Held(first, error):
+                yield from self._held(connection, first, error, now_ms)
+            case Dead(message, reason, error):
+                yield from self._dead(connection, message, reason, error)
+
+    def _accepted(
+        self, connection: Connection, sent: Sequence[StoredMessage], now_ms: int
+    ) -> Iterator[Progress]:
+        messages.remove(connection, [each.id for each in sent])
+        latest_ms = now_ms - min(each.due_ms for each in sent)
+        yield Sent(sent[0].service, len(sent), latest_ms)
+        open_again = (
+            update(lane)
+            .where(lane.c.id.in_({each.lane_id for each in sent}), lane.c.failures > 0)
+            .values(failures=0, hold_until_ms=0, error=None)
+            .returning(lane.c.service, lane.c.destination, lane.c.slot)
+        )
+        for row in connection.execute(open_again):
+            yield LaneResumed(*row)
+
+    def _held(
+        self, connection: Connection, first: StoredMessage, error: str, now_ms: int
+    ) -> Iterator[Progress]:
+        # An application's open transaction may lock the lane: then it is tried again meanwhile.
+        this = select(lane).where(lane.c.id == first.lane_id)
+        row = connection.execute(this.with_for_update(skip_locked=True, key_share=True)).first()
+        if row is None or row.hold_until_ms > now_ms:
+            return
+        failures = row.failures + 1
+        wait_s = self._delays(failures)
+        held = {"failures": failures, "error": error, "hold_until_ms": 0}
+        if wait_s is None:
+            held["failures"] = 0
+            yield from self._dead(connection, first, "exhausted", error)
+        else:
+            held["hold_until_ms"] = now_ms + round(wait_s * 1000)
+            place = (first.service, first.destination, first.slot)
+            yield LaneHeld(*place, failures, wait_s, error)
+        connection.execute(update(lane).where(lane.c.id == row.id).values(held))
+
+    def _dead(
+        self, connection: Connection, message: StoredMessage, reason: str, error: str
+    ) -> Iterator[Progress]:
+        if messages.remove(connection, [message.id]) == 1:
+            row = _dead_letter(message, reason, error, self._database.now_ms(connection))
+            connection.execute(insert(dead_letter).values(row))
+            place = (message.service, message.destination)
+            yield MessageDied(*place, message.retry_id, reason, error)
+
+
+def _dead_letter(
+    message: StoredMessage, reason: str, error: str, died_ms: int
+) -> dict[str, object]:
+    return {
+        "service": message.service,
+        "destination": message.destination,
+        "partition": message.partition,
+        "key": message.key,
+        "value": message.value,
+        "headers": header_bytes.write(message.headers),
+        "timestamp_ms": message.timestamp_ms,
+        "retry_id": message.retry_id,
+        "group_id": message.group_id,
+        "origin": message.origin,
+        "reason": reason,
+        "error": error,
+        "died_ms": died_ms,
+    }
