@@ -132,6 +132,8 @@ message = Table(
     # Not on due_ms alone: a lane that is held would have to be read over by every search.
     Index("linear_retry_message_due", "lane_id", "due_ms", "id"),
     Index("linear_retry_message_retry_id", "retry_id", postgresql_using="hash"),
+    # SQLite would give the number of a row that is gone, which an operator has seen, to a new one.
+    sqlite_autoincrement=True,
 )
 """Messages that wait; the row is deleted once the message is acknowledged."""
 
@@ -152,6 +154,7 @@ dead_letter = Table(
     # A B-tree of PostgreSQL refuses the row once its key is longer than 2.7 kB.
     Index("linear_retry_dead_letter_retry_id", "retry_id", postgresql_using="hash"),
     Index("linear_retry_dead_letter_key", "key", postgresql_using="hash"),
+    sqlite_autoincrement=True,
 )
 """Messages that no retry can save; the migrations add an index for the search in `error`."""
 

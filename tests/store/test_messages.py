@@ -185,3 +185,16 @@ def test_all_that_waits_can_be_read_in_steps(database: Database) -> None:
         first = messages.waiting(connection, "scheduler", limit=3)
         second = messages.waiting(connection, "scheduler", limit=3, after_id=first[-1].id)
     assert ["0", "1", "2", "3", "4"] == [each.slot for each in first + second]
+
+
+def test_a_number_is_not_used_again(database: Database) -> None:
+    """SQLite gave a new message the number of one that was gone, and a change of the old one that
+    an operator had looked at changed the new one."""
+    for _ in range(2):
+        with database.begin() as connection:
+            messages.add(database, connection, [new_message()])
+    with database.begin() as connection:
+        assert 1 == messages.remove(connection, [2])
+        messages.add(database, connection, [new_message()])
+        assert None is messages.get(connection, 2)
+        assert messages.get(connection, 3) is not None

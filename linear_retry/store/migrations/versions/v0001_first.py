@@ -97,6 +97,7 @@ def _message() -> None:
         Column("stored_ms", BigInteger(), nullable=False),
         ForeignKeyConstraint(["lane_id"], ["linear_retry_lane.id"]),
         PrimaryKeyConstraint("id"),
+        sqlite_autoincrement=True,
     )
     op.create_index("linear_retry_message_due", "linear_retry_message", ["lane_id", "due_ms", "id"])
     op.create_index(
@@ -125,6 +126,7 @@ def _dead_letter() -> None:
         Column("error", Text(), nullable=False),
         Column("died_ms", BigInteger(), nullable=False),
         PrimaryKeyConstraint("id"),
+        sqlite_autoincrement=True,
     )
     op.create_index("linear_retry_dead_letter_died", "linear_retry_dead_letter", ["died_ms", "id"])
     op.create_index(
