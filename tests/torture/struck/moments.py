@@ -114,11 +114,10 @@ class Moments:
         """For `listeners=`."""
         if isinstance(event, CircuitOpened):
             self._held[event.scope] = (event.topic, event.partition, event.offset)
-        leaves = isinstance(event, DeadLettered | SentToRetry)
-        self.come(f"at {'DeadLettered' if leaves else type(event).__name__}")
+        self.come(f"at {type(event).__name__}")
         if isinstance(event, CircuitClosed):
             self._held.pop(event.scope, None)
-        if leaves:
+        if isinstance(event, DeadLettered | SentToRetry):
             self._letter = False
 
     def late_in(self, moment: str) -> threading.Timer:

@@ -78,8 +78,9 @@ class StruckScene(Scene):
 
         `more` are keys for librdkafka.
         """
+        moment = self.point.moment
         blow = Blow(
-            self.point.moment,
+            moment.replace("DeadLettered", "SentToRetry") if self.plot.leaves else moment,
             str(self.struck),
             str(self.go),
             nth=rng.randint(1, self.point.times),
