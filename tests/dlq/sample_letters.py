@@ -27,6 +27,19 @@ _RARE = [each.name for each in RETRY_HEADERS if each.may_be_missing]
 _GARBAGE = st.binary(max_size=12) | st.sampled_from(
     [b"-1", b"+1", b" 1", b"1_0", b"9" * 5000, b"9" * 19, b"\xff", b"", b"\0", b"a\0b", b"01", b"0"]
 )
+REPLAYED: tuple[Header, ...] = (
+    ("tenant", b"acme"),
+    ("retry-id", b"billing/orders/3/7/1795253536817"),
+    ("retry-generation", b"1"),
+    ("retry-destination", b"orders"),
+    ("retry-original-partition", b"3"),
+    ("retry-original-offset", b"7"),
+    ("retry-original-timestamp-ms", b"1795253536817"),
+    ("retry-group-id", b"billing"),
+    ("retry-replay-id", b"run-1"),
+    ("retry-replay-count", b"1"),
+)
+"""The headers of `our_letter(7)`, replayed by `run-1`: its own, who it is, which replay sent it."""
 HEADERS = st.lists(
     st.tuples(st.sampled_from(_OUR_NAMES), st.none() | _GARBAGE | st.just(b"1"))
     | st.tuples(st.sampled_from(_FOREIGN_NAMES), CONTENT)

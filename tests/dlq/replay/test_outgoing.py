@@ -25,7 +25,7 @@ from linear_retry.records.lineage import Line, foreign_group
 from linear_retry.records.record import Record
 from linear_retry.records.retry_headers import HEADER_NAMES
 from linear_retry.records.text import Header
-from tests.dlq.sample_letters import CONTENT, RECORDS, TEXT, our_letter, our_record
+from tests.dlq.sample_letters import CONTENT, RECORDS, REPLAYED, TEXT, our_letter, our_record
 
 _FAILURE = FailureInfo("billing", "exhausted", 2, 5, 6, "short-outage@0123456789ab")
 _SPRING: tuple[Header, ...] = (
@@ -55,19 +55,7 @@ def _again(letter: Letter, offset: int, topic: str = "orders") -> Record:
 
 def test_the_headers_of_a_replayed_message() -> None:
     """Its own in order, then who it is, then which replay sent it."""
-    expected: list[Header] = [
-        ("tenant", b"acme"),
-        ("retry-id", b"billing/orders/3/7/1795253536817"),
-        ("retry-generation", b"1"),
-        ("retry-destination", b"orders"),
-        ("retry-original-partition", b"3"),
-        ("retry-original-offset", b"7"),
-        ("retry-original-timestamp-ms", b"1795253536817"),
-        ("retry-group-id", b"billing"),
-        ("retry-replay-id", b"run-1"),
-        ("retry-replay-count", b"1"),
-    ]
-    assert Outgoing(b"ann", b"book", expected, 1795253536817) == _sent(our_letter(7))
+    assert Outgoing(b"ann", b"book", list(REPLAYED), 1795253536817) == _sent(our_letter(7))
 
 
 @given(CONTENT, CONTENT, st.lists(st.tuples(TEXT, CONTENT), max_size=5))

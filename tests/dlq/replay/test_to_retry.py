@@ -22,7 +22,7 @@ from linear_retry.records.dead_letter import FailureInfo, to_dead_letter
 from linear_retry.records.lineage import Hop, Line, check_retried, lineage_of
 from linear_retry.records.record import Record
 from linear_retry.records.topics.retry_topics import delay_of
-from tests.dlq.sample_letters import our_letter
+from tests.dlq.sample_letters import REPLAYED, our_letter
 from tests.dlq.scene import NewScene, Scene
 
 _PREFIX = "orders.billing.retry"
@@ -48,16 +48,7 @@ def _failure(hop: Hop | None) -> FailureInfo:
 def test_the_headers_of_a_letter_in_a_retry_topic() -> None:
     """Who it is, which replay sent it, that it waits, until when; neither step nor failures."""
     expected = [
-        ("tenant", b"acme"),
-        ("retry-id", b"billing/orders/3/7/1795253536817"),
-        ("retry-generation", b"1"),
-        ("retry-destination", b"orders"),
-        ("retry-original-partition", b"3"),
-        ("retry-original-offset", b"7"),
-        ("retry-original-timestamp-ms", b"1795253536817"),
-        ("retry-group-id", b"billing"),
-        ("retry-replay-id", b"run-1"),
-        ("retry-replay-count", b"1"),
+        *REPLAYED,
         ("retry-version", b"1"),
         ("retry-send-to", b"retry"),
         ("retry-reason", b"replayed"),
