@@ -37,7 +37,7 @@ def main(
         Path | None, typer.Option("--json", help="Write what was seen into this file.")
     ] = None,
 ) -> None:
-    """Runs three members on a real broker with outages and kills, and asks that all is flat.
+    """Runs both lines of a group on a real broker with outages and kills, and asks for flat lines.
 
     Exit code 1 where not. Needs Linux, for what is measured is in /proc.
 
@@ -66,8 +66,9 @@ def main(
 def summary(judgement: Judgement) -> Iterator[Table | str]:
     """What happened, each line, and what is wrong."""
     happened = [f"{number:,} {what}" for what, number in sorted(judgement.counts.items())]
-    yield f"{judgement.seconds / 60:.1f} minutes, {MEMBERS} members, seed {judgement.seed}: " + (
-        ", ".join(happened)
+    yield (
+        f"{judgement.seconds / 60:.1f} minutes, {MEMBERS} members and a retry line, "
+        f"seed {judgement.seed}: {', '.join(happened)}"
     )
     yield _table(judgement)
     for line in LINES:

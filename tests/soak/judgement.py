@@ -12,7 +12,6 @@ from linear_retry.testing import (
     Committed,
     Entry,
     EventEmitted,
-    Place,
     all_guarantees,
     broken,
 )
@@ -60,12 +59,18 @@ def judged(soak: Soak) -> Judgement:
     log = soak.log()
     log.append(Committed(log[-1].at_s, "", soak.committed))
     guarantees = all_guarantees(
-        soak.visible(), strategy_length=len(STRATEGY), alive_within_s=ALIVE_WITHIN_S
+        soak.visible(),
+        strategy_length=len(STRATEGY),
+        alive_within_s=ALIVE_WITHIN_S,
+        retries=soak.retries,
     )
     found = [str(violation) for violation in broken(log, guarantees)]
     found += _idle(soak, log)
     counts = soak.status.counts | Counter(
-        {"produced": soak.status.produced, "done": len(done_places(log))}
+        {
+            "produced": soak.status.produced,
+            "done": sum(place.topic == soak.topic for place in done_places(log)),
+        }
     )
     return Judgement(
         found + _wrong_letters(soak, log),
@@ -94,19 +99,21 @@ def _idle(soak: Soak, log: list[Entry]) -> list[str]:
 def _wrong_letters(soak: Soak, log: list[Entry]) -> list[str]:
     """Each message that was given up has a letter, and no other has one."""
     letters = [_letter(message) for message in soak.kafka.read(soak.letters)]
-    there: set[Place] = {
-        Place(one.destination, one.original_partition, one.original_offset) for one in letters
+    there = {letter.retry_id for letter in letters}
+    places = {
+        (letter.destination, letter.original_partition, letter.original_offset)
+        for letter in letters
     }
     emitted = {
-        (one.event.topic, one.event.partition, one.event.offset)
+        one.event.retry_id
         for one in log
         if isinstance(one, EventEmitted) and isinstance(one.event, events.DeadLettered)
     }
     # One that was killed after the acknowledgement could not say so: its successor sends another.
     return [
-        *(f"{place} is dead-lettered, and no letter is there" for place in sorted(emitted - there)),
-        *(f"{place} has a letter that nobody sent" for place in sorted(there - emitted)),
-        *(f"{place} is poison, and has no letter" for place in sorted(soak.poisoned() - there)),
+        *(f"{name} is dead-lettered, and no letter is there" for name in sorted(emitted - there)),
+        *(f"{name} has a letter that nobody sent" for name in sorted(there - emitted)),
+        *(f"{place} is poison, and has no letter" for place in sorted(soak.poisoned() - places)),
     ]
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from linear_retry import DeadLetters, LinearConsumer, Strategy
+from linear_retry import DeadLetters, LinearConsumer, RetryTopics, Strategy
 from linear_retry.kafka import Message
 from linear_retry.retry.clock import SystemClock
 from linear_retry.scope import ScopeKind
@@ -23,7 +23,10 @@ POISON = b"poison"
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """What the process is to do. While there is a file `outage`, the dependency is down."""
+    """What the process is to do. While there is a file `outage`, the dependency is down.
+
+    Without a `topic` it reads the retry topics, whose names begin with `prefix`.
+    """
 
     member: str
     testimony: str
@@ -31,6 +34,7 @@ class Role:
     outage: str
     config: dict[str, Any]
     topic: str
+    prefix: str
     letters: str
     strategy: list[float]
     scope: ScopeKind
@@ -38,6 +42,11 @@ class Role:
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
+
+
+def retry_topics(prefix: str) -> RetryTopics:
+    """Shorter than some outages, and longer than others."""
+    return RetryTopics(prefix, strategy=["1s", "2s"], limit=None)
 
 
 class Looks:
@@ -87,12 +96,13 @@ def handler(
 def main(role: Role) -> None:
     # The machine's clock since boot: the same for all processes, so their logs can be merged.
     log = EventLog(SystemClock().now_s, Written(Path(role.testimony)))
-    looks = Looks(role, log)
+    looks, retries = Looks(role, log), retry_topics(role.prefix)
     with LinearConsumer(
         role.config | {"on_commit": log.on_commit(role.member)},
-        [role.topic],
+        [role.topic] if role.topic else retries,
         strategy=Strategy(role.strategy),
         transient=OutageError,
+        on_exhausted=retries if role.topic else "dead-letter",
         dead_letters=DeadLetters(role.letters, limit=None),
         scope=role.scope,
         listeners=[log.listener(role.member)],

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -17,6 +17,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from linear_retry import events
+from linear_retry.records.topics.retry_topics import retry_group
 from linear_retry.retry.clock import SystemClock
 from linear_retry.scope import ScopeKind
 from linear_retry.testing import AttemptFinished, Entry, EventEmitted, EventLog
@@ -27,11 +28,11 @@ from tests.scenarios.testimony import Written, read_testimony
 from tests.soak.course import Course, Happening
 from tests.soak.gauges import gauge
 from tests.soak.lines import Life, Look
-from tests.soak.member import POISON, Role
+from tests.soak.member import POISON, Role, retry_topics
 
 MEMBERS, PARTITIONS = 3, 12
 STRATEGY = [0.1, 0.2, 0.4]
-"""Shorter than the longest outage: some messages die of one."""
+"""Shorter than the longest outage: some messages leave the line."""
 
 _CHECKOUT = Path(__file__).parents[2]
 _END_S = 60.0
@@ -72,8 +73,14 @@ class Soak:
         protocol: str = "cooperative",
         scope: ScopeKind = "consumer",
     ) -> None:
-        """`topic` has `PARTITIONS`, and is empty; `directory` takes what the members write."""
+        """`topic` has `PARTITIONS`, and is empty; `directory` takes what the members write.
+
+        Its retry topics are made.
+        """
         self.kafka, self.topic, self.letters, self.course = kafka, topic, letters, course
+        self.retries = retry_topics(f"{topic}.retry")
+        for each in self.retries.topics:
+            kafka.create_topic(each, PARTITIONS, {"message.timestamp.type": "LogAppendTime"})
         self.group = f"soak-of-{topic}"
         self.lives: list[Life] = []
         self.committed: dict[tuple[str, int], int] = {}
@@ -93,7 +100,8 @@ class Soak:
         """Until the course is over, everything is done, and everybody has left."""
         try:
             for _ in range(MEMBERS):
-                self._spawn()
+                self._spawn(self.topic)
+            self._spawn("")
             self._play(show)
             wait_until(self._is_all_committed, "everything is committed", _END_S, self._errors)
             for process in self._processes:
@@ -117,8 +125,12 @@ class Soak:
         return sorted((entry for log in logs for entry in log), key=lambda entry: entry.at_s)
 
     def visible(self) -> dict[tuple[str, int], range]:
-        """The offsets that were acknowledged."""
-        return {(self.topic, number): range(sent) for number, sent in self._sent.items()}
+        """The offsets that were acknowledged, and those in the retry topics."""
+        return {(self.topic, number): range(sent) for number, sent in self._sent.items()} | {
+            (topic, number): range(end)
+            for topic in self.retries.topics
+            for number, end in self.kafka.end_offsets(topic).items()
+        }
 
     def poisoned(self) -> set[tuple[str, int, int]]:
         """The messages that nobody can handle."""
@@ -158,9 +170,9 @@ class Soak:
         victim.life.killed = True
         self._processes.remove(victim)
         self._dead.append(victim)
-        self._spawn()
+        self._spawn(victim.role.topic)
 
-    def _spawn(self) -> None:
+    def _spawn(self, topic: str) -> None:
         member = f"member-{next(self._numbers)}"
         role = Role(
             member=member,
@@ -168,9 +180,10 @@ class Soak:
             retained=str(self._directory / f"{member}.retained"),
             outage=str(self._outage),
             config=self._config(member),
-            topic=self.topic,
+            topic=topic,
+            prefix=self.retries.prefix,
             letters=self.letters,
-            strategy=STRATEGY,
+            strategy=STRATEGY if topic else [],
             scope=self._scope,
             look_every_s=self.course.look_every_s,
         )
@@ -252,15 +265,22 @@ class Soak:
                         self.status.counts[type(event).__name__] += 1
 
     def _is_all_committed(self) -> bool:
+        """In the order of the steps: what is committed of one is in the next by then."""
         self._look()
         try:
-            offsets = self.kafka.committed(self.group, self.topic)
+            return self._is_committed(self.group, self.topic, self._sent) and all(
+                self._is_committed(retry_group(self.group), topic, self.kafka.end_offsets(topic))
+                for topic in self.retries.topics
+            )
         except KafkaException:
             # A coordinator that has much to do may leave a question unanswered: it is asked again.
             self.status.counts["unanswered questions"] += 1
             return False
-        self.committed = {(self.topic, number): offset for number, offset in offsets.items()}
-        return offsets == self._sent
+
+    def _is_committed(self, group: str, topic: str, ends: Mapping[int, int]) -> bool:
+        offsets = self.kafka.committed(group, topic)
+        self.committed |= {(topic, number): offset for number, offset in offsets.items()}
+        return all(offsets.get(number, 0) == end for number, end in ends.items())
 
     def _errors(self) -> str:
         everybody = [*self._dead, *self._processes]

@@ -16,7 +16,8 @@ pytestmark = pytest.mark.broker
 
 
 def test_a_short_soak(kafka: RealKafka, topic: TopicFactory, tmp_path: Path) -> None:
-    """Outages, poison, a kill: every guarantee holds, and every line is flat."""
+    """Outages, poison, a kill, messages that leave and come back: every guarantee holds, and every
+    line is flat."""
     orders, letters = topic(PARTITIONS), topic(PARTITIONS)
     course = Course(20.0, messages_per_s=60.0, poison_every=100)
     soak = Soak(kafka, tmp_path, course, topic=orders, letters=letters)
@@ -28,6 +29,7 @@ def test_a_short_soak(kafka: RealKafka, topic: TopicFactory, tmp_path: Path) -> 
     assert counts["produced"] == counts["done"] >= 20 * 60
     assert counts["kill"] == 1
     assert counts["openings"] > 0
+    assert counts["SentToRetry"] > 0
     assert counts["DeadLettered"] >= counts["produced"] // 100
     reported = json.loads(json.dumps(judgement.to_json()))
     assert reported["good"]
