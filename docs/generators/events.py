@@ -9,7 +9,7 @@ from typing import Any, get_args, get_type_hints
 
 from docs.generators.markdown import cell, codes, table
 from linear_retry.events import CloseOutcome, Event
-from linear_retry.log import level_of
+from linear_retry.log.lines import level_of
 from linear_retry.scope import Partition, Scope
 
 EVENTS: tuple[type[Any], ...] = get_args(Event)

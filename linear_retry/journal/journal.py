@@ -11,7 +11,7 @@ from linear_retry.journal.entry import DEFAULT_TOPIC, Entry, encode
 from linear_retry.kafka import Producer
 from linear_retry.kafka.key_check import check_keys
 from linear_retry.kafka.producers.journal import JournalProducer, journal_config
-from linear_retry.log import log_journal_losses, log_journal_topic_missing
+from linear_retry.log.lines import log_journal_losses, log_journal_topic_missing
 from linear_retry.records.process import Process
 from linear_retry.records.record import OutgoingRecord
 from linear_retry.records.topics.names import check_topic_name

@@ -10,7 +10,7 @@ from typing import Any, Generic, Literal, TypeAlias
 import pybreaker
 
 from linear_retry.events import WaitReason
-from linear_retry.log import log_listener_failure
+from linear_retry.log.lines import log_listener_failure
 from linear_retry.retry.decision import GIVEN_UP
 from linear_retry.retry.held import Held, T
 from linear_retry.scope import Partition, Scope

@@ -33,7 +33,8 @@ def test_every_topic_is_there() -> None:
     """Those that the command creates for the page's example, in their order."""
     rows = table(_PAGE, "topic")
     assert [*_SETUP.names] == [name for row in rows for name in code(row[0])]
-    assert [*get_args(Purpose)] == [code(row[1])[0] for row in rows]
+    made = [purpose for purpose in get_args(Purpose) if purpose != "scheduler"]
+    assert made == [code(row[1])[0] for row in rows]
 
 
 def test_the_settings_are_those_of_the_table() -> None:

@@ -15,10 +15,10 @@ from linear_retry.cli.circuits import formats
 from linear_retry.cli.circuits.tables import STYLES as CIRCUIT_STYLES
 from linear_retry.cli.circuits.tables import circuit_table, clock
 from linear_retry.cli.output.printable import in_one_line, moment
-from linear_retry.event_text import text_of
 from linear_retry.journal.entry import Entry
 from linear_retry.journal.group_state import GroupStates
 from linear_retry.journal.group_view import Counts, GroupView, Member, MemberState, OpenCircuit
+from linear_retry.log.event_text import text_of
 from linear_retry.retry.clock import now_ms as utc_now_ms
 
 _EVERY_S = 1.0

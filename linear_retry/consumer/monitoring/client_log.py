@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from linear_retry.consumer.monitoring.error_throttle import ErrorThrottle
-from linear_retry.log import log_librdkafka, write_guarded
+from linear_retry.log.lines import log_librdkafka, write_guarded
 
 _NUMBER = re.compile(r"\d+")
 _THREAD = re.compile(r"^\[thrd:[^]]*\]: ")

@@ -13,7 +13,7 @@ from linear_retry.consumer.monitoring.health import End
 from linear_retry.events import Event, Listener
 from linear_retry.journal.journal import Journal, JournalContext
 from linear_retry.kafka import Message
-from linear_retry.log import log, log_listener_failure
+from linear_retry.log.lines import log, log_listener_failure
 from linear_retry.records.text import brief
 from linear_retry.scope import Partition, Scope
 

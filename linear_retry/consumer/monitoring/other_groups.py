@@ -1,7 +1,7 @@
 """Warns, on a retry line, of retries that are another group's."""
 
 from linear_retry.events import Event, PassedOver
-from linear_retry.log import log_topic_problem
+from linear_retry.log.lines import log_topic_problem
 
 
 class OtherGroupsRetries:

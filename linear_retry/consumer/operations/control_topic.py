@@ -10,7 +10,7 @@ from linear_retry.errors import BrokerError, LinearRetryError
 from linear_retry.kafka import KafkaException
 from linear_retry.kafka.producers.journal import JournalProducer
 from linear_retry.kafka.topics.tail import TopicTail
-from linear_retry.log import log_control_garbled, log_control_silent
+from linear_retry.log.lines import log_control_garbled, log_control_silent
 from linear_retry.records.control import (
     COMMAND_TTL_MS,
     Answer,

@@ -7,7 +7,7 @@ from linear_retry.consumer.dead_letters.scheduler import Scheduler
 from linear_retry.errors import BrokerError, ConfigurationError
 from linear_retry.kafka.topics.description import Topics
 from linear_retry.kafka.topics.groups import Groups
-from linear_retry.log import log_retry_topics, log_topic_problem
+from linear_retry.log.lines import log_retry_topics, log_topic_problem
 from linear_retry.records.topics.check import check_topic
 from linear_retry.records.topics.description import NeededTopic, Purpose, TopicDescription
 from linear_retry.records.topics.retry_topics import retry_group

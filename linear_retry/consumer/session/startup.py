@@ -24,7 +24,7 @@ from linear_retry.kafka.consumer.client import Client
 from linear_retry.kafka.consumer.fatal_errors import raise_if_fatal
 from linear_retry.kafka.consumer.settings import Config, ConsumerSettings, connection, servers_of
 from linear_retry.kafka.topics.admin import Admin, Rights
-from linear_retry.log import log_start
+from linear_retry.log.lines import log_start
 from linear_retry.retry.clock import NowS
 
 _Answer = TypeVar("_Answer")

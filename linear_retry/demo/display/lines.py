@@ -7,7 +7,7 @@ from typing import Self, TextIO
 
 from linear_retry.demo.display.watching import Circuits
 from linear_retry.demo.record import Record
-from linear_retry.event_text import text_of
+from linear_retry.log.event_text import text_of
 from linear_retry.testing.event_log import EventEmitted
 
 _PROGRESS_EVERY_S = 1.0

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from linear_retry.demo.display.watching import Circuits
 from linear_retry.demo.record import Progress, Record
-from linear_retry.event_text import text_of
+from linear_retry.log.event_text import text_of
 from linear_retry.retry.circuits import CircuitView
 from linear_retry.scope import Scope
 from linear_retry.testing.event_log import EventEmitted

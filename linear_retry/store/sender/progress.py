@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from linear_retry.log import log_sender
+from linear_retry.log.lines import log_sender
 from linear_retry.store.records import Service
 
 

@@ -15,7 +15,7 @@ from linear_retry.consumer.linear_consumer import LinearConsumer
 from linear_retry.consumer.runners.signals import SIGNALS
 from linear_retry.consumer.runners.together.lines import LiveLine, RetryLine
 from linear_retry.consumer.runners.together.messages import Begun, Ended, ended_with
-from linear_retry.log import relay_logs
+from linear_retry.log.relay import relay_logs
 
 Prepare: TypeAlias = Callable[[LinearConsumer], object]
 

@@ -16,7 +16,7 @@ from linear_retry.consumer.runners.signals import SIGNALS
 from linear_retry.consumer.runners.together.child import LOOK_EVERY_S, Work, serve
 from linear_retry.consumer.runners.together.messages import STOP, Begun, Ended
 from linear_retry.errors import RetryLineError, UsageError
-from linear_retry.log import log_relayed
+from linear_retry.log.relay import log_relayed
 
 
 class RetryProcess:

@@ -14,7 +14,7 @@ from linear_retry.consumer.runners.together.lines import LiveLine, RetryLine
 from linear_retry.consumer.runners.together.retry_process import RetryProcess
 from linear_retry.consumer.runners.together.retry_thread import RetryThread
 from linear_retry.kafka import Message
-from linear_retry.log import levels
+from linear_retry.log.relay import levels
 
 _Running: TypeAlias = RetryThread | RetryProcess
 """The retry line, wherever it runs."""

@@ -13,7 +13,7 @@ import pytest
 from linear_retry import ConfigurationError, PermanentError, RetryLineError, UsageError
 from linear_retry.consumer.runners.together.child import Work
 from linear_retry.consumer.runners.together.retry_process import RetryProcess
-from linear_retry.log import levels
+from linear_retry.log.relay import levels
 from tests.consumer.runners.together import lines
 from tests.consumer.runners.together.lines import AnyLine, Line, OwnError
 from tests.kafka_operations import wait_until

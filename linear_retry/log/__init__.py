@@ -1,0 +1,1 @@
+"""Writes the log: the listener that is always on, and every other line."""
