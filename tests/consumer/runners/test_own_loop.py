@@ -266,8 +266,12 @@ def test_a_long_pause_between_two_loops(fake: FakeKafka) -> None:
 
 
 def test_run_after_a_loop(fake: FakeKafka) -> None:
-    """What the last attempt came to is applied first: its message is waited for."""
+    """What the last attempt came to is applied first: its message is waited for.
+
+    Where it is applied only at the end, its message is attempted again at once.
+    """
     life = OwnLife(fake)
+    begun_s: list[float] = []
     with life.consumer:
         for attempt in life.consumer:
             with attempt as message:
@@ -276,10 +280,14 @@ def test_run_after_a_loop(fake: FakeKafka) -> None:
                 break
 
         def handler(message: Message) -> None:
+            begun_s.append(fake.clock.now_s())
             life.handle(message)
             life.stop_after(7)
 
+        left_at_s = fake.clock.now_s()
+
         life.consumer.run(handler)
+    assert begun_s[0] - left_at_s >= 1.0
     assert [1.0] == [event.delay_s for event in life.emitted(events.CircuitOpened)]
     assert [] == life.violations(finished=True)
 
