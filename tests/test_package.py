@@ -389,7 +389,7 @@ _CATCHES = {
     # What raises here would be the handler's error, and permanent: a dead letter for an outage.
     ("retry.retry_after", "_read", "Exception"),
     # A log handler is the program's too, and may raise where its server is down.
-    ("log", "write_guarded", "Exception"),
+    ("log.lines", "write_guarded", "Exception"),
     # An attempt that reached nobody is taken back, and the exception goes on.
     ("consumer.session.session", "_next_attempt", "BaseException"),
     # What a signal handler raises goes on once the loop is whole.
@@ -441,7 +441,7 @@ def test_lines_are_written_in_one_room() -> None:
         for name in _modules()
         if "logging" in _imports(name) and _room(name) not in ("cli", "demo")
     }
-    assert {f"{_PACKAGE}.log"} == found
+    assert {f"{_PACKAGE}.log.lines", f"{_PACKAGE}.log.relay"} == found
 
 
 def test_nothing_is_printed() -> None:
