@@ -178,6 +178,8 @@ def _engine(url: URL, options: Mapping[str, Any]) -> Engine:
 def _set_up_postgresql(connection: Any, _: ConnectionPoolEntry) -> None:
     # The intake and the sender wait for each statement: one that hangs would stop them for ever.
     connection.execute(f"SET statement_timeout = {_STATEMENT_TIMEOUT_MS}")
+    # One that is suspended within a transaction would hold its locks for ever.
+    connection.execute(f"SET idle_in_transaction_session_timeout = {_STATEMENT_TIMEOUT_MS}")
     connection.commit()
 
 

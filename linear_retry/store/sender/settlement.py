@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, select, update
 
-from linear_retry.store import header_bytes, messages
+from linear_retry.store import dead_letters, messages
 from linear_retry.store.database import Database
 from linear_retry.store.records import StoredMessage
-from linear_retry.store.schema import dead_letter, lane
+from linear_retry.store.schema import lane
 from linear_retry.store.sender.batch import Accepted, Dead, Held, Outcome
 from linear_retry.store.sender.progress import (
     LaneHeld,
@@ -91,28 +91,6 @@ class Settlement:
     def _dead(
         self, connection: Connection, message: StoredMessage, reason: str, error: str
     ) -> Iterator[Progress]:
-        if messages.remove(connection, [message.id]) == 1:
-            row = _dead_letter(message, reason, error, self._database.now_ms(connection))
-            connection.execute(insert(dead_letter).values(row))
-            place = (message.service, message.destination)
-            yield MessageDied(*place, message.retry_id, reason, error)
-
-
-def _dead_letter(
-    message: StoredMessage, reason: str, error: str, died_ms: int
-) -> dict[str, object]:
-    return {
-        "service": message.service,
-        "destination": message.destination,
-        "partition": message.partition,
-        "key": message.key,
-        "value": message.value,
-        "headers": header_bytes.write(message.headers),
-        "timestamp_ms": message.timestamp_ms,
-        "retry_id": message.retry_id,
-        "group_id": message.group_id,
-        "origin": message.origin,
-        "reason": reason,
-        "error": error,
-        "died_ms": died_ms,
-    }
+        cause = {"reason": reason, "error": error}
+        if dead_letters.add_waiting(self._database, connection, [message.id], **cause):
+            yield MessageDied(message.service, message.destination, message.retry_id, **cause)

@@ -59,6 +59,7 @@ class Scene:
                     key=b"%d" % number,
                     value=b"%d" % number,
                     retry_id=f"id-{number}",
+                    headers=(("retry-id", b"id-%d" % number),),
                 )
                 for number in numbers
             )

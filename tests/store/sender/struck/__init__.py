@@ -1,0 +1,1 @@
+"""A sender in a process of its own, struck at a numbered point."""
