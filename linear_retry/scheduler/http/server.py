@@ -11,7 +11,7 @@ from starlette.types import ASGIApp
 
 from linear_retry.errors import ConfigurationError
 from linear_retry.files import printable_path
-from linear_retry.scheduler.http.access import Access
+from linear_retry.scheduler.http.security.access import Access
 
 _AT_ONCE = 100
 _SLOWEST_END_S = 5

@@ -6,8 +6,10 @@ import argon2
 import httpx
 import pytest
 
+from linear_retry.scheduler.destinations import Destinations
 from linear_retry.scheduler.http import Access, HttpServer, Users, create_app, serve
-from linear_retry.scheduler.http.users import User
+from linear_retry.scheduler.http.security.users import User
+from linear_retry.store.database import Database
 
 PASSWORD = "s3cret"
 _HASH = argon2.PasswordHasher(time_cost=1, memory_cost=8, parallelism=1).hash(PASSWORD)
@@ -17,33 +19,65 @@ USERS = Users(
 )
 
 
+ACCESS = Access(USERS)
+DESTINATIONS = Destinations("billing.scheduled", ("orders*",))
+
+
 def client_of(server: HttpServer, name: str | None = None) -> httpx.Client:
     """A client that sends name and password, or neither."""
     auth = None if name is None else (name, PASSWORD)
     return httpx.Client(base_url=f"http://127.0.0.1:{server.port}", auth=auth, timeout=30)
 
 
+def served(access: Access) -> HttpServer:
+    """An API for tests that need no store: nothing connects to it."""
+    return serve(create_app(Database("sqlite:////nowhere/store.sqlite3"), access), access, 0)
+
+
 @pytest.fixture(scope="module")
 def server() -> Iterator[HttpServer]:
-    """An API with users."""
-    access = Access(USERS)
-    with serve(create_app(access), access, 0) as served:
-        yield served
+    """An API with users, and without a store."""
+    with served(ACCESS) as server:
+        yield server
+
+
+@pytest.fixture
+def api(database: Database) -> Iterator[HttpServer]:
+    """An API over a store, in SQLite and then in PostgreSQL."""
+    with serve(create_app(database, ACCESS, DESTINATIONS), ACCESS, 0) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
 def anyone(server: HttpServer) -> Iterator[httpx.Client]:
+    """Over no store."""
     with client_of(server) as client:
         yield client
 
 
 @pytest.fixture(scope="module")
-def operator(server: HttpServer) -> Iterator[httpx.Client]:
+def ann(server: HttpServer) -> Iterator[httpx.Client]:
+    """An operator, over no store."""
     with client_of(server, "ann") as client:
         yield client
 
 
 @pytest.fixture(scope="module")
-def viewer(server: HttpServer) -> Iterator[httpx.Client]:
+def vic(server: HttpServer) -> Iterator[httpx.Client]:
+    """A viewer, over no store."""
     with client_of(server, "vic") as client:
+        yield client
+
+
+@pytest.fixture
+def operator(api: HttpServer) -> Iterator[httpx.Client]:
+    """An operator, over a store."""
+    with client_of(api, "ann") as client:
+        yield client
+
+
+@pytest.fixture
+def viewer(api: HttpServer) -> Iterator[httpx.Client]:
+    """A viewer, over a store."""
+    with client_of(api, "vic") as client:
         yield client

@@ -10,9 +10,10 @@ import pytest
 
 from linear_retry.errors import ConfigurationError
 from linear_retry.scheduler.http import Access, HttpServer, Tls, create_app, serve
-from tests.scheduler.http.conftest import PASSWORD, USERS
+from linear_retry.store.database import Database
+from tests.scheduler.http.conftest import ACCESS, PASSWORD
 
-_APP = create_app(Access(USERS))
+_APP = create_app(Database("sqlite:////nowhere/store.sqlite3"), ACCESS)
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +42,7 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> Tls:
 def test_tls(tls: Tls) -> None:
     """With a certificate it speaks TLS alone, and a session's cookie is sent over nothing else."""
     trusted = ssl.create_default_context(cafile=tls.certificate)
-    with serve(_APP, Access(USERS), 0, tls=tls) as served:
+    with serve(_APP, ACCESS, 0, tls=tls) as served:
         url = f"https://127.0.0.1:{served.port}/api/v1/session"
         with httpx.Client(verify=trusted, timeout=30) as client:
             assert 200 == client.get(url, auth=("ann", PASSWORD)).status_code
@@ -56,30 +57,30 @@ def test_files_that_are_no_certificate(tls: Tls, tmp_path: Path) -> None:
     """Both are named before anything listens."""
     for files in (Tls(tls.key, tls.certificate), Tls(str(tmp_path / "none"), tls.key)):
         with pytest.raises(ConfigurationError, match=r"certificate .* with key .*: .+; give both"):
-            serve(_APP, Access(USERS), 0, tls=files)
+            serve(_APP, ACCESS, 0, tls=files)
 
 
 def test_a_network_without_users_is_refused() -> None:
     """Before anything listens."""
     with pytest.raises(ConfigurationError, match="without users, the API listens on this machine"):
-        serve(create_app(Access()), Access(), 0, "0.0.0.0")
+        serve(_APP, Access(), 0, "0.0.0.0")
 
 
 def test_a_port_that_is_taken(server: HttpServer) -> None:
     """The error names it."""
     with pytest.raises(ConfigurationError, match=rf"127.0.0.1:{server.port}: cannot listen there"):
-        serve(_APP, Access(USERS), server.port)
+        serve(_APP, ACCESS, server.port)
 
 
 def test_a_host_that_does_not_exist() -> None:
     """The error names it."""
     with pytest.raises(ConfigurationError, match=r"no-such-host\.invalid:0: cannot listen there"):
-        serve(_APP, Access(USERS), 0, "no-such-host.invalid")
+        serve(_APP, ACCESS, 0, "no-such-host.invalid")
 
 
 def test_closing_twice() -> None:
     """The second time does nothing."""
-    served = serve(_APP, Access(USERS), 0)
+    served = serve(_APP, ACCESS, 0)
     served.close()
     served.close()
 

@@ -3,9 +3,9 @@
 import httpx
 import pytest
 
-from linear_retry.scheduler.http import Access, HttpServer, create_app, networks, serve
-from linear_retry.scheduler.http.authentication import COOKIE, CSRF_HEADER
-from tests.scheduler.http.conftest import PASSWORD, USERS, client_of
+from linear_retry.scheduler.http import Access, HttpServer, networks
+from linear_retry.scheduler.http.security.authentication import COOKIE, CSRF_HEADER
+from tests.scheduler.http.conftest import PASSWORD, USERS, client_of, served
 
 _SESSION = "/api/v1/session"
 _SIGN_IN = f"{_SESSION}/sign-in"
@@ -16,10 +16,10 @@ def _error(answer: httpx.Response) -> tuple[int, str]:
     return answer.status_code, answer.json()["error"]
 
 
-def test_who_i_am(operator: httpx.Client, viewer: httpx.Client) -> None:
+def test_who_i_am(ann: httpx.Client, vic: httpx.Client) -> None:
     """Name and role; who sends a password needs no token."""
-    assert {"name": "ann", "role": "operator", "csrf_token": None} == operator.get(_SESSION).json()
-    assert "viewer" == viewer.get(_SESSION).json()["role"]
+    assert {"name": "ann", "role": "operator", "csrf_token": None} == ann.get(_SESSION).json()
+    assert "viewer" == vic.get(_SESSION).json()["role"]
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_a_forged_cookie_is_no_session(anyone: httpx.Client) -> None:
 def test_this_machine_is_local() -> None:
     """Without users; its changes need the token, since any page that it looks at can send some."""
     access = Access()
-    with serve(create_app(access), access, 0) as served, client_of(served) as client:
+    with served(access) as server, client_of(server) as client:
         found = client.get(_SESSION).json()
         assert ("local", "operator") == (found["name"], found["role"])
         assert 403 == client.post("/api/v1/nothing").status_code
@@ -81,7 +81,7 @@ def test_this_machine_is_local() -> None:
 def test_a_trusted_proxy_names_the_user() -> None:
     """The role is the file's; a name that the file does not have is a viewer's."""
     access = Access(USERS, networks(["127.0.0.1"]), "X-Remote-User")
-    with serve(create_app(access), access, 0) as served, client_of(served) as proxy:
+    with served(access) as server, client_of(server) as proxy:
         for name, role in (("pat", "operator"), ("carol", "viewer")):
             found = proxy.get(_SESSION, headers={"X-Remote-User": name}).json()
             assert (name, role) == (found["name"], found["role"])
@@ -93,6 +93,6 @@ def test_a_trusted_proxy_names_the_user() -> None:
 def test_nobody_else_names_the_user() -> None:
     """The header of an address that is no trusted proxy counts for nothing, forwarded or not."""
     access = Access(USERS, networks(["10.0.0.5"]))
-    with serve(create_app(access), access, 0) as served, client_of(served) as client:
+    with served(access) as server, client_of(server) as client:
         forged = {"X-Forwarded-User": "pat", "X-Forwarded-For": "10.0.0.5"}
         assert 401 == client.get(_SESSION, headers=forged).status_code

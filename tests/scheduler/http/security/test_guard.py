@@ -6,8 +6,8 @@ import httpx
 import pytest
 
 from linear_retry.scheduler.http import HttpServer
-from linear_retry.scheduler.http.authentication import CSRF_HEADER
-from linear_retry.scheduler.http.guard import MAX_BODY_BYTES
+from linear_retry.scheduler.http.security.authentication import CSRF_HEADER
+from linear_retry.scheduler.http.security.guard import MAX_BODY_BYTES
 from tests.scheduler.http.conftest import PASSWORD, client_of
 
 _NOWHERE = "/api/v1/nothing"
@@ -18,9 +18,9 @@ _SIGN_IN = "/api/v1/session/sign-in"
     "host", ["evil.example", "localhost/api/v1/session/sign-in?", "a@127.0.0.1"]
 )
 @pytest.mark.parametrize("path", [_NOWHERE, _SIGN_IN, "/livez"])
-def test_a_foreign_host_is_refused(operator: httpx.Client, host: str, path: str) -> None:
+def test_a_foreign_host_is_refused(ann: httpx.Client, host: str, path: str) -> None:
     """On every path, also those that need no login."""
-    assert 421 == operator.get(path, headers={"Host": host}).status_code
+    assert 421 == ann.get(path, headers={"Host": host}).status_code
 
 
 def test_a_second_host_is_refused(server: HttpServer) -> None:
@@ -38,9 +38,9 @@ def test_every_path_needs_a_login(anyone: httpx.Client, method: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["POST", "DELETE", "PUT", "PATCH"])
-def test_a_viewer_changes_nothing(viewer: httpx.Client, method: str) -> None:
+def test_a_viewer_changes_nothing(vic: httpx.Client, method: str) -> None:
     """Whatever the path is."""
-    answer = viewer.request(method, _NOWHERE)
+    answer = vic.request(method, _NOWHERE)
     assert (403, "vic is a viewer: a change needs an operator") == (
         answer.status_code,
         answer.json()["error"],
@@ -59,11 +59,11 @@ def test_a_viewer_changes_nothing(viewer: httpx.Client, method: str) -> None:
 )
 @pytest.mark.parametrize("path", [_NOWHERE, _SIGN_IN])
 def test_another_sites_page_changes_nothing(
-    operator: httpx.Client, headers: dict[str, str], path: str
+    ann: httpx.Client, headers: dict[str, str], path: str
 ) -> None:
     """Even with a password that the browser knows."""
-    assert 403 == operator.post(path, headers=headers).status_code
-    assert 404 == operator.get(_NOWHERE, headers=headers).status_code
+    assert 403 == ann.post(path, headers=headers).status_code
+    assert 404 == ann.get(_NOWHERE, headers=headers).status_code
 
 
 def test_a_session_changes_with_its_token_alone(server: HttpServer) -> None:
@@ -93,18 +93,18 @@ def test_a_large_body_is_not_read(server: HttpServer, header: str, status: bytes
         assert status == plain.recv(100).split()[1]
 
 
-def test_nothing_is_kept_by_browsers(anyone: httpx.Client, operator: httpx.Client) -> None:
+def test_nothing_is_kept_by_browsers(anyone: httpx.Client, ann: httpx.Client) -> None:
     """Every answer, refusals included, is not to be stored, sniffed or framed."""
-    for answer in (anyone.get(_NOWHERE), operator.get("/api/v1/session"), operator.get(_NOWHERE)):
+    for answer in (anyone.get(_NOWHERE), ann.get("/api/v1/session"), ann.get(_NOWHERE)):
         assert "no-store" == answer.headers["Cache-Control"]
         assert "nosniff" == answer.headers["X-Content-Type-Options"]
         assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"]
 
 
-def test_errors_have_one_form(operator: httpx.Client) -> None:
+def test_errors_have_one_form(ann: httpx.Client) -> None:
     """One sentence; what was sent is not in it."""
-    answer = operator.get(_NOWHERE)
+    answer = ann.get(_NOWHERE)
     assert {"error": f"GET {_NOWHERE}: Not Found; see /api/v1/openapi.json"} == answer.json()
-    answer = operator.post(_SIGN_IN, json={"name": "ann", "password": ["s3cret"]})
+    answer = ann.post(_SIGN_IN, json={"name": "ann", "password": ["s3cret"]})
     assert 422 == answer.status_code
     assert {"error": "body.password: Input should be a valid string"} == answer.json()

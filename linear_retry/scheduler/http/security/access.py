@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from linear_retry.errors import ConfigurationError
-from linear_retry.scheduler.http.users import Users
+from linear_retry.scheduler.http.security.users import Users
 
 _Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linear_retry.scheduler.http.sessions import LENGTH_S, Sessions, basic_credentials
+from linear_retry.scheduler.http.security.sessions import LENGTH_S, Sessions, basic_credentials
 
 _SESSIONS = Sessions(lambda: 1_000.0)
 

@@ -6,7 +6,7 @@ import argon2
 import pytest
 
 from linear_retry.errors import ConfigurationError
-from linear_retry.scheduler.http.users import User, Users, read_users
+from linear_retry.scheduler.http.security.users import User, Users, read_users
 
 _HASH = argon2.PasswordHasher(time_cost=1, memory_cost=8, parallelism=1).hash("s3cret:é")
 

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from linear_retry.scheduler.http.authentication import (
+from linear_retry.scheduler.http.security.authentication import (
     Actor,
     Authentication,
     RefusedError,

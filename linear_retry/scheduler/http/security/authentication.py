@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
-from linear_retry.scheduler.http.access import Access, is_loopback
-from linear_retry.scheduler.http.sessions import Sessions, basic_credentials
-from linear_retry.scheduler.http.users import Role
+from linear_retry.scheduler.http.security.access import Access, is_loopback
+from linear_retry.scheduler.http.security.sessions import Sessions, basic_credentials
+from linear_retry.scheduler.http.security.users import Role
 
 COOKIE = "linear_retry_session"
 CSRF_HEADER = "X-CSRF-Token"
@@ -37,6 +37,11 @@ class Actor:
     name: str
     role: Role
     subject: str | None = None
+
+    @property
+    def sees_payloads(self) -> bool:
+        """Whether keys, values and headers are for this actor."""
+        return self.role == "operator"
 
 
 class Authentication:

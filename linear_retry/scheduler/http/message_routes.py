@@ -1,0 +1,76 @@
+"""The routes of messages that wait."""
+
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Path, Query
+
+from linear_retry.scheduler.changes import Changes, Reason
+from linear_retry.scheduler.http import models as m
+from linear_retry.scheduler.http.queries import MessagePage, MessageQuery, next_of
+from linear_retry.scheduler.http.security.authentication import Actor, RefusedError
+from linear_retry.scheduler.http.security.guard import actor_of
+from linear_retry.store import messages
+from linear_retry.store.database import Database
+from linear_retry.store.listing import messages as listing
+
+By = Annotated[Actor, Depends(actor_of)]
+RecordId = Annotated[m.Id, Path()]
+
+
+def routes(database: Database, changes: Changes) -> APIRouter:
+    """Returns the routes of `/messages`."""
+    router = APIRouter(prefix="/api/v1/messages", tags=["messages"])
+    _add_reading(router, database)
+    _add_changes(router, changes)
+    return router
+
+
+def _add_reading(router: APIRouter, database: Database) -> None:
+    @router.get("")
+    def list_messages(query: Annotated[MessagePage, Query()], by: By) -> m.Messages:
+        """Lists messages, those that are due first at the beginning."""
+        with database.reading() as connection:
+            found = listing.page(
+                database, connection, query.filter(), limit=query.limit, after=query.place()
+            )
+        items = [m.ListedMessage(**m.listed(each, keys=by.sees_payloads)) for each in found]
+        return m.Messages(messages=items, next=next_of([each.place for each in found], query.limit))
+
+    @router.get("/selection")
+    def select_messages(query: Annotated[MessageQuery, Query()]) -> m.Selection:
+        """Counts messages and names them by id, for a change: nothing is changed yet."""
+        wanted = query.filter()
+        with database.reading() as connection:
+            ids = listing.ids(database, connection, wanted, limit=m.MOST_IDS)
+            return m.Selection(count=listing.count(database, connection, wanted), ids=ids)
+
+    @router.get("/{message_id}")
+    def get_message(message_id: RecordId, by: By) -> m.WholeMessage:
+        """Returns one message; its payload only to an operator."""
+        with database.reading() as connection:
+            found = messages.get(connection, message_id)
+        if found is None:
+            raise RefusedError(
+                HTTPStatus.NOT_FOUND, f"message {message_id} does not wait: sent, or deleted"
+            )
+        payload = m.payload_of(found) if by.sees_payloads else None
+        return m.WholeMessage.model_validate(found).model_copy(update={"payload": payload})
+
+
+def _add_changes(router: APIRouter, changes: Changes) -> None:
+    @router.post("/send-now")
+    def send_now(given: m.Chosen, by: By) -> m.Changed:
+        """Makes messages due now."""
+        return m.changed(given, changes.send_now(given.ids, Reason(by.name, given.comment)))
+
+    @router.post("/postpone")
+    def postpone(given: m.Postponed, by: By) -> m.Changed:
+        """Makes messages due at another time, later or earlier."""
+        why = Reason(by.name, given.comment)
+        return m.changed(given, changes.postpone(given.ids, given.due_ms, why))
+
+    @router.post("/delete")
+    def delete_messages(given: m.Chosen, by: By) -> m.Changed:
+        """Deletes messages; they are never sent."""
+        return m.changed(given, changes.delete_messages(given.ids, Reason(by.name, given.comment)))

@@ -1,0 +1,284 @@
+"""What requests and answers look like in JSON."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from linear_retry.records.json_bytes import from_json, to_json
+from linear_retry.records.retry_headers import INT64_MAX
+from linear_retry.records.text import Header
+from linear_retry.records.topics.names import is_topic_name
+from linear_retry.store.listing.dead_letters import ListedDeadLetter as StoredListedDeadLetter
+from linear_retry.store.listing.messages import ListedMessage as StoredListedMessage
+from linear_retry.store.records import Service, StoredDeadLetter, StoredMessage
+
+MOST_IDS = 10_000
+"""Of one change: it is one transaction, and one entry of the audit."""
+
+Text = Annotated[str, Field(max_length=1000)]
+Id = Annotated[int, Field(ge=1, le=INT64_MAX)]
+Ms = Annotated[int, Field(ge=0, le=INT64_MAX)]
+Partition = Annotated[int, Field(ge=0, le=2**31 - 1)]
+
+
+def _topic(name: str) -> str:
+    if not is_topic_name(name):
+        raise ValueError("must be the name of a topic")
+    return name
+
+
+Topic = Annotated[str, Field(max_length=249), AfterValidator(_topic)]
+
+
+class Strict(BaseModel):
+    """Refuses fields that it does not know: a misspelled filter would select everything."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+def _base64(digits: str) -> str:
+    from_json({"base64": digits})
+    return digits
+
+
+Base64Digits = Annotated[str, AfterValidator(_base64)]
+
+
+class Base64(Strict):
+    """Bytes that are not UTF-8."""
+
+    base64: Base64Digits
+
+
+Content = str | Base64 | None
+"""A key or a value: text if it is UTF-8."""
+HeaderName = Annotated[str, Field(min_length=1, max_length=1000, pattern=r"^[^\x00]*$")]
+
+
+class Payload(BaseModel):
+    """The parts of a record that only operators see."""
+
+    key: Content
+    value: Content
+    headers: list[tuple[str, Content]]
+    timestamp_ms: int | None
+    """The record's own; null: the time of sending."""
+
+
+class _About(BaseModel):
+    model_config = ConfigDict(from_attributes=True)
+
+    id: int
+    service: Service
+    destination: str
+    retry_id: str
+    group_id: str | None
+    origin: str | None
+    """topic[partition]@offset in the intake topic; null for an outbox."""
+
+
+class _Listed(BaseModel):
+    key: Content = None
+    """Null for a viewer."""
+    value_bytes: int | None
+    """Null is a tombstone."""
+
+
+class Message(_About):
+    """A message that waits."""
+
+    slot: str
+    """What is sent in order: the partition, or a slot of keys."""
+    due_ms: int
+    stored_ms: int
+
+
+class ListedMessage(Message, _Listed):
+    """A message that waits, with the state of its lane."""
+
+    hold_until_ms: int
+    """Until when its lane is on hold; in the past: it is not."""
+    error: str | None
+    """Why the lane was held last."""
+
+
+class WholeMessage(Message):
+    """A message that waits, with its payload; null for a viewer."""
+
+    payload: Payload | None = None
+
+
+class DeadLetter(_About):
+    """A message that no retry can save."""
+
+    partition: int | None
+    """Null: by key."""
+    reason: str
+    error: str
+    died_ms: int
+
+
+class ListedDeadLetter(DeadLetter, _Listed):
+    """A dead letter."""
+
+
+class WholeDeadLetter(DeadLetter):
+    """A dead letter, with its payload; null for a viewer."""
+
+    payload: Payload | None = None
+
+
+class Messages(BaseModel):
+    """A page; `next` begins the following one, and is null on the last."""
+
+    messages: list[ListedMessage]
+    next: str | None
+
+
+class DeadLetters(BaseModel):
+    """A page; `next` begins the following one, and is null on the last."""
+
+    dead_letters: list[ListedDeadLetter]
+    next: str | None
+
+
+class Selection(BaseModel):
+    """How many records a filter selects, and the ids of the first 10,000: a change is of ids."""
+
+    count: int
+    ids: list[int]
+
+
+class Chosen(Strict):
+    """The records of a change, by id, and why it is made. Those that are gone are left out."""
+
+    ids: Annotated[list[Id], Field(min_length=1, max_length=MOST_IDS)]
+    comment: Text = ""
+
+
+class Postponed(Chosen):
+    """The records that wait until another time."""
+
+    due_ms: Ms
+
+
+class Edited(Strict):
+    """The parts to replace; those that are left out stay as they are."""
+
+    destination: Topic = ""
+    partition: Partition | None = None
+    key: Content = None
+    value: Content = None
+    headers: list[tuple[HeaderName, Content]] = []
+    comment: Text = ""
+
+
+class Changed(BaseModel):
+    """How many records have changed, and how many were gone: sent, deleted or forwarded."""
+
+    changed: int
+    gone: int
+
+
+class Forwarded(BaseModel):
+    """The new id that an edited message is known by."""
+
+    retry_id: str
+
+
+class _Counted(BaseModel):
+    model_config = ConfigDict(from_attributes=True)
+
+    destination: str
+
+
+class Waiting(_Counted):
+    """The messages that wait for one destination; `oldest_due_ms` is the first one's due time."""
+
+    waiting: int
+    due: int
+    oldest_due_ms: int
+
+
+class Held(_Counted):
+    """A lane on hold: a destination's partition, or a slot of its keys."""
+
+    slot: str
+    hold_until_ms: int
+    failures: int
+    error: str | None
+
+
+class Dead(BaseModel):
+    """The dead letters of one reason whose errors begin alike."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    reason: str
+    error: str
+    count: int
+
+
+class Statistics(BaseModel):
+    """What the store holds of one service; `dead` has the 100 most frequent errors."""
+
+    waiting: list[Waiting]
+    held: list[Held]
+    dead: list[Dead]
+
+
+class Change(BaseModel):
+    """An entry of the audit."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    id: int
+    at_ms: int
+    actor: str
+    action: str
+    count: int
+    details: dict[str, Any]
+
+
+class Audit(BaseModel):
+    """Changes, the latest first."""
+
+    changes: list[Change]
+
+
+def listed(stored: StoredListedMessage | StoredListedDeadLetter, *, keys: bool) -> dict[str, Any]:
+    """Returns the fields of a listed record, without its key if that is not to be seen."""
+    return asdict(stored) | {"key": to_json(stored.key) if keys else None}
+
+
+def changed(given: Chosen, count: int) -> Changed:
+    """Returns the answer to a change of `count` records."""
+    return Changed(changed=count, gone=len(set(given.ids)) - count)
+
+
+def payload_of(stored: StoredMessage | StoredDeadLetter) -> Payload:
+    """Returns what operators see."""
+    return Payload.model_validate(
+        {
+            "key": to_json(stored.key),
+            "value": to_json(stored.value),
+            "headers": [(name, to_json(value)) for name, value in stored.headers],
+            "timestamp_ms": stored.timestamp_ms,
+        }
+    )
+
+
+def replaced(edited: Edited) -> Mapping[str, Any]:
+    """Returns the fields of a dead letter to replace."""
+    given = edited.model_dump(exclude_unset=True, exclude={"comment"})
+    for name in given.keys() & {"key", "value"}:
+        given[name] = from_json(given[name])
+    if "headers" in given:
+        given["headers"] = _headers(given["headers"])
+    return given
+
+
+def _headers(written: Any) -> tuple[Header, ...]:
+    return tuple((name, from_json(value)) for name, value in written)

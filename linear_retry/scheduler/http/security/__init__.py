@@ -1,0 +1,1 @@
+"""Who may reach the API, and what they may do there."""

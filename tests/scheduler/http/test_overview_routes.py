@@ -1,0 +1,120 @@
+"""Statistics, the audit, probes and metrics are right, also while the store is down."""
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from linear_retry.scheduler.http import create_app, serve
+from linear_retry.store import dead_letters, messages
+from linear_retry.store.database import Database
+from tests.postgres import Postgres
+from tests.scheduler.http.conftest import ACCESS, client_of
+from tests.store.contents import new_dead_letter, new_message
+
+_FAR_MS = 10**14
+
+
+@pytest.fixture(autouse=True)
+def _stored(request: pytest.FixtureRequest) -> None:
+    if "api" not in request.fixturenames:
+        return
+    database: Database = request.getfixturevalue("database")
+    with database.begin() as connection:
+        rows = [new_message(due_ms=_FAR_MS), new_message(due_ms=0)]
+        messages.add(database, connection, rows)
+        dead_letters.add(database, connection, [new_dead_letter()] * 2)
+
+
+def test_statistics(viewer: httpx.Client) -> None:
+    """What waits by destination, what is held, and dead letters by error."""
+    assert {
+        "waiting": [{"destination": "orders", "waiting": 2, "due": 1, "oldest_due_ms": 0}],
+        "held": [],
+        "dead": [
+            {"reason": "too-large", "error": "orders[0] refuses a message of 2 MB", "count": 2}
+        ],
+    } == viewer.get("/api/v1/statistics").json()
+    answer = viewer.get("/api/v1/statistics", params={"service": "outbox"}).json()
+    assert {"waiting": [], "held": [], "dead": []} == answer
+
+
+def test_the_audit(operator: httpx.Client, viewer: httpx.Client) -> None:
+    """The latest first, page by page."""
+    for comment in ("one", "two"):
+        given = {"ids": [1], "comment": comment}
+        operator.post("/api/v1/dead-letters/delete", json=given).raise_for_status()
+    (latest,) = viewer.get("/api/v1/audit", params={"limit": 1}).json()["changes"]
+    assert ("ann", "delete-dead-letter", 0) == (latest["actor"], latest["action"], latest["count"])
+    (first,) = viewer.get("/api/v1/audit", params={"before_id": latest["id"]}).json()["changes"]
+    assert {"ids": [1], "comment": "one"} == first["details"]
+
+
+def test_metrics(viewer: httpx.Client) -> None:
+    """In Prometheus's form, with services and destinations as labels and nothing else."""
+    answer = viewer.get("/metrics", headers={"Accept": "text/plain"}).raise_for_status()
+    found = {
+        (
+            sample.name.removeprefix("linear_retry_store_"),
+            *sorted(sample.labels.values()),
+        ): sample.value
+        for family in text_string_to_metric_families(answer.text)
+        for sample in family.samples
+    }
+    assert {
+        ("messages_waiting", "orders", "scheduler"): 2,
+        ("messages_due", "orders", "scheduler"): 1,
+        ("first_due_timestamp_seconds", "orders", "scheduler"): 0,
+        ("dead_letters", "scheduler"): 2,
+        ("dead_letters", "outbox"): 0,
+    } == found
+
+
+def test_probes_need_no_login(database: Database) -> None:
+    """They say what is wrong with the service."""
+    problems: dict[str, str] = {}
+    app = create_app(
+        database,
+        ACCESS,
+        alive=lambda: problems.get("alive"),
+        ready=lambda: problems.get("ready"),
+    )
+    with serve(app, ACCESS, 0) as server, client_of(server) as probe:
+        assert [200, 200] == [probe.get(path).status_code for path in ("/livez", "/readyz")]
+        problems |= {"alive": "the sender has ended", "ready": "the intake has not begun"}
+        assert (503, "the sender has ended") == _answer(probe, "/livez")
+        assert (503, "the intake has not begun") == _answer(probe, "/readyz")
+
+
+def _answer(client: httpx.Client, path: str) -> tuple[int, str]:
+    answer = client.get(path)
+    return answer.status_code, answer.json()["error"]
+
+
+_READS = [
+    *("/api/v1/messages", "/api/v1/messages/1", "/api/v1/messages/selection", "/readyz"),
+    *("/api/v1/dead-letters", "/api/v1/dead-letters/1", "/api/v1/dead-letters/selection"),
+    *("/api/v1/statistics", "/api/v1/audit", "/metrics"),
+]
+
+
+def test_while_the_store_is_down() -> None:
+    """Every route answers 503 with one sentence, and works again once the store does."""
+    with Postgres() as postgres:
+        database = Database(postgres.url)
+        postgres.stop()
+        with (
+            serve(create_app(database, ACCESS), ACCESS, 0) as server,
+            client_of(server, "ann") as ann,
+        ):
+            for path in _READS:
+                status, error = _answer(ann, path)
+                assert 503 == status, path
+                assert error.startswith("store postgresql://"), path
+                assert "\n" not in error
+            given = {"ids": [1]}
+            answer = ann.post("/api/v1/messages/delete", json=given)
+            assert (503, "5") == (answer.status_code, answer.headers["Retry-After"])
+            assert 200 == ann.get("/livez").status_code
+            postgres.start()
+            assert 200 == ann.get("/readyz").status_code
+        database.close()
