@@ -12,12 +12,12 @@ from linear_retry.errors import BrokerError, FencedError, StoreError
 from linear_retry.kafka import Producer
 from linear_retry.store import messages
 from linear_retry.store.database import Database
-from linear_retry.store.identity import claim_cluster, store_id
 from linear_retry.store.lanes import lease_of
 from linear_retry.store.records import Service, StoredMessage
 from linear_retry.store.sender.batch import Accepted, Outcome, by_lane
 from linear_retry.store.sender.delivery import Delivery
 from linear_retry.store.sender.destinations import Destinations
+from linear_retry.store.sender.identity import claim_cluster, store_id
 from linear_retry.store.sender.leases import Leases
 from linear_retry.store.sender.low_due import raise_low_due
 from linear_retry.store.sender.producers import LeaseProducers

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from linear_retry.errors import ConfigurationError
-from linear_retry.store.identity import claim_cluster
+from linear_retry.store.sender.identity import claim_cluster
 from linear_retry.store.sender.progress import (
     LaneHeld,
     LaneResumed,
