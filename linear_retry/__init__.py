@@ -10,7 +10,6 @@ from linear_retry.consumer.linear_consumer import LinearConsumer
 from linear_retry.consumer.monitoring.health import Health
 from linear_retry.consumer.monitoring.monitor import Counts
 from linear_retry.consumer.runners.own_loop import Attempt
-from linear_retry.consumer.runners.run_batches import BatchError
 from linear_retry.consumer.runners.together.run_together import (
     run_together,
     run_together_async,
@@ -31,6 +30,7 @@ from linear_retry.errors import (
 )
 from linear_retry.events import Event, Listener
 from linear_retry.journal.journal import Journal
+from linear_retry.retry.batch_error import BatchError
 from linear_retry.retry.circuits import CircuitView
 from linear_retry.retry.retry_after import RetryAfter
 from linear_retry.scope import Scope

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from linear_retry.events import Event
+from linear_retry.retry.batch_error import BatchError
 from linear_retry.retry.clock import NowS, SystemClock, now_ms
 from linear_retry.scope import Partition, Place
 from linear_retry.testing.retry_hop import RetryHop, hop_of
@@ -202,10 +203,25 @@ class EventLog:
 
         return watched
 
+    def batch_handler(
+        self, member: str, inner: Callable[[list[Any]], object]
+    ) -> Callable[[list[Any]], object]:
+        """The same for `run_batches`: a batch is an attempt of its first message.
+
+        It ends for all of the batch: each is done or failed, or what `BatchError` says of it.
+        """
+
+        def watched(messages: list[Any]) -> object:
+            hop = hop_of(messages[0], self._utc_ms)
+            with _BatchAttempt(self._write, member, [*map(_place_of, messages)], hop):
+                return inner(messages)
+
+        return watched
+
     def attempting(self, member: str, message: Any) -> AbstractContextManager[None]:
         """Records its body as an attempt of `message`, in a loop of your own."""
-        place = Place(message.topic(), message.partition(), message.offset())
-        return _Attempt(self._write, member, place, hop_of(message, self._utc_ms))
+        hop = hop_of(message, self._utc_ms)
+        return _Attempt(self._write, member, _place_of(message), hop)
 
     def on_commit(self, member: str) -> Callable[[Any, Sequence[Any]], None]:
         """A callback for the configuration key `on_commit`: records acknowledged commits.
@@ -281,6 +297,42 @@ class _Attempt:
         if kind is not None:
             outcome = "failed" if issubclass(kind, Exception) else "interrupted"
         self._write(AttemptFinished, self._member, self._place, outcome)
+
+
+class _BatchAttempt:
+    """The first message stands for the batch: a circuit holds the batch at it."""
+
+    def __init__(
+        self, write: Callable[..., None], member: str, places: list[Place], hop: RetryHop | None
+    ) -> None:
+        self._write = write
+        self._member = member
+        self._places = places
+        self._hop = hop
+
+    def __enter__(self) -> None:
+        self._write(AttemptStarted, self._member, self._places[0], self._hop)
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, _: object) -> None:
+        places = self._places
+        match error:
+            case None:
+                self._finish(places, "done")
+            case BatchError(index=index):
+                self._finish(places[:index], "done")
+                self._finish(places[index : index + 1], "failed")
+            case Exception():
+                self._finish([*reversed(places)], "failed")
+            case _:
+                self._finish(places[:1], "interrupted")
+
+    def _finish(self, places: list[Place], outcome: AttemptOutcome) -> None:
+        for place in places:
+            self._write(AttemptFinished, self._member, place, outcome)
+
+
+def _place_of(message: Any) -> Place:
+    return Place(message.topic(), message.partition(), message.offset())
 
 
 def _when(entry: Entry) -> str:

@@ -6,14 +6,24 @@ from collections.abc import Callable, Iterable
 from contextlib import closing
 from typing import Any, Literal
 
-from linear_retry import DeadLetters, Event, LinearConsumer, RetryAfter, RetryTopics, Strategy
+from linear_retry import (
+    BatchError,
+    DeadLetters,
+    Event,
+    LinearConsumer,
+    RetryAfter,
+    RetryTopics,
+    Strategy,
+)
 from linear_retry.consumer.config.checks import plan
 from linear_retry.consumer.config.consumer_config import Dependencies
 from linear_retry.consumer.config.line import WhenExhausted
 from linear_retry.consumer.monitoring.monitor import Monitor
+from linear_retry.consumer.partitions.batches import BatchLimits
 from linear_retry.consumer.partitions.offsets import StartPositions
 from linear_retry.consumer.partitions.read_ahead import partition_of
 from linear_retry.consumer.runners.results import Results
+from linear_retry.consumer.runners.run_batches import attempt_batch
 from linear_retry.consumer.runners.run_handler import attempt_all
 from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.consumer.wiring import Wiring
@@ -76,6 +86,16 @@ class Dependency:
             # How long it asks to be left alone, where it says so.
             raise RetryAfter(self.asks_s[partition]) if partition in self.asks_s else OutageError
 
+    def batch(self, messages: list[Message]) -> None:
+        """All of them; of every third message it says that this was the one that failed."""
+        for index, message in enumerate(messages):
+            try:
+                self(message)
+            except Exception as error:
+                if (message.offset() or 0) % 3 == 0:
+                    raise BatchError(index, error) from error
+                raise
+
 
 class Member:
     """One process of the group: the parts of a consumer, without the thread."""
@@ -114,6 +134,8 @@ class Member:
         monitor = Monitor((self.events.append, listen), fake.clock.utc_ms)
         self.wiring = Wiring(wanted, self.circuits, monitor, self.stop)
         self.handler = group.witness.handler(name, group.dependency)
+        self.batch_handler = group.witness.batch_handler(name, group.dependency.batch)
+        self._batches = group.batches
         self._witness = group.witness
         self._rests_since_s = fake.clock.now_s()
         self.wiring.start()
@@ -128,9 +150,12 @@ class Member:
         now_s = self.wiring.clock.now_s
         self._witness.idle(self.name, self._rests_since_s)
         try:
-            with closing(self.wiring.loop.turn()) as turn:
+            with closing(self.wiring.loop.turn(self._batches)) as turn:
                 for work in turn:
-                    attempt_all(work, self.handler, self.stop, now_s, Results())
+                    if self._batches is None:
+                        attempt_all(work, self.handler, self.stop, now_s, Results())
+                    else:
+                        attempt_batch(work, self.batch_handler, Results())
         finally:
             self._rests_since_s = now_s()
 
@@ -162,11 +187,13 @@ class FakeGroup:
         reads: RetryTopics | None = None,
         fake: FakeKafka | None = None,
         start_positions: StartPositions | None = None,
+        batches: BatchLimits | None = None,
     ) -> None:
         """Each of `topics` has as many `partitions`. `reads`: it is a retry line, of these."""
         self.fake = fake or FakeKafka()
         self.reads = reads
         self.start_positions = start_positions
+        self.batches = batches
         self.group_id = GROUP if reads is None else retry_group(GROUP)
         self.topics = list(topics if reads is None else reads.topics)
         stamps = {"message.timestamp.type": "CreateTime" if reads is None else "LogAppendTime"}
@@ -274,6 +301,7 @@ class FakeGroup:
             alive_within_s=_ALIVE_WITHIN_S,
             asked_at_s=self.fake.clock.now_s(),
             finished=finished,
+            batches=self.batches is not None,
             retries=self.on_exhausted if isinstance(self.on_exhausted, RetryTopics) else None,
         )
         limit_s = self.strategy.max_elapsed_s

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from linear_retry import events
+from linear_retry import BatchError, events
 from linear_retry.testing import (
     Appended,
     AttemptFinished,
@@ -75,6 +75,39 @@ def test_an_attempt_has_a_beginning_and_an_end(
         AttemptStarted(1, "one", _PLACE),
         AttemptFinished(2, "one", _PLACE, outcome),
     ] == log.entries
+
+
+def _nth(offset: int) -> SimpleNamespace:
+    return SimpleNamespace(**vars(_MESSAGE) | {"offset": lambda: offset})
+
+
+@pytest.mark.parametrize(
+    ("error", "outcomes"),
+    [
+        (None, [(7, "done"), (8, "done"), (9, "done")]),
+        (OSError(), [(9, "failed"), (8, "failed"), (7, "failed")]),
+        (BatchError(1, OSError()), [(7, "done"), (8, "failed")]),
+        (KeyboardInterrupt(), [(7, "interrupted")]),
+    ],
+)
+def test_a_batch_is_an_attempt_of_its_first_message(
+    log: EventLog, error: BaseException | None, outcomes: list[tuple[int, AttemptOutcome]]
+) -> None:
+    """It ends for each message that is done or has failed."""
+
+    def handle(messages: list[object]) -> int:
+        if error is not None:
+            raise error
+        return len(messages)
+
+    watched = log.batch_handler("one", handle)
+    with nullcontext() if error is None else pytest.raises(type(error)):
+        assert 3 == watched([_nth(7), _nth(8), _nth(9)])
+    started, *finished = log.entries
+    assert AttemptStarted(1, "one", _PLACE) == started
+    assert outcomes == [
+        (each.place.offset, each.outcome) for each in finished if isinstance(each, AttemptFinished)
+    ]
 
 
 def test_an_awaited_attempt_ends_when_it_has_been_awaited(log: EventLog) -> None:

@@ -48,6 +48,8 @@ class Batches:
         `for_us` leaves out what is not to be handed over, and makes the headers safe to read.
         """
         ahead = self._read_ahead.messages
+        if not ahead:
+            return []
         count, before = self._gather(ahead, limits), len(ahead)
         messages = for_us(ahead, count)
         if len(ahead) != before:  # others are at the front now: next time

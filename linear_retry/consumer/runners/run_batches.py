@@ -8,36 +8,9 @@ from linear_retry.consumer.runners.run_handler import Batch
 from linear_retry.errors import UsageError
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.messages import place_of
+from linear_retry.retry.batch_error import BatchError
 
 BatchHandler: TypeAlias = Callable[[list[Message]], object]
-
-
-class BatchError(Exception):
-    """Raised by a handler of `run_batches`: it is done with all messages before `index`.
-
-    The message at `index`, 0-based in the list that the handler was given, has failed with `cause`,
-    whose type decides whether it is attempted again. The next batch begins with it.
-
-    Raises `UsageError` if `index` is not a number from 0 on, or `cause` is not an `Exception`.
-    """
-
-    def __init__(self, index: int, cause: Exception) -> None:
-        if isinstance(index, bool) or not isinstance(index, int) or index < 0:
-            raise UsageError(
-                f"BatchError index={index!r}: must be the position of the failed message in its "
-                "batch, from 0 on"
-            )
-        if not isinstance(cause, Exception):
-            raise UsageError(
-                f"BatchError cause={cause!r}: must be an instance of Exception, such as "
-                "OSError('down')"
-            )
-        super().__init__(index, cause)
-        self.index = index
-        self.cause = cause
-
-    def __str__(self) -> str:
-        return f"message {self.index} of the batch: {self.cause!r}"
 
 
 def attempt_batch(batch: Batch, handler: BatchHandler, results: Results) -> None:

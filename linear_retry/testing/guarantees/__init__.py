@@ -31,6 +31,7 @@ def all_guarantees(
     retries: Retries | None = None,
     retry_strategy_length: int | None = 0,
     skew_s: float = 0.0,
+    batches: bool = False,
 ) -> list[Guarantee]:
     """One of each guarantee that holds on any clock, for one log. Leave out those not needed.
 
@@ -40,7 +41,7 @@ def all_guarantees(
     messages in a row of `DeadLetters` and of `Recovery`. `retries`: the `RetryTopics` of a log with
     both lines of a group; its topics are in `visible` then, and `retry_strategy_length` is of the
     retry line's own strategy. By `skew_s` the broker's clock may be ahead of the reader's, as in
-    `RetriedWhenDue`.
+    `RetriedWhenDue`. `batches`: the log is of `run_batches`.
     """
     return [
         InOrder(visible),
@@ -56,6 +57,7 @@ def all_guarantees(
             max_elapsed=max_elapsed,
             retries=retries,
             retry_strategy_length=retry_strategy_length,
+            batches=batches,
         ),
         BoundedState(),
         LettersWithinLimit(

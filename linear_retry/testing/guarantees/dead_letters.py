@@ -50,17 +50,20 @@ class DeadLetteredOnlyWhenDue(Guarantee):
         max_elapsed: bool = False,
         retries: Retries | None = None,
         retry_strategy_length: int | None = 0,
+        batches: bool = False,
     ) -> None:
         """`strategy_length`: the number of delays; None if the last is repeated for ever.
 
         `max_elapsed`: the strategy has one, so that a message may be exhausted after fewer.
         `retries`: of a log with a retry line, whose blocking strategy has `retry_strategy_length`.
+        `batches`: of `run_batches`, where a message may fail alone once more after its batch.
         """
         super().__init__()
         self._strategy_length = strategy_length
         self._max_elapsed = max_elapsed
         self._retries = retries
         self._retry_strategy_length = retry_strategy_length
+        self._batches = batches
         self._hop: dict[str, RetryHop | None] = {}
         self._failed: dict[str, dict[Place, _FailedMessage]] = defaultdict(dict)
         self._with_revoked: set[str] = set()
@@ -104,7 +107,10 @@ class DeadLetteredOnlyWhenDue(Guarantee):
             if reason != "permanent" or not self._is_in_retry_topic(place):
                 self._report(said, None, place, f"{what}, and no attempt of it has failed")
             return
-        seen = message.failures + (0 if message.hop is None else message.hop.failures)
+        of_hop = 0 if message.hop is None else message.hop.failures
+        if self._batches:  # where a batch has got on, the count begins again
+            message.failures = min(message.failures, event.failures - of_hop)
+        seen = message.failures + of_hop
         if event.failures != seen:
             text = f"{what} of {event.failures} failures, and {seen} were seen"
             self._report(said, message.first, place, text)
@@ -123,7 +129,7 @@ class DeadLetteredOnlyWhenDue(Guarantee):
             return False
         least = length + 1
         return (self._max_elapsed or least <= message.failures) and (
-            message.failures <= least + message.held_back
+            message.failures <= least + message.held_back + self._batches
         )
 
     def _report(self, said: EventEmitted, first: Entry | None, place: Place, what: str) -> None:

@@ -12,7 +12,13 @@ from linear_retry.scope import Partition
 from linear_retry.testing import AttemptFinished, EventEmitted, EventLog, Place
 from tests.consumer.group import GROUP, LETTERS, OTHER_TOPIC, TOPIC, FakeGroup, OutageError
 from tests.torture.schedules.kafka import PlayedKafka
-from tests.torture.schedules.players import AsyncPlayer, OwnLoopPlayer, Player
+from tests.torture.schedules.players import (
+    PLAYED_BATCHES,
+    AsyncPlayer,
+    BatchPlayer,
+    OwnLoopPlayer,
+    Player,
+)
 from tests.torture.schedules.schedule import Setting
 from tests.torture.schedules.unreported import UnreportedLetters
 
@@ -44,6 +50,7 @@ class PlayedGroup(FakeGroup):
             on_exhausted=self._when_exhausted(setting),
             on_permanent=setting.on_permanent,
             fake=fake,
+            batches=PLAYED_BATCHES if setting.loop == "batches" else None,
         )
         self._setting = setting
         self._loop = asyncio.new_event_loop() if setting.loop == "async" else None
@@ -82,6 +89,8 @@ class PlayedGroup(FakeGroup):
             player: Player = AsyncPlayer(self, name, self.protocol, self._loop)
         elif self._setting.loop == "own":
             player = OwnLoopPlayer(self, name, self.protocol)
+        elif self._setting.loop == "batches":
+            player = BatchPlayer(self, name, self.protocol)
         else:
             player = Player(self, name, self.protocol)
         self.players.append(player)

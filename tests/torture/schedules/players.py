@@ -4,12 +4,16 @@ import asyncio
 from collections.abc import Generator
 from contextlib import closing
 
+from linear_retry.consumer.partitions.batches import BatchLimits
 from linear_retry.consumer.runners.async_handler import AsyncAttempting
 from linear_retry.consumer.runners.own_loop import Attempts
 from linear_retry.consumer.runners.results import Results
+from linear_retry.consumer.runners.run_batches import attempt_batch
 from linear_retry.consumer.runners.run_handler import Batch, attempt_all
 from linear_retry.kafka import Message
 from tests.consumer.group import FakeGroup, Member, Protocol
+
+PLAYED_BATCHES = BatchLimits(max_messages=4, max_bytes=1_000_000)
 
 
 class Player(Member):
@@ -47,6 +51,15 @@ class Player(Member):
         with closing(self.wiring.loop.turn()) as turn:
             for batch in turn:
                 attempt_all(batch, self.handler, self.stop, now_s, Results())
+
+
+class BatchPlayer(Player):
+    """Its handler is given lists."""
+
+    def _attempt_some(self) -> None:
+        with closing(self.wiring.loop.turn(PLAYED_BATCHES)) as turn:
+            for batch in turn:
+                attempt_batch(batch, self.batch_handler, Results())
 
 
 class OwnLoopPlayer(Player):

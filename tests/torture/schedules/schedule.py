@@ -21,7 +21,7 @@ State: TypeAlias = Literal[
 ]
 """Where a member is when something strikes. The first three are those of its circuit."""
 
-LoopKind: TypeAlias = Literal["run", "own", "async"]
+LoopKind: TypeAlias = Literal["run", "own", "async", "batches"]
 Carrier: TypeAlias = Literal["dead letters", "retry topics", "one retry topic", "recovery"]
 """Where a message goes that the strategy has not saved."""
 Argument: TypeAlias = int | float | str | bool | tuple[int, ...]
@@ -161,7 +161,7 @@ def _setting(rng: random.Random) -> Setting:
     return Setting(
         protocol=rng.choice(get_args(Protocol)),
         scope=rng.choice(get_args(ScopeKind)),
-        loop=_weighted(rng, {"run": 5, "own": 4, "async": 1}),
+        loop=_weighted(rng, {"run": 5, "own": 4, "async": 1, "batches": 3}),
         transactional=rng.random() < 0.35,
         letter_limit=_weighted(rng, {None: 6, 1: 1, 2: 1}),
         strategy=rng.choice(strategies),
