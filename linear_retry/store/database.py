@@ -39,7 +39,7 @@ DEFAULT_FILE = "linear-retry.sqlite3"
 """The store when none is named, in the working directory."""
 
 _STATEMENT_TIMEOUT_MS = 60_000
-_POOL_TIMEOUT_S = 10.0
+_POOL_TIMEOUT_S = 5.0
 _BUSY_TIMEOUT_MS = 10_000
 _RULE = "must be postgresql://user:password@host/database or sqlite:///path/to/file"
 _PASSING = (OperationalError, InterfaceError, InternalError, PoolTimeoutError)
@@ -137,8 +137,9 @@ class Database:
             cause = getattr(error, "orig", None) or error
             if getattr(cause, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR:
                 raise  # a wrong statement, or no such table: that does not pass
-            reason = first_bytes(one_line(str(cause).strip()), MESSAGE_LIMIT_BYTES)
-            raise StoreError(f"store {self}: {reason}; try again once it answers") from error
+            told, _, _ = str(cause).partition("\nDETAIL:")  # it may hold a row, with its value
+            reason = first_bytes(one_line(told.strip()), MESSAGE_LIMIT_BYTES)
+            raise StoreError(f"store {self}: {reason}; a later attempt may succeed") from error
 
 
 def _url(text: str | None) -> URL:

@@ -62,8 +62,24 @@ def page(
     mine = mine.order_by(message.c.due_ms, message.c.id)
     if after is not None:
         mine = mine.where(tuple_(message.c.due_ms, message.c.id) > after)
-    read = _rows_sqlite if database.is_sqlite else _rows_postgresql
-    return [ListedMessage(**row) for row in read(connection, of_lanes, mine, limit)]
+    if wanted.retry_id is not None:
+        rows = _rows_of_one(connection, of_lanes, mine)
+    elif database.is_sqlite:
+        rows = _rows_sqlite(connection, of_lanes, mine, limit)
+    else:
+        rows = _rows_postgresql(connection, of_lanes, mine, limit)
+    return [ListedMessage(**row) for row in rows]
+
+
+def _rows_of_one(
+    connection: Connection, of_lanes: Select[Any], mine: Select[Any]
+) -> Iterable[Mapping[str, Any]]:
+    """All with one id are few, and found by its index."""
+    lanes = of_lanes.subquery()
+    names = [column.name for column in _LANE]
+    joined = mine.add_columns(*(lanes.c[name] for name in names))
+    joined = joined.join_from(message, lanes, message.c.lane_id == lanes.c.id)
+    return [row._asdict() for row in connection.execute(joined)]
 
 
 def _rows_postgresql(

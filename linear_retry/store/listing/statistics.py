@@ -10,6 +10,7 @@ from linear_retry.store.schema import dead_letter, lane, message
 
 _ERROR_CHARACTERS = 120
 """Errors that begin alike are counted together: behind that there are offsets and times."""
+_GROUPS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,13 +67,18 @@ def held(database: Database, connection: Connection, service: Service) -> list[H
     return [HeldLane(**row._asdict()) for row in rows]
 
 
-def dead(connection: Connection, service: Service, *, limit: int = 100) -> list[DeadCount]:
-    """Counts the dead letters by reason and error, the most frequent first."""
-    error = func.substr(dead_letter.c.error, 1, _ERROR_CHARACTERS).label("error")
+def dead(connection: Connection, service: Service, *, among: int = 100_000) -> list[DeadCount]:
+    """Counts the latest dead letters, `among` so many, by reason and error.
+
+    Returns the 100 most frequent, which come first.
+    """
+    columns = dead_letter.c
+    error = func.substr(columns.error, 1, _ERROR_CHARACTERS).label("error")
+    latest = select(columns.reason, error).where(columns.service == service)
+    latest = latest.order_by(columns.died_ms.desc(), columns.id.desc()).limit(among)
+    found = latest.subquery().c
     total = func.count().label("count")
-    counted = select(dead_letter.c.reason, error, total).where(dead_letter.c.service == service)
-    counted = counted.group_by(dead_letter.c.reason, error)
-    rows = connection.execute(
-        counted.order_by(total.desc(), dead_letter.c.reason, error).limit(limit)
-    )
+    counted = select(found.reason, found.error, total).group_by(found.reason, found.error)
+    frequent = counted.order_by(total.desc(), found.reason, found.error).limit(_GROUPS)
+    rows = connection.execute(frequent)
     return [DeadCount(**row._asdict()) for row in rows]

@@ -1,4 +1,4 @@
-"""Decides what becomes of a batch that brokers have refused in part."""
+"""Decides the outcome of a batch that brokers have refused in part."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -55,7 +55,7 @@ def by_lane(messages: Iterable[StoredMessage]) -> list[list[StoredMessage]]:
 
 
 def outcomes(messages: Sequence[StoredMessage], refused: Mapping[int, KafkaError]) -> list[Outcome]:
-    """Returns what becomes of the lanes of which messages were refused, by their places.
+    """Returns the outcome of the lanes of which messages were refused, by their places.
 
     Those of other lanes are sent once more as they are. A broker that refuses a batch for one of
     its records refuses all of them: so a first message is sent by itself before it dies.

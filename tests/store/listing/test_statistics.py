@@ -40,14 +40,15 @@ def test_held_lanes_have_their_reason(database: Database) -> None:
 
 
 def test_dead_letters_are_counted_by_reason_and_error(database: Database) -> None:
-    """Errors that begin alike count together, the most frequent first."""
+    """Errors that begin alike count together, the most frequent first; of the latest so many."""
     long = "a" * 120
     with database.begin() as connection:
         texts = [("r", f"{long}{n}") for n in range(3)] + [("r", "b"), ("s", "b"), ("s", "b")]
         letters = [new_dead_letter(reason=reason, error=error) for reason, error in texts]
         dead_letters.add(database, connection, letters)
-        found = statistics.dead(connection, "scheduler", limit=2)
+        found = statistics.dead(connection, "scheduler", among=5)
     assert [
-        DeadCount(reason="r", error=long, count=3),
+        DeadCount(reason="r", error=long, count=2),
         DeadCount(reason="s", error="b", count=2),
+        DeadCount(reason="r", error="b", count=1),
     ] == found

@@ -1,0 +1,169 @@
+"""The store's database is reached with care, and its failures are told apart."""
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+
+import pytest
+from sqlalchemy import insert, select, text
+from sqlalchemy.exc import IntegrityError
+
+from linear_retry.errors import ConfigurationError, StoreError
+from linear_retry.store import messages
+from linear_retry.store.database import Database
+from linear_retry.store.schema import message, setting
+from tests.postgres import Postgres
+from tests.store.contents import new_message
+
+
+@contextmanager
+def _connected(url: str) -> Iterator[Database]:
+    with closing(Database(url)) as database:
+        yield database
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "mysql://user:secret@host/name",
+        "sqlite://",
+        "sqlite:///:memory:",
+        "sqlite+aiosqlite:///file",
+        "postgresql+psycopg2://user:secret@host/name",
+        "user:secret@host",
+        "postgresql://user:secret@host:port/name",
+        "",
+    ],
+)
+def test_another_url_is_refused(url: str) -> None:
+    """The message has the rule, and never the password."""
+    with pytest.raises(ConfigurationError, match="must be postgresql://") as refused:
+        Database(url)
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("scheme", ["postgres", "postgresql", "postgresql+psycopg"])
+def test_postgresql_has_three_names(scheme: str) -> None:
+    """Whatever a platform calls it; printed without password and options."""
+    with _connected(f"{scheme}://user:secret@host:5/name?sslmode=require") as database:
+        assert "postgresql://user:***@host:5/name" == str(database)
+
+
+def test_sqlite_has_no_schemas() -> None:
+    """The setting is refused, and not ignored."""
+    with pytest.raises(ConfigurationError, match="SQLite has no schemas"):
+        Database(schema="retry")
+
+
+def test_the_default_is_a_file_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a URL the store is in the working directory."""
+    monkeypatch.chdir(tmp_path)
+    with closing(Database()) as database, database.begin() as connection:
+        database.now_ms(connection)
+    assert (tmp_path / "linear-retry.sqlite3").is_file()
+
+
+def test_a_transaction_is_all_or_nothing(database: Database) -> None:
+    """What raises inside takes everything back."""
+
+    def fail() -> None:
+        with database.begin() as connection:
+            messages.add(database, connection, [new_message()])
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    with database.reading() as connection:
+        assert [] == connection.execute(select(message)).all()
+
+
+def test_a_reader_sees_one_moment_and_holds_up_nobody(database: Database) -> None:
+    """While it reads others write, and it sees nothing of that."""
+    with database.reading() as reader:
+        assert [] == reader.execute(select(setting)).all()
+        with database.begin() as writer:
+            writer.execute(insert(setting).values(name="a", value="b"))
+        assert [] == reader.execute(select(setting)).all()
+    with database.begin() as writer:  # the connection of the reader: it may write again
+        writer.execute(insert(setting).values(name="c", value="d"))
+        assert 2 == len(writer.execute(select(setting)).all())
+
+
+def test_the_clock_is_the_databases(database: Database) -> None:
+    """In milliseconds since 1970."""
+    with database.begin() as connection:
+        assert abs(time.time() * 1000 - database.now_ms(connection)) < 60_000
+
+
+def test_no_error_has_a_value_in_it(database: Database) -> None:
+    """What is stored may be secret: neither parameters nor rows are printed."""
+    row = {"lane_id": 10**6, "due_ms": 0, "value": b"secret", "headers": b"", "retry_id": "secret"}
+    wrong = insert(message).values(**row, stored_ms=0)  # there is no such lane
+    with pytest.raises(IntegrityError) as refused, database.begin() as connection:
+        connection.execute(wrong)
+    assert "secret" not in str(refused.value)
+
+
+def test_a_wrong_statement_does_not_pass(database: Database) -> None:
+    """It is no `StoreError`: retrying it for ever would hide a bug."""
+    with pytest.raises(Exception, match="no_such") as raised, database.begin() as connection:
+        connection.execute(text("SELECT * FROM no_such"))
+    assert not isinstance(raised.value, StoreError)
+
+
+def test_sqlite_keeps_what_it_has_committed(sqlite_url: str) -> None:
+    """Synced at each commit, with readers beside the writer, and foreign keys checked."""
+    with _connected(sqlite_url) as database, database.begin() as connection:
+        found = [
+            connection.execute(text(f"PRAGMA {name}")).scalar()
+            for name in ("journal_mode", "synchronous", "foreign_keys")
+        ]
+    assert ["wal", 2, 1] == found
+
+
+def test_a_file_that_cannot_be_opened_is_a_store_error(tmp_path: Path) -> None:
+    """A disk that is not mounted yet may be there later."""
+    with (
+        _connected(f"sqlite:///{tmp_path}/missing/file") as database,
+        pytest.raises(StoreError, match="unable to open database file"),
+        database.begin(),
+    ):
+        pass
+
+
+def test_a_server_that_hangs_is_not_waited_for_for_ever(postgres_url: str) -> None:
+    """Statements have a limit, whatever the server's own is; rows are read as committed."""
+    with _connected(postgres_url) as database, database.begin() as connection:
+        shown = [
+            connection.execute(text(f"SHOW {name}")).scalar()
+            for name in ("statement_timeout", "transaction_isolation", "application_name")
+        ]
+    assert ["1min", "read committed", "linear_retry"] == shown
+
+
+def test_an_exhausted_pool_is_a_store_error(postgres_url: str) -> None:
+    """Whoever waits too long for a connection gets an error that passes."""
+    with _connected(postgres_url) as database, ExitStack() as held:
+        for _ in range(15):
+            held.enter_context(database.begin())
+        with pytest.raises(StoreError, match="QueuePool limit"), database.begin():
+            pass
+
+
+def test_a_server_that_goes_down_comes_back() -> None:
+    """`StoreError` while it is away, in the middle of a transaction too; then it works again."""
+    with Postgres() as server, _connected(server.url) as database:
+
+        def outage() -> None:
+            with database.begin() as connection:
+                server.stop()
+                database.now_ms(connection)
+
+        with pytest.raises(StoreError, match=r"store postgresql://postgres@127\.0\.0\.1"):
+            outage()
+        with pytest.raises(StoreError, match="Connection refused"), database.begin():
+            pass
+        server.start()
+        with database.begin() as connection:
+            assert database.now_ms(connection) > 0
