@@ -1,0 +1,88 @@
+"""Leases: one instance for each at a time, a fair share for each instance."""
+
+from collections.abc import Callable
+
+import pytest
+from sqlalchemy import select, update
+
+from linear_retry.store.database import Database
+from linear_retry.store.lanes import LEASES
+from linear_retry.store.schema import lease
+from linear_retry.store.sender.leases import Leases
+
+_LENGTH_MS = 3_600_000
+
+
+@pytest.fixture
+def leases(database: Database) -> Callable[[str], Leases]:
+    """Makes an instance of this name."""
+    return lambda owner: Leases(database, "scheduler", owner, _LENGTH_MS)
+
+
+def _expire(database: Database) -> None:
+    """What time does."""
+    with database.begin() as connection:
+        connection.execute(update(lease).values(until_ms=0))
+
+
+def _epochs(database: Database) -> set[int]:
+    with database.begin() as connection:
+        return set(connection.scalars(select(lease.c.epoch)))
+
+
+def test_one_instance_has_all(leases: Callable[[str], Leases]) -> None:
+    """It takes them once, and keeps them."""
+    only = leases("a")
+    assert set(range(LEASES)) == only.keep() == only.numbers
+    assert set() == only.keep()
+    assert set(range(LEASES)) == only.numbers
+
+
+@pytest.mark.parametrize(("instances", "shares"), [(2, [4, 4]), (3, [3, 3, 2]), (9, [1] * 8 + [0])])
+def test_each_has_its_fair_share(
+    leases: Callable[[str], Leases], instances: int, shares: list[int]
+) -> None:
+    """Who has more gives some back; nobody has what another has."""
+    each = [leases(f"instance {number}") for number in range(instances)]
+    for _ in range(2):
+        for one in each:
+            one.keep()
+    assert shares == [len(one.numbers) for one in each]
+    assert LEASES == len(frozenset().union(*(one.numbers for one in each)))
+
+
+def test_what_has_run_out_is_free_for_others(
+    leases: Callable[[str], Leases], database: Database
+) -> None:
+    """Its former holder learns of it when it looks, and cannot take it again by itself."""
+    first, second = leases("a"), leases("b")
+    first.keep()
+    _expire(database)
+    taken = second.keep()
+    assert 4 == len(taken)
+    with database.begin() as connection:
+        assert first.still_held(connection) == set(range(LEASES)) - taken
+    assert not first.retake(min(taken))
+    assert second.retake(min(taken))
+    assert {1, 2, 3} == _epochs(database)
+
+
+def test_its_holder_keeps_what_has_run_out(
+    leases: Callable[[str], Leases], database: Database
+) -> None:
+    """As long as nobody has taken it."""
+    only = leases("a")
+    only.keep()
+    _expire(database)
+    assert set() == only.keep()
+    assert LEASES == len(only.numbers)
+    assert {1} == _epochs(database)
+
+
+def test_what_is_given_back_is_free_at_once(leases: Callable[[str], Leases]) -> None:
+    """And the other instance's share is all again."""
+    first, second = leases("a"), leases("b")
+    first.keep()
+    first.give_back()
+    assert not first.numbers
+    assert set(range(LEASES)) == second.keep()

@@ -1,0 +1,135 @@
+"""The store or the brokers go away and come back: the sender waits, and sends each message once."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from linear_retry.store.database import Database
+from linear_retry.store.migrations import migrate
+from linear_retry.store.sender.progress import Resumed, Sent, Waiting, log_progress
+from linear_retry.store.sender.sender import Sender
+from tests.conftest import TopicFactory
+from tests.kafka_operations import wait_until
+from tests.postgres import Postgres
+from tests.real_kafka import RealKafka
+from tests.store.sender.scene import Scene
+
+pytestmark = pytest.mark.broker
+
+_TIMEOUT_MS = 2_000
+_SHORT = dict.fromkeys(
+    ("transaction.timeout.ms", "message.timeout.ms", "socket.timeout.ms"), _TIMEOUT_MS
+)
+
+
+def _impatient(config: dict[str, Any]) -> Producer:
+    """A producer whose transactions end sooner."""
+    is_transactional = "transactional.id" in config
+    return Producer(config | (_SHORT if is_transactional else {}))
+
+
+@contextmanager
+def _running(sender: Sender) -> Iterator[threading.Event]:
+    stop, errors = threading.Event(), list[BaseException]()
+
+    def run() -> None:
+        try:
+            sender.run(stop)
+        except BaseException as error:  # noqa: BLE001  (raised by the test's own thread)
+            errors.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield stop
+    finally:
+        stop.set()
+        thread.join(30)
+    assert not thread.is_alive()
+    assert [] == errors
+
+
+def test_the_store_goes_away_amid_sending(kafka: RealKafka, topic: TopicFactory) -> None:
+    """What was acknowledged is deleted once it is back, and not sent again."""
+    name, count = topic(4), 12_000
+    with Postgres() as postgres:
+        database = Database(postgres.url)
+        migrate(database)
+        scene = Scene(kafka, database)
+        scene.add_numbers(name, range(count), partitions=4)
+        with _running(scene.sender()):
+            wait_until(lambda: any(isinstance(each, Sent) for each in scene.told), "some are sent")
+            postgres.stop()
+            wait_until(lambda: _waits_for("store", scene), "it says that it waits")
+            postgres.start()
+            wait_until(lambda: scene.waiting() == 0, "all are sent", 60, lambda: scene.told[-9:])
+            wait_until(
+                lambda: Resumed("scheduler", "store") in scene.told, "it says that it goes on"
+            )
+        assert 1 == sum(isinstance(each, Waiting) for each in scene.told)
+        values = scene.values(name, count)
+        assert sorted(values, key=lambda value: int(value or b"")) == [
+            b"%d" % number for number in range(count)
+        ]
+        database.close()
+
+
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
+def test_the_brokers_are_away_for_longer_than_a_transaction_lasts(
+    own_kafka: RealKafka, database: Database
+) -> None:
+    """No lane is held for it; afterwards all is sent in order, each message once."""
+    name, count = "orders", 12_000
+    own_kafka.create_topic(name, 4)
+    scene = Scene(own_kafka, database)
+    scene.add_numbers(name, range(count), partitions=4)
+    with _running(scene.sender(producer=_impatient)):
+        wait_until(lambda: any(isinstance(each, Sent) for each in scene.told), "some are sent")
+        own_kafka.kill()
+        killed_s = time.monotonic()
+        wait_until(lambda: _waits_for("brokers", scene), "it says that it waits")
+        wait_until(lambda: time.monotonic() > killed_s + 2 * _TIMEOUT_MS / 1000, "it is too late")
+        own_kafka.start()
+        wait_until(lambda: scene.waiting() == 0, "all are sent", 60, lambda: scene.told[-9:])
+    values = [int(value or b"") for value in scene.values(name, count)]
+    assert [list(range(each, count, 4)) for each in range(4)] == [
+        [number for number in values if number % 4 == each] for each in range(4)
+    ]
+    kinds = {type(each).__name__ for each in scene.told}
+    assert {"LeasesTaken", "Sent", "Waiting", "Resumed"} == kinds
+
+
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
+def test_it_stops_soon_while_brokers_are_away(own_kafka: RealKafka, database: Database) -> None:
+    """Whoever ends the service need not wait for them."""
+    own_kafka.create_topic("orders")
+    scene = Scene(own_kafka, database)
+    scene.add_numbers("orders", range(100))
+    with _running(scene.sender()) as stop:
+        wait_until(lambda: scene.waiting() == 0, "all are sent")
+        own_kafka.kill()
+        scene.add_numbers("orders", range(100, 200))
+        wait_until(lambda: scene.shares() == [8], "it has its leases")
+        stopped_s = time.monotonic()
+        stop.set()
+    assert time.monotonic() - stopped_s < 15
+    assert 100 == scene.waiting()
+
+
+def test_progress_is_logged_without_keys_and_values(caplog: pytest.LogCaptureFixture) -> None:
+    """One line when it waits; none for each batch."""
+    caplog.set_level("INFO", "linear_retry")
+    log_progress(Sent("scheduler", 1, 2))
+    log_progress(Waiting("outbox", "brokers", "no broker answers"))
+    (record,) = caplog.records
+    assert "outbox: sending waits for the brokers: no broker answers" == record.getMessage()
+    assert "WARNING" == record.levelname
+
+
+def _waits_for(away: str, scene: Scene) -> bool:
+    return any(isinstance(each, Waiting) and each.away == away for each in scene.told)
