@@ -94,7 +94,7 @@ def _not_found(request: Request, error: Exception) -> JSONResponse:
 
 
 def _failed(_: Request, error: Exception) -> JSONResponse:
-    """Answers where our code has failed; the error itself goes on, to the log."""
+    """Answers where our code has failed; the server logs the error itself."""
     kind = type(error).__name__
     return _answer(HTTPStatus.INTERNAL_SERVER_ERROR, f"{kind}; the scheduler's log has the rest")
 
