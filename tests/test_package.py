@@ -101,7 +101,7 @@ _MAY_IMPORT = {
             "records",
             "retry",
         ),
-        *("spark", "strategy", "tuning"),
+        *("scheduler", "spark", "store", "strategy", "tuning"),
     }
     | _EVERYONES,
 }

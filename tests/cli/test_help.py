@@ -6,7 +6,9 @@ from typer.testing import CliRunner
 from linear_retry.cli import app
 
 
-@pytest.mark.parametrize("group", ["", "strategy", "topics", "dlq", "circuits", "spark"])
+@pytest.mark.parametrize(
+    "group", ["", "strategy", "topics", "dlq", "scheduler", "circuits", "spark"]
+)
 def test_each_command_has_one_line(group: str) -> None:
     """What a command does fits on its line in the list of commands: nothing is cut."""
     output = CliRunner(env={"COLUMNS": "80"}).invoke(app, [*group.split(), "--help"]).output

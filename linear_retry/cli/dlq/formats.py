@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from linear_retry.cli.output import printable
+from linear_retry.cli.output import contents, printable
 from linear_retry.dlq import Filter, Letter, State
 from linear_retry.dlq.letters.letter import NONE
 
@@ -17,7 +17,6 @@ IN_RETRY = (
     "`linear-retry topics status` says how many still wait"
 )
 
-_HEX_BYTES = 200
 _UNLISTED = ("key", "value", "headers", "escaped_headers", "exception_stack")
 
 
@@ -39,17 +38,9 @@ def cells(letter: Letter, state: State) -> tuple[str, ...]:
 
 def payload_cells(letter: Letter) -> tuple[str, ...]:
     """Returns the cells of `PAYLOAD_HEAD`, truncated; `--json` has all of it."""
-    return printable.one_line(shown(letter.key)), printable.one_line(shown(letter.value))
-
-
-def shown(found: bytes | None) -> str:
-    """Returns bytes as text if they are UTF-8, else a description of them."""
-    if found is None:
-        return "null"
-    try:
-        return found.decode()
-    except UnicodeDecodeError:
-        return f"0x{found[:_HEX_BYTES].hex()}"
+    return printable.one_line(contents.shown(letter.key)), printable.one_line(
+        contents.shown(letter.value)
+    )
 
 
 def name(letter: Letter) -> str:

@@ -11,7 +11,7 @@ from linear_retry.cli.dlq import formats
 from linear_retry.cli.dlq.options import ReplayOptions
 from linear_retry.cli.dlq.resolve import require_known_ids
 from linear_retry.cli.options.values import whoami
-from linear_retry.cli.output import printable
+from linear_retry.cli.output import contents, printable
 from linear_retry.cli.output.exit_codes import FENCED, NEGATIVE, UNAVAILABLE, fail, fail_interrupted
 from linear_retry.cli.output.progress import ProgressBar
 from linear_retry.cli.output.rows import plural, write_json, write_table
@@ -156,7 +156,7 @@ def _newer_cells(found: Iterable[NewerMessages]) -> Iterable[tuple[str, ...]]:
     for each in found:
         place = f"{each.topic}[{each.partition}]"
         numbers = (each.letter, each.messages, each.newest)
-        yield (printable.one_line(formats.shown(each.key)), place, *map(str, numbers))
+        yield (printable.one_line(contents.shown(each.key)), place, *map(str, numbers))
 
 
 def _newer_as_json(each: NewerMessages) -> dict[str, Any]:

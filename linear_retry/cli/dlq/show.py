@@ -6,14 +6,13 @@ from typing import Any
 import typer
 
 from linear_retry.cli.dlq import formats
-from linear_retry.cli.output import printable
+from linear_retry.cli.output import contents, printable
 from linear_retry.cli.output.exit_codes import NEGATIVE, fail
 from linear_retry.cli.output.progress import ProgressBar
 from linear_retry.cli.output.rows import write_json
 from linear_retry.dlq import DeadLetterTopic, Letter, Resolution, State
 from linear_retry.scope import Place
 
-_HEX_BYTES = 16
 _SHOWN_ABOVE = frozenset(
     {"retry-exception-type", "retry-exception-message", "retry-exception-stack"}
 )
@@ -71,20 +70,14 @@ def _lines(letter: Letter, state: State, resolution: Resolution | None) -> Itera
     }
     for name, text in facts.items():
         if text is not None:
-            yield from _labelled(name, text)
+            yield from contents.labelled(name, text)
     if letter.exception_stack is not None:
         yield "stack"
         yield from (f"  {line}" for line in printable.lines(letter.exception_stack.rstrip("\n")))
     yield "headers" if letter.headers else "headers     none"
     for name, value in letter.headers:
         if name not in _SHOWN_ABOVE:
-            yield f"  {printable.in_one_line(f'{name} = {formats.shown(value)}')}"
-
-
-def _labelled(name: str, text: str) -> Iterator[str]:
-    first, *others = printable.lines(text) or [""]
-    yield f"{name:<11} {first}".rstrip()
-    yield from (f"{'':<11} {line}" for line in others)
+            yield f"  {printable.in_one_line(f'{name} = {contents.shown(value)}')}"
 
 
 def _state(state: State, resolution: Resolution | None) -> str:
@@ -99,29 +92,5 @@ def _state(state: State, resolution: Resolution | None) -> str:
 
 
 def _contents(letter: Letter, *, payload: bool) -> Iterator[str]:
-    for name, content in (("key", letter.key), ("value", letter.value)):
-        if content is None:
-            yield f"{name:<11} null"
-            continue
-        size = f"{name:<11} {len(content)} bytes"
-        yield size if payload or not content else f"{size}, not printed without --payload"
-        if payload:
-            yield from (f"  {line}" for line in _readable(content))
-
-
-def _readable(content: bytes) -> list[str]:
-    """Returns the lines of a text, or a hex dump of bytes that are not text."""
-    try:
-        lines = content.decode().split("\n")
-    except UnicodeDecodeError:
-        return _hex(content)
-    return lines if all(map(str.isprintable, lines)) else _hex(content)
-
-
-def _hex(content: bytes) -> list[str]:
-    return [
-        f"{start:08x}  {row.hex(' '):<{3 * _HEX_BYTES}} "
-        + "".join(chr(byte) if 32 <= byte < 127 else "." for byte in row)
-        for start in range(0, len(content), _HEX_BYTES)
-        for row in (content[start : start + _HEX_BYTES],)
-    ]
+    yield from contents.whole("key", letter.key, payload=payload)
+    yield from contents.whole("value", letter.value, payload=payload)

@@ -1,0 +1,123 @@
+"""Changes the store's messages and dead letters, as people ask for it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import typer
+
+from linear_retry.cli.output.exit_codes import NEGATIVE, fail
+from linear_retry.cli.output.printable import moment
+from linear_retry.cli.output.rows import plural, write_json
+from linear_retry.cli.store.options import ChangeOptions, Selection
+from linear_retry.scheduler.changes import Changes, Reason
+from linear_retry.store.database import Database
+from linear_retry.store.listing import dead_letters, messages
+from linear_retry.store.migrations import migrate as migrate_store
+from linear_retry.store.records import Service
+
+_AT_ONCE = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Until:
+    """The time that messages are to wait for: a moment, or a delay from the store's now."""
+
+    at_ms: int | None
+    delay_ms: int | None
+
+    def due_ms(self, database: Database) -> int:
+        """The moment, by the store's clock."""
+        if self.at_ms is not None:
+            return self.at_ms
+        with database.reading() as connection:
+            return database.now_ms(connection) + (self.delay_ms or 0)
+
+
+def migrate(database: Database, *, as_json: bool) -> None:
+    """Creates or upgrades the tables, and prints from which version to which."""
+    done = migrate_store(database)
+    if as_json:
+        indexed = done.is_error_search_indexed
+        write_json([{"before": done.before, "after": done.after, "error_search": indexed}])
+        return
+    if done.before == done.after:
+        typer.echo(f"store {database} is of version {done.after} already")
+    else:
+        typer.echo(f"store {database}: from {done.before or 'no tables'} to version {done.after}")
+    if not done.is_error_search_indexed:
+        typer.echo(
+            "a search in the text of errors reads every dead letter: the extension pg_trgm is not "
+            "there, and this user may not create it; create it and migrate again",
+            err=True,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The messages or dead letters to change, by their numbers or by a selection."""
+
+    database: Database
+    service: Service
+    selection: Selection
+    numbers: Sequence[int]
+    options: ChangeOptions
+
+    def send(self) -> None:
+        """Makes messages due now, or forwards dead letters."""
+        changes, ids = self._begin("send")
+        if self.selection.dead:
+            self._end("sent", changes.forward(ids, self._reason))
+        else:
+            self._end("sent", changes.send_now(ids, self._reason))
+
+    def postpone(self, until: Until) -> None:
+        """Makes messages due at another time."""
+        due_ms = until.due_ms(self.database)
+        changes, ids = self._begin(f"postpone to {moment(due_ms)}")
+        count = changes.postpone(ids, due_ms, self._reason)
+        self._end(f"postponed to {moment(due_ms)}", count)
+
+    def delete(self) -> None:
+        """Deletes them."""
+        changes, ids = self._begin("delete")
+        if self.selection.dead:
+            self._end("deleted", changes.delete_dead_letters(ids, self._reason))
+        else:
+            self._end("deleted", changes.delete_messages(ids, self._reason))
+
+    @property
+    def _reason(self) -> Reason:
+        return Reason(self.options.actor, self.options.why)
+
+    @property
+    def _what(self) -> str:
+        return "dead letter" if self.selection.dead else "message"
+
+    def _begin(self, action: str) -> tuple[Changes, Sequence[int]]:
+        """Returns what to change; a dry run says so and ends here."""
+        self.selection.check()
+        if bool(self.numbers) != self.selection.is_empty:
+            raise typer.BadParameter("write either numbers, or options that select")
+        ids = self.numbers or self._selected()
+        if not ids:
+            self._end(action, 0)
+        if not self.options.yes:
+            typer.echo(f"would {action}: {plural(len(ids), self._what)}; do it with --yes")
+            raise typer.Exit
+        return Changes(self.database), ids
+
+    def _selected(self) -> list[int]:
+        database, selection = self.database, self.selection
+        with database.reading() as connection:
+            if selection.dead:
+                letters = selection.dead_letters(self.service)
+                return dead_letters.ids(database, connection, letters, limit=_AT_ONCE)
+            waiting = selection.messages(self.service)
+            return messages.ids(database, connection, waiting, limit=_AT_ONCE)
+
+    def _end(self, done: str, count: int) -> None:
+        if not count:
+            fail(f"store {self.database}: there is no such {self._what}", NEGATIVE)
+        is_part = not self.numbers and count == _AT_ONCE
+        more = "; that is the most at once, repeat it for the rest" if is_part else ""
+        typer.echo(f"{done}: {plural(count, self._what)}{more}")
