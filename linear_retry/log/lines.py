@@ -67,6 +67,11 @@ def log_position_moved(topic: str, problem: str) -> None:
     _write(logging.WARNING, problem, "PositionMoved", topic=topic)
 
 
+def log_store_away(topic: str, problem: str) -> None:
+    """Logs that where reading begins is unknown, and that it is asked again."""
+    _write(logging.WARNING, f"scheduler: {topic} waits: {problem}", "StoreAway", topic=topic)
+
+
 def log_topic_problem(topic: str, problem: str) -> None:
     """Logs at the start what is wrong with a topic, and does not prevent the start."""
     _write(logging.WARNING, problem, "TopicProblem", topic=topic)

@@ -2,6 +2,7 @@
 
 import typer
 
+from linear_retry.cli.scheduler import commands
 from linear_retry.cli.store import commands as store
 
 app = typer.Typer(
@@ -9,5 +10,5 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-
+app.command()(commands.run)
 store.add_to(app, "scheduler")

@@ -91,7 +91,7 @@ def show(
 
     Example: linear-retry scheduler show 1042 --dead --payload
 
-    Exit codes: 1, there is none with this number.
+    Exit codes: 1, nothing has this number.
     """
     with exit_on_error(), store.tables() as database:
         from linear_retry.cli.store.show import show as run
@@ -129,7 +129,7 @@ def send(
 
     Example: linear-retry scheduler send 1042 1043 --dead --why 'topic created' --yes
 
-    Exit codes: 1, none is there.
+    Exit codes: 1, nothing was found.
     """
     with exit_on_error(), store.tables() as database:
         from linear_retry.cli.store.changes import Wanted
@@ -159,7 +159,7 @@ def postpone(
 
     Example: linear-retry scheduler postpone --destination orders --for 2h --why maintenance --yes
 
-    Exit codes: 1, none is there.
+    Exit codes: 1, nothing was found.
     """
     if selection.dead:
         raise typer.BadParameter("dead letters do not wait; `send` them", param_hint="--dead")
@@ -187,7 +187,7 @@ def delete(
 
     Example: linear-retry scheduler delete --dead --reason unreadable --why 'a test' --yes
 
-    Exit codes: 1, none is there.
+    Exit codes: 1, nothing was found.
     """
     with exit_on_error(), store.tables() as database:
         from linear_retry.cli.store.changes import Wanted

@@ -1,0 +1,75 @@
+"""The command `linear-retry scheduler run`."""
+
+from typing import Annotated
+
+import typer
+
+from linear_retry.cli.options.connection import Connection, with_option_groups
+from linear_retry.cli.options.values import topic_name
+from linear_retry.cli.output.exit_codes import exit_on_error
+from linear_retry.cli.store.options import StoreOptions
+
+
+@with_option_groups
+def run(
+    topic: Annotated[
+        str, typer.Option(metavar="TOPIC", callback=topic_name, help="The scheduler's own topic.")
+    ],
+    allow: Annotated[
+        list[str],
+        typer.Option(
+            metavar="PATTERN",
+            help="Topics to which it may send, such as 'orders.*'; repeat it for more. * stands "
+            "for any characters.",
+        ),
+    ],
+    store: StoreOptions,
+    connection: Connection,
+    group: Annotated[
+        str | None,
+        typer.Option(metavar="GROUP", help="Its consumer group. The default is TOPIC.scheduler."),
+    ] = None,
+    dead_letters: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TOPIC",
+            callback=topic_name,
+            help="A dead-letter topic that is not named *.dlq or *-dlq: nothing is sent there.",
+        ),
+    ] = None,
+    take_over: Annotated[
+        bool,
+        typer.Option(
+            "--take-over",
+            help="Where the store knows nothing of a partition, begin where the group has "
+            "committed. Without this it is refused: another store has those messages.",
+        ),
+    ] = False,
+) -> None:
+    """Run the scheduler until SIGTERM or Ctrl-C.
+
+    It stores what is in TOPIC, and sends each message to the topic in its header retry-destination
+    at the time in retry-at-ms; without a time, or to a topic that is not allowed, it is kept as
+    dead. A SQLite file is created if need be; for PostgreSQL, run `scheduler migrate` first. Run
+    several for availability: they share the work. With --json, each line of the log is an object.
+
+    Example: linear-retry scheduler run --topic billing.scheduled --allow 'orders*' --bootstrap
+    localhost:9092
+
+    Exit codes: 2, a value is wrong, or the store is not the one that the group belongs to; 3, the
+    store, the cluster or a topic is missing, or is refused.
+    """
+    with exit_on_error(), store.database() as database:
+        config = connection.keys()
+        from linear_retry.cli.scheduler.run import run as run_scheduler
+        from linear_retry.scheduler.service import SchedulerSettings
+
+        settings = SchedulerSettings(
+            config=config,
+            topic=topic,
+            allow=tuple(allow),
+            group=group,
+            dead_letters=dead_letters,
+            takes_over=take_over,
+        )
+        run_scheduler(database, settings, as_json=connection.as_json)

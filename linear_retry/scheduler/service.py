@@ -1,0 +1,129 @@
+"""The scheduler's service: intake and sender in one process, with one end."""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from threading import Event
+from typing import Any
+
+from linear_retry.consumer.config.consumer_config import Dependencies
+from linear_retry.consumer.linear_consumer import LinearConsumer
+from linear_retry.consumer.runners.signals import stopping_on_signals
+from linear_retry.errors import PermanentError, StoreError
+from linear_retry.log.lines import log_position_moved, log_scheduler, log_store_away
+from linear_retry.records.topics.names import check_topic_name
+from linear_retry.scheduler.destinations import Destinations, check_patterns
+from linear_retry.scheduler.intake import Intake, PositionMovedError
+from linear_retry.scheduler.start import check_continues, cluster_and_partitions
+from linear_retry.scope import Partition
+from linear_retry.store.database import Database
+from linear_retry.store.migrations import check_version
+from linear_retry.store.sender.sender import Sender
+from linear_retry.strategy.strategy import Strategy
+
+_INTAKE_DELAYS_S = (1, 2, 5, 10, 30)
+_BATCH_MESSAGES = 500
+_STORE_AWAY_S = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerSettings:
+    """What a scheduler reads, and where it may send.
+
+    `config` holds librdkafka's keys of the cluster; `group` is the intake's consumer group, by
+    default the topic's name with `.scheduler`. `takes_over`: where the store knows nothing of a
+    partition, the intake begins where the group has committed; else that is refused.
+    """
+
+    config: Mapping[str, Any]
+    topic: str
+    allow: Sequence[str]
+    group: str | None = None
+    dead_letters: str | None = None
+    takes_over: bool = False
+
+    def __post_init__(self) -> None:
+        """Checks the values. Raises `ConfigurationError`."""
+        check_topic_name(self.topic, "--topic")
+        check_patterns(self.allow)
+
+    @property
+    def group_id(self) -> str:
+        return self.group or f"{self.topic}.scheduler"
+
+    @property
+    def destinations(self) -> Destinations:
+        return Destinations(self.topic, tuple(self.allow), self.dead_letters)
+
+
+class SchedulerService:
+    """Stores what is in its topic, and sends each message when it is due, until it is stopped."""
+
+    def __init__(self, database: Database, settings: SchedulerSettings) -> None:
+        self._database = database
+        self._settings = settings
+        self._stopping = Event()
+        self._consumer: LinearConsumer | None = None
+
+    def stop(self) -> None:
+        """Ends `run` after the current batches. For any thread, and for signal handlers."""
+        self._stopping.set()
+        if self._consumer is not None:
+            self._consumer.stop()
+
+    def run(self) -> None:
+        """Runs until `stop`, or, on the main thread, the first SIGINT or SIGTERM.
+
+        What is being stored or sent is finished first, and the leases are given back. Raises
+        `ConfigurationError`, `StoreVersionError`, `StoreError` and `BrokerError` for what prevents
+        the start, and what ends intake or sender.
+        """
+        settings, database = self._settings, self._database
+        check_version(database)
+        cluster, partitions = cluster_and_partitions(settings.config, settings.topic)
+        intake = Intake(database, settings.destinations, cluster)
+        sender = Sender(database, settings.config, "scheduler")
+        ending = Event()
+        with stopping_on_signals(self.stop), ThreadPoolExecutor(1, "linear_retry sender") as pool:
+            sending = pool.submit(sender.run, ending)
+            sending.add_done_callback(lambda _: self.stop())
+            try:
+                self._take_in(intake, cluster, partitions)
+            finally:
+                ending.set()
+            sending.result()
+
+    def _take_in(self, intake: Intake, cluster: str, partitions: list[Partition]) -> None:
+        """Runs the intake; again from the store's position whenever that is an older one."""
+        settings = self._settings
+        while not self._stopping.is_set():
+            if not settings.takes_over:
+                group = settings.group_id
+                check_continues(self._database, cluster, partitions, settings.config, group)
+            log_scheduler(settings.topic, settings.group_id, str(self._database), settings.allow)
+            with self._new_consumer(intake) as consumer:
+                try:
+                    if not self._stopping.is_set():
+                        consumer.run_batches(intake.store, max_messages=_BATCH_MESSAGES)
+                    return
+                except PermanentError as error:
+                    if not isinstance(error.__cause__, PositionMovedError):
+                        raise
+                    log_position_moved(settings.topic, str(error.__cause__))
+                except StoreError as error:  # at an assignment; a batch is held instead
+                    log_store_away(settings.topic, str(error))
+                    self._stopping.wait(_STORE_AWAY_S)
+
+    def _new_consumer(self, intake: Intake) -> LinearConsumer:
+        settings = self._settings
+        ours = {"group.id": settings.group_id, "auto.offset.reset": "earliest"}
+        self._consumer = LinearConsumer(
+            {**settings.config, **ours},
+            [settings.topic],
+            strategy=Strategy(_INTAKE_DELAYS_S, name="scheduler-intake"),
+            transient=StoreError,
+            on_exhausted="repeat",
+            on_permanent="stop",
+            _dependencies=Dependencies(start_positions=intake.start_positions),
+        )
+        return self._consumer

@@ -1,0 +1,66 @@
+"""What a scheduler asks of Kafka and of its store before it begins."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from linear_retry.errors import BrokerError, ConfigurationError
+from linear_retry.kafka.topics.groups import Groups
+from linear_retry.kafka.topics.standalone_consumer import ANSWER_TIMEOUT_S, StandaloneConsumer
+from linear_retry.scope import Partition
+from linear_retry.store import positions
+from linear_retry.store.database import Database
+
+_TRIES = 10
+
+
+def cluster_and_partitions(config: Mapping[str, Any], topic: str) -> tuple[str, list[Partition]]:
+    """Returns the id of the cluster, and the topic's partitions. Raises `BrokerError`."""
+    consumer = StandaloneConsumer(config, ANSWER_TIMEOUT_S)
+    try:
+        numbers = consumer.partitions(topic)
+        return consumer.cluster_id(), [(topic, number) for number in numbers]
+    finally:
+        consumer.close()
+
+
+def check_continues(
+    database: Database,
+    cluster: str,
+    partitions: list[Partition],
+    config: Mapping[str, Any],
+    group_id: str,
+) -> None:
+    """Checks that what the group has read was not stored elsewhere.
+
+    Raises `ConfigurationError` where the store knows nothing of a partition that the group has
+    committed: to go on behind that would lose what another store took, to begin again would send
+    it twice. Raises `BrokerError` and `StoreError`.
+    """
+    with database.begin() as connection:
+        unknown = [
+            each
+            for each in partitions
+            if positions.read(database, connection, cluster, *each) is None
+        ]
+    committed = _committed(config, group_id, unknown) if unknown else {}
+    for (topic, number), offset in committed.items():
+        raise ConfigurationError(
+            f"store {database} knows nothing of {topic}[{number}], which group {group_id!r} has "
+            f"read up to offset {offset}: another store has those messages; give that store, or "
+            "another --group to send again whatever is still in the topic, or --take-over to "
+            "begin behind that offset"
+        )
+
+
+def _committed(
+    config: Mapping[str, Any], group_id: str, partitions: list[Partition]
+) -> dict[Partition, int]:
+    groups = Groups(config)
+    for _ in range(_TRIES):  # a new cluster makes its topic for offsets at the first question
+        found = groups.committed(group_id, partitions)
+        if found is not None:
+            return found
+    raise BrokerError(
+        f"group {group_id!r}: no answer about its committed offsets; check that this user may "
+        "DESCRIBE the group, and try again"
+    )

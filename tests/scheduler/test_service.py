@@ -1,0 +1,183 @@
+"""The scheduler's service on a real broker, over SQLite and PostgreSQL."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from linear_retry import ConfigurationError, DeadLetters, LinearConsumer, Scheduler
+from linear_retry.kafka import Message
+from linear_retry.records.dead_letter import parse
+from linear_retry.scheduler.start import cluster_and_partitions
+from linear_retry.store import positions
+from linear_retry.store.database import Database
+from tests.conftest import TopicFactory
+from tests.kafka_operations import wait_until
+from tests.real_kafka import RealKafka
+from tests.scheduler.running import (
+    counts,
+    records,
+    request,
+    running,
+    settings,
+)
+
+pytestmark = pytest.mark.broker
+
+
+def _cluster(kafka: RealKafka, topic: str) -> str:
+    return cluster_and_partitions(kafka.client_settings(), topic)[0]
+
+
+def test_each_record_at_its_time(kafka: RealKafka, topic: TopicFactory, database: Database) -> None:
+    """To its destination and partition, byte for byte and never early; in each partition in the
+    order of time; what cannot be sent is dead in the store."""
+    intake, destination = topic(2), topic(2)
+    place = ("retry-original-partition", b"1")
+    binary = ("trace", bytes(range(256)))
+    kafka.produce(
+        intake,
+        [
+            (0, b"key", b"later", request(destination, 3.0, place)),
+            (0, None, b"sooner", request(destination, 1.5, place, binary, ("trace", None))),
+            (1, b"key", None, request(destination)),
+            (1, b"key", b"beyond", request(destination, 0, ("retry-original-partition", b"77"))),
+            (1, b"key", b"garbled", [("retry-at-ms", b"soon")]),
+        ],
+    )
+    with running(kafka, database, settings(kafka, intake)) as scheduler:
+        found = scheduler.wait_for(destination, 4)
+    second = [each for each in found if each.partition == 1 and each.value in (b"sooner", b"later")]
+    assert [(b"sooner", None), (b"later", b"key")] == [(each.value, each.key) for each in second]
+    assert [binary, ("trace", None)] == [each for each in second[0].headers if each[0] == "trace"]
+    for each in found:
+        assert int(dict(each.headers)["retry-at-ms"] or b"") <= each.timestamp_ms
+    assert {None, b"sooner", b"later", b"beyond"} == {each.value for each in found}
+    assert (0, 1) == counts(database)
+
+
+def test_a_group_that_lets_messages_go(
+    kafka: RealKafka, topic: TopicFactory, database: Database
+) -> None:
+    """From a consumer to the scheduler and back to where each was, once for each delay; what is
+    refused for ever is dead-lettered after the last, with one identity throughout."""
+    source, intake, letters = topic(2), topic(2), topic(2)
+    kafka.produce(source, [(1, b"key", b"saved", ()), (0, b"key", b"lost", ())])
+    attempts: list[bytes | None] = []
+
+    def handle(message: Message) -> None:
+        value = message.value()
+        attempts.append(value)
+        if value == b"lost" or attempts.count(value) < 3:
+            raise OSError("down")
+
+    config = kafka.client_settings(**{"group.id": f"group-of-{source}"})
+    with (
+        running(kafka, database, settings(kafka, intake)) as scheduler,
+        LinearConsumer(
+            config,
+            [source],
+            strategy=[],
+            transient=OSError,
+            dead_letters=DeadLetters(letters, transactional=True),
+            on_exhausted=Scheduler(intake, strategy=["500ms", "1s"]),
+        ) as consumer,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        consuming = pool.submit(consumer.run, handle)
+        try:
+            (letter,) = scheduler.wait_for(letters, 1)
+            wait_until(lambda: attempts.count(b"saved") == 3, "it is saved")
+        finally:
+            consumer.stop()
+        consuming.result(30)
+    assert 3 == attempts.count(b"lost")
+    read = parse(letter.headers, letter.key, letter.value)
+    assert ("exhausted", 2, 3, source, 0) == (
+        read.reason,
+        read.step,
+        read.failures,
+        read.destination,
+        read.original_partition,
+    )
+    returned = [each for each in records(kafka, source) if each.headers]
+    assert [(0, b"lost")] * 2 + [(1, b"saved")] * 2 == sorted(
+        (each.partition, each.value or b"") for each in returned
+    )
+    assert 2 == len({dict(each.headers)["retry-id"] for each in returned})
+
+
+def test_it_goes_on_where_it_ended(
+    kafka: RealKafka, topic: TopicFactory, database: Database
+) -> None:
+    """A second start stores nothing again, whatever the group has committed."""
+    intake, destination = topic(), topic()
+    kafka.produce(intake, [(0, None, b"%d" % n, request(destination)) for n in range(3)])
+    with running(kafka, database, settings(kafka, intake)) as scheduler:
+        scheduler.wait_for(destination, 3)
+    kafka.produce(intake, [(0, None, b"3", request(destination))])
+    with running(kafka, database, settings(kafka, intake, group="another")) as scheduler:
+        scheduler.wait_for(destination, 4)
+    assert [b"0", b"1", b"2", b"3"] == [each.value for each in records(kafka, destination)]
+
+
+def test_a_copy_that_is_restored(kafka: RealKafka, topic: TopicFactory, database: Database) -> None:
+    """While it runs the store becomes an older one: what it lacks is read again, nothing is lost,
+    and what is sent twice has the same place in its headers."""
+    intake, destination = topic(), topic()
+    with running(kafka, database, settings(kafka, intake)) as scheduler:
+        kafka.produce(intake, [(0, None, b"%d" % n, request(destination)) for n in range(5)])
+        scheduler.wait_for(destination, 5)
+        with database.begin() as connection:
+            positions.write(database, connection, _cluster(kafka, intake), intake, 0, 3)
+        kafka.produce(intake, [(0, None, b"5", request(destination))])
+        scheduler.wait_for(destination, 8)
+    values = [each.value for each in records(kafka, destination)]
+    assert [b"0", b"1", b"2", b"3", b"4", b"3", b"4", b"5"] == values
+
+
+def test_another_store(kafka: RealKafka, topic: TopicFactory, database: Database) -> None:
+    """A store that knows nothing of what the group has read is refused; taking over is a choice."""
+    intake, destination = topic(), topic()
+    kafka.produce(intake, [(0, None, b"0", request(destination))])
+    with running(kafka, database, settings(kafka, intake)) as scheduler:
+        scheduler.wait_for(destination, 1)
+    with database.begin() as connection:
+        connection.exec_driver_sql("delete from linear_retry_position")
+    with (
+        pytest.raises(ConfigurationError, match="another store has those messages"),
+        running(kafka, database, settings(kafka, intake)) as scheduler,
+    ):
+        scheduler.wait_for_end()
+    kafka.produce(intake, [(0, None, b"1", request(destination))])
+    with running(kafka, database, settings(kafka, intake, takes_over=True)) as scheduler:
+        scheduler.wait_for(destination, 2)
+    assert [b"0", b"1"] == [each.value for each in records(kafka, destination)]
+
+
+def test_retention_has_passed_the_position(
+    kafka: RealKafka, topic: TopicFactory, database: Database
+) -> None:
+    """It does not go on behind a hole: it refuses, and names both offsets."""
+    intake, destination = topic(), topic()
+    kafka.produce(intake, [(0, None, b"%d" % n, request(destination)) for n in range(5)])
+    with database.begin() as connection:
+        positions.write(database, connection, _cluster(kafka, intake), intake, 0, 2)
+    kafka.delete_records(intake, 0, 4)
+    begun_s = time.monotonic()
+    with (
+        pytest.raises(Exception, match=r"@2.*offset 4"),
+        running(kafka, database, settings(kafka, intake)) as scheduler,
+    ):
+        scheduler.wait_for_end()
+    assert time.monotonic() - begun_s < 30
+    assert [] == records(kafka, destination)
+
+
+def test_a_topic_that_is_missing(kafka: RealKafka, database: Database) -> None:
+    """It says so at the start."""
+    with (
+        pytest.raises(Exception, match="nowhere"),
+        running(kafka, database, settings(kafka, "nowhere")) as scheduler,
+    ):
+        scheduler.wait_for_end()
