@@ -42,6 +42,24 @@ def close_in_thread(handle: Any, name: str, wait_s: float = 0.0) -> None:
     thread.join(wait_s)
 
 
+def free_in_thread(last: list[Any], name: str) -> Thread:
+    """Takes the last reference to a producer from `last`, and frees it in a thread of its own.
+
+    librdkafka waits for its own threads, and these for the name service, which may be down too.
+    """
+    thread = Thread(target=_free, args=[last], name=f"linear_retry {name}", daemon=True)
+    thread.start()
+    return thread
+
+
+def _free(last: list[Any]) -> None:
+    """Processes every report, to free its memory, and frees the producer in this thread."""
+    producer = last.pop()
+    while len(producer):
+        with suppress(KafkaException):
+            producer.flush(1.0)
+
+
 class _Nobody:
     """A logger that drops librdkafka's lines: even `log_level` 0 lets fatal errors through."""
 

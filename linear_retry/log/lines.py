@@ -115,6 +115,36 @@ def log_sender(text: str, event: Any, *, level: Literal["INFO", "WARNING", "ERRO
     _write(getattr(logging, level), text, type(event).__name__, **fields)
 
 
+def log_messages_stored(store: str, count: int, error: str) -> None:
+    """Logs that an outbox stores what it cannot send; once until it sends directly again."""
+    text = f"outbox: {error}; {count} messages are stored in {store}, and sent from there"
+    _write(logging.WARNING, text, "MessagesStored", store=store, count=count, error=error)
+
+
+def log_direct_again(store: str) -> None:
+    """Logs that the store has no message of an outbox any more."""
+    text = f"outbox: {store} has sent all of its messages; messages are sent directly again"
+    _write(logging.INFO, text, "DirectAgain", store=store)
+
+
+def log_outbox_trouble(store: str, error: str) -> None:
+    """Logs that an outbox's thread has met an error; once, as long as it stays the same."""
+    text = f"outbox: {error}; tried again"
+    _write(logging.WARNING, text, "OutboxTrouble", store=store, error=error)
+
+
+def log_outbox_sender_ended(store: str, error: str) -> None:
+    """Logs that nothing is sent from an outbox's store any more, in this process."""
+    text = f"outbox: nothing more is sent from {store} by this process: {error}"
+    _write(logging.ERROR, text, "OutboxSenderEnded", store=store, error=error)
+
+
+def log_messages_lost(store: str, count: int, error: str) -> None:
+    """Logs that messages of an outbox could be neither sent nor stored."""
+    text = f"outbox: {count} messages could be neither sent nor stored in {store} ({error})"
+    _write(logging.ERROR, text, "MessagesLost", store=store, count=count, error=error)
+
+
 # What librdkafka warns of at the first producer of a new cluster; it asks again, with success.
 _PASSING = "Coordinator load in progress: retrying"
 _LASTING_TIMES = 10
@@ -175,7 +205,7 @@ def _plain(value: object) -> object:
         case datetime():
             return value.isoformat()
         case tuple():
-            return [one if isinstance(one, str) else f"{one[0]}[{one[1]}]" for one in value]
+            return [f"{one[0]}[{one[1]}]" if isinstance(one, tuple) else one for one in value]
         case _:
             return value
 

@@ -11,6 +11,7 @@ from sqlalchemy import (
     Connection,
     Row,
     bindparam,
+    exists,
     select,
     tuple_,
     update,
@@ -18,7 +19,7 @@ from sqlalchemy import (
 
 from linear_retry.store.database import Database
 from linear_retry.store.records import Service
-from linear_retry.store.schema import lane
+from linear_retry.store.schema import lane, message
 
 LEASES = 8
 """The number of leases of a service; each lane has one of them for ever."""
@@ -59,6 +60,16 @@ def get_or_make(
         found |= _locked(database, connection, _named(missing))
     _lower(database, connection, {found[name]: due for name, due in due_ms.items()})
     return {name: row.id for name, row in found.items()}
+
+
+def waiting(connection: Connection, service: Service) -> set[tuple[str, str]]:
+    """Returns the lanes that have messages, as (destination, slot)."""
+    # From `low_due_ms`: an old snapshot keeps the index entries of deleted rows before it.
+    any_message = exists().where(
+        message.c.lane_id == lane.c.id, message.c.due_ms >= lane.c.low_due_ms
+    )
+    wanted = select(lane.c.destination, lane.c.slot).where(lane.c.service == service, any_message)
+    return {(row.destination, row.slot) for row in connection.execute(wanted)}
 
 
 def lower(database: Database, connection: Connection, due_ms: Mapping[int, int]) -> None:

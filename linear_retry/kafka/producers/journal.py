@@ -10,6 +10,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from linear_retry.kafka.consumer.settings import Config
 from linear_retry.kafka.producers.acknowledged import TOO_LARGE, ProducerHandle, produce
+from linear_retry.kafka.quiet import free_in_thread
 from linear_retry.records.record import OutgoingRecord
 
 _RENEW_EVERY_S = 30.0
@@ -124,26 +125,13 @@ class JournalProducer(ProducerHandle):
             self._produce(number, record)
 
     def _discard(self) -> Thread:
-        """Drops the current producer, with its stale view of brokers and topics.
-
-        In a thread: librdkafka waits for its own threads, and these for the name service, which may
-        be down too.
-        """
+        """Drops the current producer, with its stale view of brokers and topics."""
         self._generation += 1
         self._producer.purge(blocking=False)
         self._producer.poll(0)
         last = [self._producer]
         self._producer = None
-        thread = Thread(target=_close, args=[last], name="linear_retry journal", daemon=True)
-        thread.start()
-        return thread
+        return free_in_thread(last, "journal")
 
     def _on_error(self, error: KafkaError) -> None:
         self.trouble = error.str()
-
-
-def _close(last: list[Any]) -> None:
-    """Processes every report, to free its memory, and frees the producer in this thread."""
-    producer = last.pop()
-    while len(producer):
-        producer.flush(1.0)

@@ -1,0 +1,9 @@
+"""Produces messages that reach Kafka later where they cannot now, or with a database transaction.
+
+`Outbox` sends as a producer does; what cannot be sent is stored, and sent from the store in order.
+"""
+
+from linear_retry.outbox.message import OutboxMessage
+from linear_retry.outbox.outbox import Outbox
+
+__all__ = ["Outbox", "OutboxMessage"]

@@ -1,0 +1,103 @@
+"""The value of a message, as it is stored and as callbacks get it."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from linear_retry.errors import UsageError
+from linear_retry.kafka.producers.direct import Report, Unsent
+from linear_retry.records.text import Header
+from linear_retry.store.lanes import slot_of
+from linear_retry.store.records import NewMessage
+
+Headers: TypeAlias = Mapping[str, bytes | str | None] | Iterable[tuple[str, bytes | str | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxMessage:
+    """A message of an outbox, with what is known of its way to Kafka."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...]
+    """The caller's, and `retry-id` as the last."""
+    partition: int | None
+    """The caller's choice, or where it was written; None: chosen by the key, not yet known."""
+    timestamp_ms: int | None
+    """The caller's; None: the time of sending."""
+    offset: int | None = None
+    """Its place in Kafka; None while it is only stored, and if it is neither."""
+
+    @property
+    def retry_id(self) -> str:
+        """The id by which readers recognise a message that was sent twice."""
+        return (self.headers[-1][1] or b"").decode()
+
+    def due(self, due_ms: int) -> NewMessage:
+        """Returns what the store keeps, to be sent at `due_ms`."""
+        return NewMessage(
+            service="outbox",
+            destination=self.topic,
+            slot=slot_of(self.key, self.partition),
+            due_ms=due_ms,
+            key=self.key,
+            value=self.value,
+            headers=self.headers,
+            timestamp_ms=self.timestamp_ms,
+            retry_id=self.retry_id,
+        )
+
+
+Recover: TypeAlias = Callable[[OutboxMessage, Exception], object]
+"""Called with a message that could be neither sent nor stored, and why it was not stored."""
+
+
+def message_of(unsent: Unsent) -> OutboxMessage:
+    """Returns the message as it goes on the wire."""
+    topic, value, key, partition, timestamp_ms, headers, *_ = unsent
+    return OutboxMessage(
+        topic,
+        _content(key, "key"),
+        _content(value, "value"),
+        tuple((name, _content(content, f"header {name!r}")) for name, content in headers),
+        None if partition < 0 else partition,
+        timestamp_ms or None,
+    )
+
+
+def reported(report: Report) -> OutboxMessage:
+    """Returns the message of a report, with its place if it was delivered."""
+    message = message_of(report.unsent)
+    if report.offset is None:
+        return message
+    return OutboxMessage(
+        *(message.topic, message.key, message.value, message.headers),
+        report.partition,
+        message.timestamp_ms,
+        report.offset,
+    )
+
+
+def header_list(headers: Headers) -> list[tuple[str, Any]]:
+    """Returns the caller's headers as a list; raises `UsageError` for names librdkafka breaks at.
+
+    A lone surrogate ends the process (confluent-kafka 2.16.1), and a NUL cuts the name short.
+    """
+    given = list(headers.items() if isinstance(headers, Mapping) else headers)
+    for name, _ in given:
+        if not isinstance(name, str) or "\0" in name or not name.isprintable():
+            raise UsageError(
+                f"header {name!r}: its name must be text of printable characters; correct it"
+            )
+    return given
+
+
+def _content(content: Any, what: str) -> bytes | None:
+    if content is None or isinstance(content, bytes):
+        return content
+    if isinstance(content, str):
+        return content.encode()
+    raise UsageError(
+        f"{what} is of type {type(content).__name__}, must be bytes, text or None; encode it first"
+    )

@@ -1,0 +1,225 @@
+"""The outbox: produces messages, and stores what cannot be sent."""
+
+import itertools
+import os
+import time
+import uuid
+from collections import deque
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any, Self
+
+from linear_retry.errors import UsageError
+from linear_retry.kafka.consumer.settings import Config
+from linear_retry.kafka.producers.direct import DirectProducer, OnDelivery, Report
+from linear_retry.kafka.producers.direct_settings import direct_settings
+from linear_retry.outbox.held_lanes import HeldLanes
+from linear_retry.outbox.keeper import Keeper
+from linear_retry.outbox.message import Headers, Recover, header_list, reported
+from linear_retry.outbox.sender_thread import SenderThread
+from linear_retry.outbox.sending import Sending
+from linear_retry.records.retry_headers import ID
+from linear_retry.store import lanes
+from linear_retry.store.database import Database
+from linear_retry.store.migrations import check_version, migrate
+from linear_retry.strategy.strategy import Strategy
+
+_SLICE_S = 0.1  # Ctrl-C takes effect between two calls into librdkafka, not inside one
+
+
+class Outbox:
+    """A producer that stores what Kafka does not take, and sends it later, in order.
+
+    A message is durable once its `on_delivery` or `flush` says so: Kafka has it, or the store. Each
+    has a header `retry-id`; one that may have reached Kafka although its acknowledgement did not
+    come is sent again, with the same id. Of one key, the first copies are in the order of
+    `produce`, within one `Outbox`. Threads may share it; a forked child may not use it.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        store: str | None = None,
+        schema: str | None = None,
+        strategy: Strategy | None = None,
+        sender: bool = True,
+        recover: Recover | None = None,
+    ) -> None:
+        """Connects to the store; to Kafka in the background.
+
+        `config`: keys of librdkafka's producer. A message that is not acknowledged within
+        `message.timeout.ms`, here 10 s by default, is stored. `store` and `schema`: as `Database`
+        takes them; a SQLite file gets its tables here, PostgreSQL must have them.
+
+        `strategy`: the waits of a stored message that Kafka refuses, such as one for a topic that
+        is missing; the ready-made `simple` by default. After the last it is a dead letter of the
+        store. While the brokers are away nothing counts as a failure. `sender=False`: another
+        process sends what is stored, such as `linear-retry outbox run`.
+
+        `recover` is called, from the outbox's own thread, with a message that can be neither sent
+        nor stored, and the store's error; if it raises, that is logged.
+
+        Raises `ConfigurationError`, `StoreVersionError`, and `StoreError` if the store cannot be
+        reached.
+        """
+        settings = direct_settings(config)
+        self._pid = os.getpid()
+        self._reports: deque[Report] = deque()
+        self._database = Database(store, schema=schema)
+        self._sending = Sending(
+            lambda: DirectProducer(settings.config, self._reports),
+            HeldLanes(_waiting(self._database)),
+            queue_messages=settings.queue_messages,
+            largest_bytes=settings.largest_bytes,
+        )
+        self._keeper = Keeper(
+            self._sending,
+            self._database,
+            self._reports,
+            timeout_s=settings.timeout_s,
+            recover=recover,
+        )
+        strategy = Strategy.named("simple") if strategy is None else strategy
+        self._sender = SenderThread(self._database, config, strategy) if sender else None
+        self._id_prefix = uuid.uuid4().hex.encode() + b"-"
+        self._next_number = itertools.count(1).__next__
+        self._is_closed = False
+        self._keeper.start()
+        if self._sender is not None:
+            self._sender.start()
+
+    def produce(
+        self,
+        topic: str,
+        value: bytes | str | None = None,
+        key: bytes | str | None = None,
+        *,
+        headers: Headers = (),
+        partition: int | None = None,
+        timestamp: int | None = None,
+        retry: bool = True,
+        on_delivery: OnDelivery | None = None,
+    ) -> None:
+        """Sends a message, or stores it. Never waits for either.
+
+        `timestamp`: ms since 1970; None is now. `retry=False`: it is never stored, and keeps no
+        order with those that are. `on_delivery(error, message)` is called by `poll`, `flush` or
+        `close`: with `error` None once the message is durable, else a `KafkaError` or, if it could
+        not be stored, the store's exception; `message` is an `OutboxMessage`.
+
+        Raises `BufferError` if too many messages wait, `KafkaException` or `TypeError` for one that
+        no producer takes, such as one beyond `message.max.bytes`, and `UsageError` after `close` or
+        in a forked child.
+        """
+        if self._is_closed or os.getpid() != self._pid:
+            raise self._unusable()
+        number = self._next_number()
+        all_headers: list[tuple[str, Any]] = header_list(headers) if headers else []
+        all_headers.append((ID, b"%b%d" % (self._id_prefix, number)))
+        unsent = (
+            topic,
+            value,
+            key,
+            -1 if partition is None else partition,
+            timestamp or 0,
+            all_headers,
+            retry,
+            on_delivery,
+        )
+        self._sending.send(number, unsent)
+
+    def poll(self, timeout_s: float = 0.0) -> int:
+        """Calls the `on_delivery` of messages; waits for the first for at most `timeout_s`.
+
+        Returns how many it has called. What a callback raises comes out of here; the others are
+        called next time.
+        """
+        until_s = time.monotonic() + timeout_s
+        self._sending.poll(0.0)
+        called = self._call()
+        while not called and (left_s := until_s - time.monotonic()) > 0:
+            self._sending.poll(min(left_s, _SLICE_S))
+            called = self._call()
+        return called
+
+    def flush(self, timeout_s: float | None = None) -> int:
+        """Waits until every message is in Kafka or in the store, and calls `on_delivery`.
+
+        Returns the number of messages that are in neither after `timeout_s`. Without it, that ends
+        soon after `message.timeout.ms`: what is not acknowledged by then is stored, or its callers
+        are told.
+        """
+        until_s = None if timeout_s is None else time.monotonic() + timeout_s
+        while left := len(self._sending):
+            if until_s is not None and time.monotonic() >= until_s:
+                return left
+            self.poll(_SLICE_S)
+        self._call()
+        return 0
+
+    def close(self, timeout_s: float | None = None) -> None:
+        """Waits as `flush`; then stores what is not acknowledged. A second call does nothing."""
+        if self._is_closed or os.getpid() != self._pid:
+            return
+        self._is_closed = True
+        try:
+            self.flush(timeout_s)
+        finally:
+            if len(self._sending):
+                self._sending.end_direct()
+            self._keeper.stop()
+            if self._sender is not None:
+                self._sender.stop()
+            self._database.close()
+        self._call()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        """The number of messages that are neither in Kafka nor in the store, as far as is known."""
+        return len(self._sending)
+
+    def _call(self) -> int:
+        """Calls the callbacks that are due; outside librdkafka, so that they may raise."""
+        called = 0
+        while self._reports:
+            try:
+                report = self._reports.popleft()
+            except IndexError:  # another thread was faster
+                break
+            *_, on_delivery = report.unsent
+            if on_delivery is not None:
+                called += 1
+                on_delivery(report.error, reported(report))
+        return called
+
+    def _unusable(self) -> UsageError:
+        if os.getpid() != self._pid:
+            return UsageError(
+                "this Outbox was created before a fork: librdkafka's threads are not in the child; "
+                "create it in the process that produces"
+            )
+        return UsageError("this Outbox is closed; create a new one")
+
+
+def _waiting(database: Database) -> set[tuple[str, str]]:
+    """Checks the store, and returns the lanes that still have messages."""
+    with ExitStack() as undo:
+        undo.callback(database.close)
+        if database.is_sqlite:
+            migrate(database)
+        check_version(database)
+        with database.reading() as connection:
+            waiting = lanes.waiting(connection, "outbox")
+        undo.pop_all()
+        return waiting
