@@ -19,7 +19,8 @@ def make_outbox(store_url: str) -> Iterator[MakeOutbox]:
 
     def make(settings: dict[str, Any], **options: Any) -> Outbox:
         config = {"message.timeout.ms": 500} | settings
-        made.append(Outbox(config, **{"store": store_url, "sender": False} | options))
+        given: dict[str, Any] = {"store": store_url, "sender": False} | options
+        made.append(Outbox(config, **given))
         return made[-1]
 
     yield make
