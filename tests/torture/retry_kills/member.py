@@ -9,20 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from linear_retry import DeadLetters, LinearConsumer, RetryTopics
-from linear_retry.consumer.config.consumer_config import Dependencies
 from linear_retry.kafka import Message
 from linear_retry.retry.clock import SystemClock
 from linear_retry.testing import EventLog
 from tests.scenarios.handlers import OutageError
 from tests.scenarios.testimony import Testimony
 from tests.torture.retry_kills.handler import handle
-from tests.torture.struck.moments import (
-    Blow,
-    Moments,
-    StruckConsumer,
-    StruckProducer,
-    stores_watched,
-)
+from tests.torture.struck.moments import Blow, Moments, stores_watched, struck_dependencies
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +49,7 @@ def main(role: Role) -> None:
             dead_letters=DeadLetters(**role.letters),
             on_exhausted="dead-letter" if role.source is None else retries,
             listeners=[witness.listener("first"), moments.on_event],
-            _dependencies=Dependencies(
-                consumer=lambda config: StruckConsumer(config, moments),
-                producer=lambda config: StruckProducer(config, moments),
-            ),
+            _dependencies=struck_dependencies(moments),
         ) as consumer,
     ):
 
@@ -67,18 +57,7 @@ def main(role: Role) -> None:
             moments.come(f"in {moments.handling(message)}")
             handle(message)
 
-        witnessed = witness.handler("first", act)
-
-        def attempt(message: Message) -> None:
-            what = moments.handling(message)
-            try:
-                witnessed(message)
-            except Exception:
-                moments.come(f"after the failure of {what}")
-                raise
-            moments.come(f"after {what}")
-
-        consumer.run(attempt)
+        consumer.run(moments.watching(witness.handler("first", act)))
 
 
 if __name__ == "__main__":

@@ -10,19 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from linear_retry import DeadLetters, Event, LinearConsumer, RetryTopics, Strategy
-from linear_retry.consumer.config.consumer_config import Dependencies
 from linear_retry.kafka import Message
 from linear_retry.retry.clock import SystemClock
 from linear_retry.testing import EventLog
 from tests.scenarios.handlers import OutageError, Script, Scripted
 from tests.scenarios.testimony import Testimony
-from tests.torture.struck.moments import (
-    Blow,
-    Moments,
-    StruckConsumer,
-    StruckProducer,
-    stores_watched,
-)
+from tests.torture.struck.moments import Blow, Moments, stores_watched, struck_dependencies
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +56,6 @@ def main(role: Role) -> None:
     # The machine's clock since boot: the same for all processes, so their logs can be merged.
     witness = EventLog(SystemClock().now_s, Testimony(Path(role.testimony)))
     moments = Moments(Blow(**role.blow), lambda offsets: witness.committed(offsets, role.member))
-    dependencies = Dependencies(
-        consumer=lambda config: StruckConsumer(config, moments),
-        producer=lambda config: StruckProducer(config, moments),
-    )
 
     def on_event(event: Event) -> None:
         if type(event).__name__ == role.stops_at:
@@ -88,7 +77,7 @@ def main(role: Role) -> None:
             ),
             listeners=[witness.listener(role.member), on_event],
             on_exhausted=one_topic(role.retries) if role.retries else "dead-letter",
-            _dependencies=dependencies,
+            _dependencies=struck_dependencies(moments),
             **role.options,
         ) as consumer,
     ):
@@ -102,17 +91,11 @@ def main(role: Role) -> None:
         witnessed = witness.handler(role.member, act)
 
         def handle(message: Message) -> None:
-            what = moments.handling(message)
-            try:
-                witnessed(message)
-            except Exception:
-                moments.come(f"after the failure of {what}")
-                raise
+            witnessed(message)
             if f"{message.partition()}@{message.offset()}" == role.stops_at:
                 consumer.stop()
-            moments.come(f"after {what}")
 
-        consumer.run(handle)
+        consumer.run(moments.watching(handle))
         moments.leaving = True
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, TopicPartition
 
+from linear_retry.consumer.config.consumer_config import Dependencies
 from linear_retry.consumer.partitions.offsets import Offsets
 from linear_retry.events import CircuitClosed, CircuitOpened, DeadLettered, Event, SentToRetry
 from linear_retry.kafka import Consumer, Message, Producer
@@ -96,6 +97,20 @@ class Moments:
         self._letter = False
         place = (message.topic(), message.partition(), message.offset())
         return "the probe" if place in self._held.values() else "the handler"
+
+    def watching(self, handler: Callable[[Message], object]) -> Callable[[Message], None]:
+        """The handler, and the moments after each of its calls."""
+
+        def watched(message: Message) -> None:
+            what = self.handling(message)
+            try:
+                handler(message)
+            except Exception:
+                self.come(f"after the failure of {what}")
+                raise
+            self.come(f"after {what}")
+
+        return watched
 
     def storing(self) -> str:
         return f"the store after {'a letter' if self._letter else 'the handler'}"
@@ -254,6 +269,14 @@ class StruckProducer:
         self._producer.commit_transaction(timeout_s)
         timer.join()  # the blow may come after the answer: that is one moment of many
         self._moments.come("after commit_transaction")
+
+
+def struck_dependencies(moments: Moments) -> Dependencies:
+    """Clients that come to these moments."""
+    return Dependencies(
+        consumer=lambda config: StruckConsumer(config, moments),
+        producer=lambda config: StruckProducer(config, moments),
+    )
 
 
 @contextmanager

@@ -62,12 +62,9 @@ class StruckScene(Scene):
         self._transaction_ms = transaction_ms
         self._seen: dict[Partition, set[int]] = {}
         self._presumed: list[EventEmitted] = []
-        self.topics = [name, letters]
-        kafka.create_topic(name, PARTITIONS)
-        kafka.create_topic(letters, PARTITIONS, {"message.timestamp.type": "LogAppendTime"})
-        if leaves:
-            self.topics.append(self._dead_letters)
-            kafka.create_topic(self._dead_letters, PARTITIONS)
+        self.topics = {name, letters, self._dead_letters}
+        for topic in self.topics:
+            kafka.create_topic(topic, PARTITIONS, {"message.timestamp.type": "LogAppendTime"})
         kafka.set_session(self.group, SESSION_MS)
         for partition in range(PARTITIONS):
             self.produce(plot.messages, partition)
