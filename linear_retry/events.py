@@ -87,6 +87,15 @@ class LimitReached(_OfWait):
 
 
 @dataclass(frozen=True, slots=True)
+class BatchTakenApart(_OfMessage):
+    """`run_batches`: a batch of so many `messages` failed for good; each is now attempted alone."""
+
+    messages: int
+    error: str
+    failures: int
+
+
+@dataclass(frozen=True, slots=True)
 class DeadLetterFailed(_OfHeldMessage):
     """A dead letter could not be sent: the circuit is open, and it is sent again at `retry_at`.
 
@@ -330,6 +339,7 @@ Event: TypeAlias = (
     | LimitLifted
     | CommandAnswered
     | CircuitClosed
+    | BatchTakenApart
     | DeadLettered
     | DeadLetterFailed
     | SentToRetry

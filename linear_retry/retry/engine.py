@@ -248,6 +248,8 @@ class Engine(Generic[T]):
         scope = self._scope(held)
         if self._circuits.get(scope) is not None:
             self._circuits.hold(scope, replace(held, others=()))
+        place, count = (*held.partition, held.offset), 1 + len(held.others)
+        self._emit(events.BatchTakenApart(*place, count, held.error_text, held.failures))
 
     def _open(
         self, held: Held[T], delay_s: float, now_ms: int, *, is_failed_probe: bool = False

@@ -79,6 +79,7 @@ _SAMPLES: dict[str, Any] = {
     "retention_ms": 3_600_000,
     "strategy_total_s": 7200.0,
     "left_group": True,
+    "messages": 500,
     "group_instance_id": "pod-1",
 }
 _TYPES: tuple[type[Any], ...] = get_args(Event)
@@ -93,6 +94,7 @@ _LEVELS = {
     "LimitLifted": logging.WARNING,
     "CommandAnswered": logging.WARNING,
     "CircuitClosed": logging.INFO,
+    "BatchTakenApart": logging.WARNING,
     "DeadLettered": logging.ERROR,
     "SentToRetry": logging.WARNING,
     "HandedOver": logging.WARNING,

@@ -224,6 +224,8 @@ def test_once_and_in_order(running: _Run) -> None:
     """A batch that is taken apart is handed over once more, one by one, and then batches again."""
     running.go(_raising(PoisonError(), 3))
     failed = next(batch for batch in running.given if 3 in batch)
+    (apart,) = running.of(events.BatchTakenApart)
+    assert (failed[0], len(failed), 1) == (apart.offset, apart.messages, apart.failures)
     after = running.given[running.given.index(failed) + 1 :]
     assert [[offset] for offset in failed] == after[: len(failed)]
     assert len(after[len(failed)]) > 1
