@@ -1,6 +1,5 @@
 """docs/guides/retry-off-the-line.md is true."""
 
-import ast
 import inspect
 import pickle
 import re
@@ -20,7 +19,7 @@ from tests.docs.markdown import blocks, page, table
 from tests.fake.cluster import FakeKafka
 
 _PAGE = page("docs/guides/retry-off-the-line.md")
-_PROGRAM, _PREPARE, _TRACED, _ASYNC, _ON_ONE_LOOP, _SERVICES = blocks(_PAGE, "python")
+_PROGRAM, _SERVED, _TRACED, _ASYNC, _ON_ONE_LOOP, _SERVICES = blocks(_PAGE, "python")
 
 
 @pytest.fixture
@@ -28,7 +27,7 @@ def program(monkeypatch: pytest.MonkeyPatch) -> Iterator[types.ModuleType]:
     """The page's program as a module, as the process of its retry line imports it."""
     module = types.ModuleType("page")
     monkeypatch.setitem(sys.modules, "page", module)
-    for block in (_PROGRAM, _PREPARE, _TRACED, _SERVICES):
+    for block in (_PROGRAM, _SERVED, _TRACED, _SERVICES):
         exec(block, vars(module))
     yield module
     module.payments.close()
@@ -39,7 +38,7 @@ def test_the_lines_belong_together(program: types.ModuleType) -> None:
     live, retry = program.live_line(), program.retry_line()
     assert ("billing", "billing.retry") == (live.group_id, retry.group_id)
     assert isinstance(pickle.loads(pickle.dumps(retry)), LinearConsumer)
-    for function in (program.charge, program.traced_charge, program.serve_retry_line):
+    for function in (program.charge, program.traced_charge, program.served_retry_line):
         assert function is pickle.loads(pickle.dumps(function))
 
 
@@ -47,16 +46,7 @@ def test_the_calls_have_the_names_of_the_library(program: types.ModuleType) -> N
     """Each function that the page names in code is public, and takes what it is given."""
     named = set(re.findall(r"\brun(?:ning)?_together(?:_async)?\b", _PAGE))
     assert {"run_together"} <= named <= set(linear_retry.__all__)
-    parameters = inspect.signature(run_together).parameters
-    calls = [node for block in (_PROGRAM, _PREPARE) for node in ast.walk(ast.parse(block))]
-    given = {
-        keyword.arg
-        for node in calls
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "run_together"
-        for keyword in node.keywords
-    }
-    assert {"prepare"} == given
-    assert given | {"threads"} <= parameters.keys()
+    assert "threads" in inspect.signature(run_together).parameters
     for block in (_ASYNC, _ON_ONE_LOOP):
         compile(block, "page", "exec")
 

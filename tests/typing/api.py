@@ -41,18 +41,15 @@ def handler(message: Message) -> None:
     raise RetryAfter(0.5, "busy")
 
 
-def prepare(consumer: LinearConsumer) -> None: ...
-
-
 async def together(live: LinearConsumer, retry: LinearConsumer) -> None:
     def create() -> LinearConsumer:
         return retry
 
     run_together(live, retry, handler)
-    run_together(live, create, returning, threads=True, prepare=prepare)
+    run_together(live, create, returning, threads=True)
     run_together(live, retry, Charging())
     await run_together_async(live, retry, awaited)
-    await run_together_async(live, create, awaited, prepare=prepare)
+    await run_together_async(live, create, awaited)
 
 
 def returning(message: Message) -> int:

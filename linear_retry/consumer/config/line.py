@@ -18,6 +18,9 @@ Retries: TypeAlias = RetryTopics | Scheduler
 WhenExhausted: TypeAlias = OnExhausted | Retries | Recovery
 
 _GROUP, _INSTANCE = "group.id", "group.instance.id"
+_FETCH_WAIT_MS = 500
+"""Of a retry line, whose messages are in memory long before they are due. At 100, as on a live
+line, ten long polls a second of empty topics were half of its CPU time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,4 +67,5 @@ def _of_retries(config: Mapping[str, Any]) -> dict[str, Any]:
     From the start of each topic: `latest` would skip what was sent before the first start.
     """
     names = {key: retry_group(config[key]) for key in (_GROUP, _INSTANCE) if config.get(key)}
+    config = {"fetch.wait.max.ms": _FETCH_WAIT_MS, **config}
     return {**config, **names, "auto.offset.reset": "earliest"}

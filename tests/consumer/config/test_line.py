@@ -16,6 +16,7 @@ def test_the_retry_line_is_another_group() -> None:
     be fenced. It begins at the start: `latest` would skip what was sent before it first started."""
     line = line_config(_CONFIG, _RETRIES, "dead-letter")
     assert {
+        "fetch.wait.max.ms": 500,
         "group.id": "billing.retry",
         "group.instance.id": "pod-1.retry",
         "auto.offset.reset": "earliest",

@@ -9,15 +9,13 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import Any, TypeAlias
+from typing import Any
 
 from linear_retry.consumer.linear_consumer import LinearConsumer
 from linear_retry.consumer.runners.signals import SIGNALS
 from linear_retry.consumer.runners.together.lines import LiveLine, RetryLine
 from linear_retry.consumer.runners.together.messages import Begun, Ended, ended_with
 from linear_retry.log.relay import relay_logs
-
-Prepare: TypeAlias = Callable[[LinearConsumer], object]
 
 LOOK_EVERY_S = 1.0
 
@@ -29,7 +27,6 @@ class Work:
     live: LiveLine
     retry: RetryLine
     handler: Callable[..., Any]
-    prepare: Prepare | None
     is_async: bool
     log_levels: Mapping[str, int]
 
@@ -115,8 +112,6 @@ def _follow(connection: Connection, parent: int, stop: _StopOnce) -> None:
 def run_line(consumer: LinearConsumer, work: Work) -> None:
     """Runs the retry line, wherever this is called, until it is stopped; then closes it."""
     with consumer:
-        if work.prepare is not None:
-            work.prepare(consumer)
         if work.is_async:
             asyncio.run(consumer.run_async(work.handler))
         else:

@@ -161,7 +161,7 @@ def _error_of(ended: Ended) -> BaseException | None:
 
 
 def _pickled(work: Work) -> bytes:
-    given: dict[str, object] = {"handler": work.handler, "prepare": work.prepare}
+    given: dict[str, object] = {"handler": work.handler}
     if not isinstance(work.retry, LinearConsumer):
         given["retry"] = work.retry
     check_picklable(given)

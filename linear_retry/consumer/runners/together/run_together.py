@@ -9,7 +9,7 @@ from linear_retry.consumer.linear_consumer import LinearConsumer
 from linear_retry.consumer.runners.async_handler import AsyncHandler
 from linear_retry.consumer.runners.handler_checks import check_async_handler, check_handler
 from linear_retry.consumer.runners.run_handler import Handler
-from linear_retry.consumer.runners.together.child import Prepare, Work
+from linear_retry.consumer.runners.together.child import Work
 from linear_retry.consumer.runners.together.lines import LiveLine, RetryLine
 from linear_retry.consumer.runners.together.retry_process import RetryProcess
 from linear_retry.consumer.runners.together.retry_thread import RetryThread
@@ -26,7 +26,6 @@ def run_together(
     handler: Handler,
     *,
     threads: bool = False,
-    prepare: Prepare | None = None,
 ) -> None:
     """Runs the live line and the retry line of a group, and closes both when one of them ends.
 
@@ -35,9 +34,8 @@ def run_together(
     line down. That process imports the program again: `handler` and all arguments of `retry` must
     be importable or picklable, which is checked before anything starts, and a program calls this
     under `if __name__ == "__main__":`. In place of the consumer, `retry` may be an importable
-    function that creates it there. What `retry` logs is written by this process, unless its own
-    has log handlers. `prepare` is called there with the consumer before that runs, to serve its
-    health or its metrics, for instance.
+    function that creates it there, and serves its health or its metrics, for instance. What `retry`
+    logs is written by this process, unless its own has log handlers.
 
     With `threads=True` the retry line runs in a thread of this process: nothing is pickled, and
     whenever it computes, the live line waits for the interpreter's lock. For handlers that wait
@@ -53,19 +51,13 @@ def run_together(
     arguments that the other process cannot be given.
     """
     check_handler(handler)
-    work = _work(live, retry, handler, prepare, is_async=False)
+    work = _work(live, retry, handler, is_async=False)
     line: _Running = RetryThread(work) if threads else RetryProcess(work)
     with _beside(live, line), live:
         live.run(handler)
 
 
-async def run_together_async(
-    live: LinearConsumer,
-    retry: RetryLine,
-    handler: AsyncHandler,
-    *,
-    prepare: Prepare | None = None,
-) -> None:
+async def run_together_async(live: LinearConsumer, retry: RetryLine, handler: AsyncHandler) -> None:
     """`run_together` for an `async def` handler; the retry line has an event loop of its own.
 
     The first stop, SIGINT or SIGTERM ends both lines after their current messages; the second, or
@@ -73,7 +65,7 @@ async def run_together_async(
     `running`: `async with retry.running(handler): await live.run_async(handler)`.
     """
     check_async_handler(handler)
-    line = RetryProcess(_work(live, retry, handler, prepare, is_async=True))
+    line = RetryProcess(_work(live, retry, handler, is_async=True))
     try:
         _start(live, line)
         async with live:
@@ -108,14 +100,13 @@ def _work(
     live: LinearConsumer,
     retry: RetryLine,
     handler: Callable[[Message], object],
-    prepare: Prepare | None,
     *,
     is_async: bool,
 ) -> Work:
     here = LiveLine.of(live)
     if not callable(retry):
         here.check(retry)
-    return Work(here, retry, handler, prepare, is_async, levels())
+    return Work(here, retry, handler, is_async, levels())
 
 
 @contextmanager

@@ -17,7 +17,6 @@ class Line:
     def __init__(self) -> None:
         self._stopped = threading.Event()
         self.stops = 0
-        self.prepared = False
 
     def __enter__(self) -> Self:
         return self
@@ -95,14 +94,6 @@ def count_signals(line: Line) -> None:
     os.kill(os.getpid(), signal.SIGINT)
     os.kill(os.getpid(), signal.SIGTERM)
     logger.info("stops: %d", line.stops)
-
-
-def prepare(line: Any) -> None:
-    line.prepared = True
-
-
-def needs_prepare(line: Line) -> None:
-    logger.info("prepared: %s", line.prepared)
 
 
 def die_before_a_child(_: Line) -> None:

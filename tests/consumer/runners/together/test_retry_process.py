@@ -24,9 +24,9 @@ _END_S = 30.0
 class _Running:
     """A process that has been started, and whether its end was reported."""
 
-    def __init__(self, handler: Any, prepare: Any = None, *, is_async: bool = False) -> None:
+    def __init__(self, handler: Any, *, is_async: bool = False) -> None:
         live, retry = cast(Any, AnyLine()), cast(Any, Line)
-        self.line = RetryProcess(Work(live, retry, handler, prepare, is_async, levels()))
+        self.line = RetryProcess(Work(live, retry, handler, is_async, levels()))
         self.ended = threading.Event()
         self.line.start(self.ended.set)
 
@@ -155,21 +155,10 @@ def test_a_signal_to_both_processes(start: Start, logged: Callable[[str], bool])
     assert running.line.end() is None
 
 
-def test_it_is_prepared(start: Start, logged: Callable[[str], bool]) -> None:
-    """`prepare` is called there, before the first message."""
-    running = start(lines.needs_prepare, lines.prepare)
-    wait_until(lambda: logged("prepared: True"), "prepare was called")
-    assert running.line.end() is None
-
-
-@pytest.mark.parametrize(
-    ("handler", "prepare", "named"),
-    [(lambda _: None, None, "handler="), (lines.succeed, lambda _: None, "prepare=")],
-)
-def test_what_cannot_be_imported(handler: Any, prepare: Any, named: str) -> None:
+def test_what_cannot_be_imported() -> None:
     """Is refused before anything starts, with the remedy."""
-    with pytest.raises(ConfigurationError, match=f"^{named}.*cannot be pickled.*threads=True"):
-        _Running(handler, prepare)
+    with pytest.raises(ConfigurationError, match=r"^handler=.*cannot be pickled.*threads=True"):
+        _Running(lambda _: None)
 
 
 def _start_one() -> str:
