@@ -8,6 +8,7 @@ from typing import Any
 
 from linear_retry.consumer.config.consumer_config import Dependencies
 from linear_retry.consumer.linear_consumer import LinearConsumer
+from linear_retry.consumer.monitoring.health import Health
 from linear_retry.consumer.runners.signals import stopping_on_signals
 from linear_retry.errors import PermanentError, StoreError
 from linear_retry.log.lines import log_position_moved, log_scheduler, log_store_away
@@ -64,6 +65,16 @@ class SchedulerService:
         self._settings = settings
         self._stopping = Event()
         self._consumer: LinearConsumer | None = None
+
+    @property
+    def destinations(self) -> Destinations:
+        """The topics that it may send to."""
+        return self._settings.destinations
+
+    def health(self) -> Health | None:
+        """Returns the intake's health; None before it begins. For any thread."""
+        consumer = self._consumer
+        return None if consumer is None else consumer.health()
 
     def stop(self) -> None:
         """Ends `run` after the current batches. For any thread, and for signal handlers."""

@@ -7,6 +7,7 @@ import typer
 from linear_retry.cli.options.connection import Connection, with_option_groups
 from linear_retry.cli.options.values import topic_name
 from linear_retry.cli.output.exit_codes import exit_on_error
+from linear_retry.cli.scheduler.http_options import HttpOptions
 from linear_retry.cli.store.options import StoreOptions
 
 
@@ -25,6 +26,7 @@ def run(
     ],
     store: StoreOptions,
     connection: Connection,
+    http: HttpOptions,
     group: Annotated[
         str | None,
         typer.Option(metavar="GROUP", help="Its consumer group. The default is TOPIC.scheduler."),
@@ -72,4 +74,4 @@ def run(
             dead_letters=dead_letters,
             takes_over=take_over,
         )
-        run_scheduler(database, settings, as_json=connection.as_json)
+        run_scheduler(database, settings, http, as_json=connection.as_json)

@@ -4,13 +4,16 @@ import logging
 import sys
 
 from linear_retry.cli.output.rows import json_line
+from linear_retry.cli.scheduler.http_options import HttpOptions
 from linear_retry.log.lines import FIELD_PREFIX
 from linear_retry.scheduler.service import SchedulerService, SchedulerSettings
 from linear_retry.store.database import Database
 from linear_retry.store.migrations import migrate
 
 
-def run(database: Database, settings: SchedulerSettings, *, as_json: bool) -> None:
+def run(
+    database: Database, settings: SchedulerSettings, http: HttpOptions, *, as_json: bool
+) -> None:
     """Runs it until a signal."""
     handler = logging.StreamHandler(sys.stderr)
     form = "%(asctime)s %(levelname)s %(message)s"
@@ -18,7 +21,9 @@ def run(database: Database, settings: SchedulerSettings, *, as_json: bool) -> No
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     if database.is_sqlite:
         migrate(database)
-    SchedulerService(database, settings).run()
+    service = SchedulerService(database, settings)
+    with http.serving(database, service):
+        service.run()
 
 
 class _JsonFormatter(logging.Formatter):
