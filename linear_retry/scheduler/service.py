@@ -71,8 +71,19 @@ class SchedulerService:
         """The topics that it may send to."""
         return self._settings.destinations
 
-    def health(self) -> Health | None:
-        """Returns the intake's health; None before it begins. For any thread."""
+    def not_alive(self) -> str | None:
+        """Returns why the process should be started again, for a probe; None: it should not."""
+        health = self._health()
+        return None if health is None or health.alive else health.reason
+
+    def not_ready(self) -> str | None:
+        """Returns why the intake does not work now, for a probe; None while it does."""
+        health = self._health()
+        if health is None:
+            return "the intake has not begun"
+        return None if health.ready else health.reason
+
+    def _health(self) -> Health | None:
         consumer = self._consumer
         return None if consumer is None else consumer.health()
 

@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
 import typer
 
 if TYPE_CHECKING:
-    from linear_retry.consumer.monitoring.health import Health
     from linear_retry.scheduler.service import SchedulerService
     from linear_retry.store.database import Database
 
@@ -106,8 +105,8 @@ class HttpOptions:
             database,
             access,
             service.destinations,
-            alive=lambda: _why_not(service.health(), "alive"),
-            ready=lambda: _why_not(service.health(), "ready"),
+            alive=service.not_alive,
+            ready=service.not_ready,
         )
         host, port = _host_and_port(self.http)
         with serve(app, access, port, host, tls=tls):
@@ -121,9 +120,3 @@ class HttpOptions:
             raise typer.BadParameter(
                 "--users, --trusted-proxy, --host-name, --tls-cert and --tls-key need --http"
             )
-
-
-def _why_not(health: Health | None, state: Literal["alive", "ready"]) -> str | None:
-    if health is None:
-        return "the intake has not begun" if state == "ready" else None
-    return None if getattr(health, state) else health.reason
