@@ -62,6 +62,12 @@ def log_scheduler(topic: str, group: str, store: str, allow: Sequence[str]) -> N
     )
 
 
+def log_listening(host: str, port: int, *, is_secure: bool) -> None:
+    """Logs where the scheduler's API is."""
+    address = f"{'https' if is_secure else 'http'}://{host}:{port}"
+    _write(logging.INFO, f"scheduler: the API is at {address}", "Listening", address=address)
+
+
 def log_position_moved(topic: str, problem: str) -> None:
     """Logs that the store has become an older one, and that reading begins again."""
     _write(logging.WARNING, problem, "PositionMoved", topic=topic)

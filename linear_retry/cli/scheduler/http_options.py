@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 
 import typer
 
+from linear_retry.log.lines import log_listening
+
 if TYPE_CHECKING:
     from linear_retry.scheduler.service import SchedulerService
     from linear_retry.store.database import Database
@@ -109,7 +111,8 @@ class HttpOptions:
             ready=service.not_ready,
         )
         host, port = _host_and_port(self.http)
-        with serve(app, access, port, host, tls=tls):
+        with serve(app, access, port, host, tls=tls) as server:
+            log_listening(host, server.port, is_secure=tls is not None)
             yield
 
     def _check(self) -> None:
