@@ -205,7 +205,9 @@ _DOORS = {
     "prometheus_client": ["monitoring.metrics", "scheduler.http"],
     "pytest": ["testing.pytest_plugin"],
     "pyspark": ["spark"],
-    "sqlalchemy": ["store"],
+    # An application's transaction may be SQLAlchemy's, or psycopg's.
+    "sqlalchemy": ["store", "outbox.transaction"],
+    "psycopg": ["outbox.transaction"],
     "alembic": ["store.migrations"],
     "argon2": ["scheduler.http"],
     "fastapi": ["scheduler.http"],

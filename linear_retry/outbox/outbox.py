@@ -18,10 +18,12 @@ from linear_retry.outbox.keeper import Keeper
 from linear_retry.outbox.message import Headers, Recover, header_list, reported
 from linear_retry.outbox.sender_thread import SenderThread
 from linear_retry.outbox.sending import Sending
+from linear_retry.outbox.transaction import Transactions
 from linear_retry.records.retry_headers import ID
 from linear_retry.store import lanes
 from linear_retry.store.database import Database
 from linear_retry.store.migrations import check_version, migrate
+from linear_retry.store.sender.identity import store_id
 from linear_retry.strategy.strategy import Strategy
 
 _SLICE_S = 0.1  # Ctrl-C takes effect between two calls into librdkafka, not inside one
@@ -67,9 +69,11 @@ class Outbox:
         self._pid = os.getpid()
         self._reports: deque[Report] = deque()
         self._database = Database(store, schema=schema)
+        waiting, own_id = _opened(self._database)
+        self._transactions = Transactions(self._database, own_id)
         self._sending = Sending(
             lambda: DirectProducer(settings.config, self._reports),
-            HeldLanes(_waiting(self._database)),
+            HeldLanes(waiting),
             queue_messages=settings.queue_messages,
             largest_bytes=settings.largest_bytes,
         )
@@ -128,6 +132,37 @@ class Outbox:
             on_delivery,
         )
         self._sending.send(number, unsent)
+
+    def add(
+        self,
+        transaction: Any,
+        topic: str,
+        value: bytes | str | None = None,
+        key: bytes | str | None = None,
+        *,
+        headers: Headers = (),
+        partition: int | None = None,
+        timestamp: int | None = None,
+    ) -> str:
+        """Stores a message in `transaction`: it is sent if that is committed, and only then.
+
+        `transaction` is an open one in the store's database: a `Connection` or `Session` of
+        SQLAlchemy, a connection or cursor of psycopg 3 or sqlite3, or Django's `connection` within
+        `atomic()`. It is neither committed nor rolled back here. Returns the `retry-id`. Between
+        transactions that store messages of one key, the order is theirs only if one begins `add`
+        after the other's commit; `produce` keeps no order with `add`.
+
+        Raises as `produce`; `UsageError` also for what is no open transaction, or of another
+        database, and `StoreVersionError` if our tables are missing there. What the database itself
+        raises is the exception of the application's library.
+        """
+        if self._is_closed or os.getpid() != self._pid:
+            raise self._unusable()
+        content = [*header_list(headers), (ID, b"%b%d" % (self._id_prefix, self._next_number()))]
+        place = (-1 if partition is None else partition, timestamp or 0)
+        message = self._sending.checked((topic, value, key, *place, content, True, None))
+        self._transactions.add(transaction, message)
+        return message.retry_id
 
     def poll(self, timeout_s: float = 0.0) -> int:
         """Calls the `on_delivery` of messages; waits for the first for at most `timeout_s`.
@@ -212,14 +247,14 @@ class Outbox:
         return UsageError("this Outbox is closed; create a new one")
 
 
-def _waiting(database: Database) -> set[tuple[str, str]]:
-    """Checks the store, and returns the lanes that still have messages."""
+def _opened(database: Database) -> tuple[set[tuple[str, str]], str]:
+    """Checks the store; returns the lanes that still have messages, and its id."""
     with ExitStack() as undo:
         undo.callback(database.close)
         if database.is_sqlite:
             migrate(database)
         check_version(database)
-        with database.reading() as connection:
-            waiting = lanes.waiting(connection, "outbox")
+        with database.begin() as connection:
+            opened = lanes.waiting(connection, "outbox"), store_id(database, connection)
         undo.pop_all()
-        return waiting
+        return opened

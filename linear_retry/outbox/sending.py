@@ -7,7 +7,7 @@ from typing import Any
 
 from linear_retry.kafka.producers.direct import DirectProducer, Unsent, too_large
 from linear_retry.outbox.held_lanes import HeldLanes, Lane
-from linear_retry.outbox.message import message_of
+from linear_retry.outbox.message import OutboxMessage, message_of
 from linear_retry.store.lanes import slot_of
 
 _DRAIN_S = 10.0
@@ -71,6 +71,14 @@ class Sending:
                 return
             self._keep(unsent)
 
+    def checked(self, unsent: Unsent) -> OutboxMessage:
+        """Returns the message if a producer would take it; raises as that does."""
+        message = message_of(unsent)
+        size_bytes = len(message.key or b"") + len(message.value or b"")
+        if size_bytes > self._largest_bytes:
+            raise too_large(size_bytes, self._largest_bytes)
+        return message
+
     def poll(self, timeout_s: float) -> None:
         """Waits for delivery reports, at most `timeout_s`."""
         self._direct.poll(timeout_s)
@@ -126,10 +134,7 @@ class Sending:
         self.wake.set()
 
     def _keep(self, unsent: Unsent) -> None:
-        message = message_of(unsent)
-        size_bytes = len(message.key or b"") + len(message.value or b"")
-        if size_bytes > self._largest_bytes:
-            raise too_large(size_bytes, self._largest_bytes)
+        self.checked(unsent)
         if len(self._to_store) >= self._queue_messages:
             raise BufferError(
                 f"{len(self._to_store)} messages wait to be stored, at most "

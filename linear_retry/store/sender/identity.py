@@ -30,6 +30,8 @@ def claim_cluster(database: Database, connection: Connection, cluster_id: str) -
 
 def _first(database: Database, connection: Connection, name: str, value: str) -> str:
     new = database.insert(setting).values(name=name, value=value).on_conflict_do_nothing()
-    connection.execute(new)
+    # It may be an application's own connection, which does not know our schema.
+    options = database.execution_options
+    connection.execute(new, execution_options=options)
     found = select(setting.c.value).where(setting.c.name == name)
-    return str(connection.execute(found).scalar_one())
+    return str(connection.execute(found, execution_options=options).scalar_one())

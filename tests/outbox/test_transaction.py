@@ -1,0 +1,172 @@
+"""The application's row and the message are stored together, or neither is."""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.rows import dict_row
+from sqlalchemy import Engine, create_engine, select, text
+from sqlalchemy.orm import Session
+
+from linear_retry.errors import StoreVersionError, UsageError
+from linear_retry.outbox import Outbox
+from linear_retry.store.database import Database
+from linear_retry.store.schema import message
+from tests.outbox.conftest import MakeOutbox
+from tests.postgres import Postgres
+
+
+@pytest.fixture
+def outbox(make_outbox: MakeOutbox, down: dict[str, Any]) -> Outbox:
+    """One that sends nothing: what matters is what is stored."""
+    return make_outbox(down)
+
+
+@contextmanager
+def _engine(url: str) -> Iterator[Engine]:
+    engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
+    try:
+        yield engine
+    finally:
+        engine.dispose()
+
+
+def _values(url: str) -> list[bytes | None]:
+    database = Database(url)
+    with database.reading() as connection:
+        rows = connection.execute(select(message.c.value).order_by(message.c.id))
+        found = [row.value for row in rows]
+    database.close()
+    return found
+
+
+class _GaveUpError(Exception):
+    """The application's reason to roll back."""
+
+
+@contextmanager
+def _alchemy(url: str) -> Iterator[Any]:
+    with _engine(url) as engine, engine.begin() as connection:
+        yield connection
+
+
+@contextmanager
+def _session(url: str) -> Iterator[Any]:
+    with _engine(url) as engine, Session(engine) as session, session.begin():
+        yield session
+
+
+@contextmanager
+def _psycopg(url: str) -> Iterator[Any]:
+    with psycopg.connect(url, row_factory=dict_row) as connection:
+        yield connection
+
+
+@contextmanager
+def _psycopg_cursor(url: str) -> Iterator[Any]:
+    with (
+        psycopg.connect(url, autocommit=True) as connection,
+        connection.transaction(),
+        connection.cursor() as cursor,
+    ):
+        yield cursor
+
+
+@contextmanager
+def _sqlite(url: str) -> Iterator[Any]:
+    connection = sqlite3.connect(url.removeprefix("sqlite:///"))
+    connection.row_factory = sqlite3.Row
+    try:
+        with connection:
+            yield connection
+    finally:
+        connection.close()
+
+
+def _kinds(url: str) -> list[Callable[[str], AbstractContextManager[Any]]]:
+    own = [_sqlite] if url.startswith("sqlite") else [_psycopg, _psycopg_cursor]
+    return [_alchemy, _session, *own]
+
+
+def test_a_message_is_stored_with_the_transaction(outbox: Outbox, store_url: str) -> None:
+    """Whatever the application's library; a commit of its own has the message in it."""
+    for kind in _kinds(store_url):
+        with kind(store_url) as transaction:
+            outbox.add(transaction, "orders", kind.__name__, "key", headers={"a": "1"})
+            outbox.add(transaction, "orders", None, partition=3)
+    expected = [kind.__name__.encode() for kind in _kinds(store_url)]
+    assert expected == [value for value in _values(store_url) if value is not None]
+    assert 2 * len(expected) == len(_values(store_url))
+
+
+def test_nothing_is_stored_when_the_transaction_is_rolled_back(
+    outbox: Outbox, store_url: str
+) -> None:
+    """And the transaction stays the application's until then."""
+    for kind in _kinds(store_url):
+        with suppress(_GaveUpError), kind(store_url) as transaction:
+            outbox.add(transaction, "orders", kind.__name__, "key")
+            raise _GaveUpError
+    assert [] == _values(store_url)
+
+
+def test_two_transactions_store_in_one_lane_without_waiting_for_each_other(
+    make_outbox: MakeOutbox, down: dict[str, Any], postgres_url: str
+) -> None:
+    """Even the first two of a new lane, and in the opposite order of keys."""
+    outbox = make_outbox(down, store=postgres_url)
+    with _engine(postgres_url) as engine, engine.begin() as one, engine.begin() as other:
+        other.execute(text("SET LOCAL lock_timeout = '2s'"))
+        outbox.add(one, "orders", b"1", b"a")
+        outbox.add(other, "orders", b"2", b"b")
+        outbox.add(other, "orders", b"3", b"a")
+        outbox.add(one, "orders", b"4", b"b")
+    assert [b"1", b"2", b"3", b"4"] == sorted(value or b"" for value in _values(postgres_url))
+
+
+def test_a_transaction_of_another_database_is_refused(
+    outbox: Outbox, store_url: str, postgres: Postgres, migrated_postgres: str
+) -> None:
+    """Nobody would send what it has; without our tables the transaction goes on unharmed."""
+    without = postgres.new_database(f"applications_{store_url[:6]}")
+    with _psycopg(without) as connection:
+        with pytest.raises((StoreVersionError, UsageError), match="store"):
+            outbox.add(connection, "orders", b"1")
+        connection.execute("SELECT 1")
+    copied = postgres.new_database(f"copied_{store_url[:6]}", template=migrated_postgres)
+    with _psycopg(copied) as connection, pytest.raises(UsageError, match="store"):
+        outbox.add(connection, "orders", b"1")
+
+
+def test_what_commits_each_statement_is_refused(
+    outbox: Outbox, store_url: str, sqlite_url: str, postgres_url: str
+) -> None:
+    """The message would be sent whatever becomes of the rest."""
+    own = sqlite3.connect(sqlite_url.removeprefix("sqlite:///"), isolation_level=None)
+    with pytest.raises(UsageError, match="commits each statement"):
+        outbox.add(own, "orders", b"1")
+    own.close()
+    with (
+        psycopg.connect(postgres_url, autocommit=True) as connection,
+        pytest.raises(UsageError, match="commits each statement"),
+    ):
+        outbox.add(connection, "orders", b"1")
+    with pytest.raises(UsageError, match="no transaction of"):
+        outbox.add(store_url, "orders", b"1")
+    assert [] == _values(store_url)
+
+
+def test_an_error_of_the_database_is_the_librarys_own(
+    make_outbox: MakeOutbox, down: dict[str, Any], postgres_url: str
+) -> None:
+    """The application's handlers, such as a retry after a serialization failure, know it."""
+    outbox = make_outbox(down, store=postgres_url)
+    with psycopg.connect(postgres_url) as connection:
+        outbox.add(connection, "orders", b"1")
+        connection.rollback()
+        connection.execute("SET TRANSACTION READ ONLY")
+        with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
+            outbox.add(connection, "orders", b"1")
