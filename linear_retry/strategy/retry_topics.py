@@ -5,7 +5,7 @@ Times are those of `linear_retry.strategy.simulation`. Leaving and coming back t
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import accumulate, chain
+from itertools import accumulate
 
 from linear_retry.errors import ConfigurationError
 from linear_retry.retry.decision import defer_s
@@ -21,7 +21,7 @@ _DOWN = Transient(ConnectionError("the dependency is down"))
 class Journey:
     """An outage, for the first message and for those that wait in the line behind it.
 
-    Both are without jitter, and have no `spread`. In the line, each message is attempted after the
+    Without jitter; the message has no `spread`. In the line, each message is attempted after the
     one before it has left.
     """
 
@@ -29,12 +29,17 @@ class Journey:
     """The first message's attempts in the line, then one in each step."""
     in_line: int
     """The number of its attempts in the line; attempt `in_line + n` is that of step n."""
-    line: Simulation
-    """The attempts of all messages in the line, up to the first success, as one simulation."""
     left: int
     """The number of messages that leave in a row, including the first."""
     is_held: bool
     """Whether the limit is reached, and the next message is held until it succeeds."""
+    line_back_ms: int
+    """When the first success in the line begins."""
+
+    @property
+    def line_idle_ms(self) -> int:
+        """How long after the outage that is."""
+        return self.line_back_ms - self.message.outage_ms
 
 
 class RetryTopicsSimulator:
@@ -65,8 +70,8 @@ class RetryTopicsSimulator:
         """Simulates an outage of this many milliseconds, 0 or more."""
         wanted = self._wanting_to_leave(outage_ms)
         left, is_held = min(wanted, self._limit), wanted > self._limit
-        line = self._line(outage_ms, left, is_held)
-        return Journey(self._message(outage_ms), self._in_line, line, left, is_held)
+        back_ms = self._line_back_ms(outage_ms, left, is_held)
+        return Journey(self._message(outage_ms), self._in_line, left, is_held, back_ms)
 
     def _message(self, outage_ms: int) -> Simulation:
         before = ending_of(outage_ms, self._attempts)
@@ -79,19 +84,14 @@ class RetryTopicsSimulator:
         ending = replace(after, attempt=self._in_line + after.attempt)
         return Simulation(outage_ms, (*failures[:-1], last, *steps), ending, None)
 
-    def _line(self, outage_ms: int, left: int, is_held: bool) -> Simulation:
-        began_ms, attempts = left * self._leaves_ms, left * self._in_line
-        if is_held:
-            failures, last_attempt, at_ms = self._held(outage_ms - began_ms)
-        else:
-            last = ending_of(outage_ms - began_ms, self._attempts)
-            failures = _failures(self._attempts, last)
-            last_attempt, at_ms = last.attempt, last.at_ms
-        whole = self._attempts.failures(self._in_line)
-        by_message = [_later(whole, n * self._in_line, n * self._leaves_ms) for n in range(left)]
-        ending = Recovered(attempts + last_attempt, began_ms + at_ms, began_ms + at_ms - outage_ms)
-        everything = (*chain(*by_message), *_later(failures, attempts, began_ms))
-        return Simulation(outage_ms, everything, ending, None)
+    def _line_back_ms(self, outage_ms: int, left: int, is_held: bool) -> int:
+        """One after another leaves; what exceeds the limit is attempted again after each hold."""
+        began_ms = left * self._leaves_ms
+        if not is_held:
+            return began_ms + ending_of(outage_ms - began_ms, self._attempts).at_ms
+        last_ms = began_ms + self._attempts.starts_ms[-1]
+        every_ms = self._attempts.attempt_ms + self._hold_ms
+        return last_ms + -(-(outage_ms - last_ms) // every_ms) * every_ms
 
     def _wanting_to_leave(self, outage_ms: int) -> int:
         """Returns how many would leave without the limit, counting at most one beyond it."""
@@ -101,18 +101,6 @@ class RetryTopicsSimulator:
         if self._leaves_ms == 0:
             return self._limit + 1
         return min(-(-short_ms // self._leaves_ms), self._limit + 1)
-
-    def _held(self, outage_ms: int) -> tuple[tuple[Failures, ...], int, int]:
-        """Simulates the message that exceeds the limit: it is attempted again after each hold.
-
-        Returns its failures, and the number and the start of the attempt that succeeds.
-        """
-        attempts, last_ms = self._attempts, self._attempts.starts_ms[-1]
-        every_ms = attempts.attempt_ms + self._hold_ms
-        times = -(-(outage_ms - last_ms) // every_ms)
-        held = Failures(self._in_line, times, last_ms, every_ms, self._hold_ms)
-        failures = (*attempts.failures(self._in_line)[:-1], held)
-        return failures, self._in_line + times, last_ms + times * every_ms
 
 
 def _steps(then: Strategy, leaves_ms: int, attempt_ms: int) -> Schedule | None:
@@ -133,9 +121,9 @@ def _failures(attempts: Schedule, ending: Ending) -> tuple[Failures, ...]:
     return attempts.failures(ending.attempt - isinstance(ending, Recovered))
 
 
-def _later(runs: Iterable[Failures], attempts: int, by_ms: int = 0) -> Iterator[Failures]:
+def _later(runs: Iterable[Failures], attempts: int) -> Iterator[Failures]:
     for run in runs:
-        yield replace(run, attempt=run.attempt + attempts, at_ms=run.at_ms + by_ms)
+        yield replace(run, attempt=run.attempt + attempts)
 
 
 def _check(policy: Policy, then: Strategy) -> None:

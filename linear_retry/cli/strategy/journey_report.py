@@ -7,7 +7,6 @@ from linear_retry.cli.output.rows import plural
 from linear_retry.cli.strategy import simulation_report
 from linear_retry.strategy.delays import duration_text
 from linear_retry.strategy.retry_topics import Journey
-from linear_retry.strategy.simulation import Recovered
 
 _ATTEMPTS = ("attempt", "made in", "starts at", "result", "then waits")
 _OUTAGES = ("outage", "attempts", "ends", "at", "idle", "leave", "line back at", "line idle")
@@ -28,23 +27,23 @@ def verdict(journey: Journey) -> tuple[str, str]:
     """Says how it ends for the first message, and for those behind it."""
     attempt = journey.message.ending.attempt
     where = f", in {_place(str(attempt), journey)}" if attempt > journey.in_line else ""
-    line, left = _back(journey), "no message leaves"
+    left = "no message leaves"
     if journey.left:
         left = f"{plural(journey.left, 'message')} {'leaves' if journey.left == 1 else 'leave'}"
     held = ", and the next is held" if journey.is_held else ""
+    back = (duration_text(journey.line_idle_ms), duration_text(journey.line_back_ms))
     return (
         f"{simulation_report.verdict(journey.message)}{where}",
-        f"{left} the line{held}; the line is back {duration_text(line.idle_ms)} after the outage, "
-        f"at {duration_text(line.at_ms)}",
+        f"{left} the line{held}; the line is back {back[0]} after the outage, at {back[1]}",
     )
 
 
 def verdict_of_all(journeys: Sequence[Journey]) -> tuple[str, str]:
     """Summarises several outages: for the first messages, and for those behind them."""
-    lines = [journey.line for journey in journeys]
+    worst = duration_text(max(journey.line_idle_ms for journey in journeys))
     return (
         f"first message: {simulation_report.verdict_of_all([one.message for one in journeys])}",
-        f"line: {simulation_report.verdict_of_all(lines)}",
+        f"line: back within {worst} after each outage",
     )
 
 
@@ -58,16 +57,13 @@ def limit(waits_out_ms: int) -> str:
 def as_json(journey: Journey, waits_out_ms: int) -> dict[str, Any]:
     """Returns it like a simulation without jitter; `in_line` attempts precede the first step."""
     message = simulation_report.as_json(journey.message, waits_out_ms)
-    line = simulation_report.as_json(journey.line, None)
-    kept = ("attempts", "ended_s", "idle_s")
     return {
         **{key: value for key, value in message.items() if key not in _OF_JITTER},
         "in_line": journey.in_line,
-        "line": {
-            "left": journey.left,
-            "is_held": journey.is_held,
-            **{key: line[key] for key in kept},
-        },
+        "left": journey.left,
+        "is_held": journey.is_held,
+        "line_ended_s": journey.line_back_ms / 1000,
+        "line_idle_s": journey.line_idle_ms / 1000,
     }
 
 
@@ -82,14 +78,8 @@ def _place(numbers: str, journey: Journey) -> str:
     return "step " + " to ".join(map(str, steps))
 
 
-def _back(journey: Journey) -> Recovered:
-    ending = journey.line.ending
-    assert isinstance(ending, Recovered), "the line waits until a message succeeds"
-    return ending
-
-
 def _outage(journey: Journey) -> tuple[str, ...]:
     outage, attempts, ends, at, idle, *_ = simulation_report.outages([journey.message], False)[1]
-    line = _back(journey)
+    back = (duration_text(journey.line_back_ms), duration_text(journey.line_idle_ms))
     held = f"{journey.left}, one held" if journey.is_held else str(journey.left)
-    return outage, attempts, ends, at, idle, held, *map(duration_text, (line.at_ms, line.idle_ms))
+    return outage, attempts, ends, at, idle, held, *back

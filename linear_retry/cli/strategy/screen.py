@@ -35,47 +35,36 @@ def show_simulations(simulations: list[Simulation], *, has_jitter: bool) -> None
     (one,) = simulations
     ending = (simulation_report.verdict(one), simulation_report.verdict_with_jitter(one))
     said = ending if has_jitter else ending[:1]
-    _show({"consumer": one}, simulation_report.attempts(one), said)
+    _show(one, simulation_report.attempts(one), said)
 
 
 def show_journeys(journeys: list[Journey]) -> None:
-    """As `show_simulations`; of one, the first message and the line are drawn."""
+    """As `show_simulations`, of the first message."""
     if len(journeys) > 1:
         write_aligned(journey_report.outages(journeys), _STYLES)
         typer.echo("\n".join(journey_report.verdict_of_all(journeys)))
         return
     (one,) = journeys
-    drawn = {"first message": one.message, "line": one.line}
-    _show(drawn, journey_report.attempts(one), journey_report.verdict(one))
+    _show(one.message, journey_report.attempts(one), journey_report.verdict(one))
 
 
-def _show(
-    drawn: dict[str, Simulation], attempts: list[tuple[str, ...]], said: Sequence[str]
-) -> None:
-    """One outage. The first that is drawn is what the attempts and the first sentence are about."""
-    first = next(iter(drawn.values()))
-    typer.echo(f"outage of {duration_text(first.outage_ms)}")
-    if is_terminal() and first.outage_ms:
-        _draw(drawn)
+def _show(one: Simulation, attempts: list[tuple[str, ...]], said: Sequence[str]) -> None:
+    """One outage; the attempts and the first sentence are about what is drawn."""
+    typer.echo(f"outage of {duration_text(one.outage_ms)}")
+    if is_terminal() and one.outage_ms:
+        _draw(one)
     write_aligned(attempts, _STYLES)
-    good = isinstance(first.ending, Recovered)
+    good = isinstance(one.ending, Recovered)
     typer.secho(said[0], fg="green" if good else "red", bold=True)
     for more in said[1:]:
         typer.echo(more)
 
 
-def _draw(simulations: dict[str, Simulation]) -> None:
-    """One below the other, each with its name, all to one scale and with one legend."""
+def _draw(simulation: Simulation) -> None:
     from rich.console import Console
 
     from linear_retry.cli.strategy.timeline import timeline
 
     console = Console(highlight=False)
-    if console.width < _NARROWEST or console.options.ascii_only:
-        return
-    width = min(console.width, _WIDEST)
-    end_ms = max(simulation.ending.at_ms for simulation in simulations.values())
-    for name, simulation in simulations.items():
-        *drawing, legend = timeline(simulation, width, end_ms, f"{name} back").split("\n")
-        console.print(*drawing, sep="\n")
-    console.print(legend)
+    if console.width >= _NARROWEST and not console.options.ascii_only:
+        console.print(timeline(simulation, min(console.width, _WIDEST)))

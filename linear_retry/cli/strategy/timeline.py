@@ -9,30 +9,24 @@ from rich.text import Text
 from linear_retry.strategy.delays import duration_text
 from linear_retry.strategy.simulation import Recovered, Simulation
 
-_OUTAGE, _IDLE, _FAILS, _SUCCEEDS, _GIVES_UP, _AFTER = "▒", "░", "×", "✓", "†", " "
+_OUTAGE, _IDLE, _FAILS, _SUCCEEDS, _GIVES_UP = "▒", "░", "×", "✓", "†"
 _STYLES = {
     _OUTAGE: "red",
     _IDLE: "yellow",
     _SUCCEEDS: "bold green",
     _GIVES_UP: "bold red",
-    _AFTER: "",
 }
 _LEGEND = "▒ down   ░ idle   × fails (2 to 9: count, +: more)  ✓ succeeds  † gives up"
 
 
-def timeline(
-    simulation: Simulation, width: int, end_ms: int = 0, back: str = "consumer back"
-) -> Text:
-    """Draws four lines: a bar of `width` cells (76 or more), its two marks, and a legend.
-
-    Blank from its end to `end_ms`, so that two have the same scale. `back` names what recovers.
-    """
-    scale = _Scale(max(simulation.outage_ms, simulation.ending.at_ms, end_ms), width)
+def timeline(simulation: Simulation, width: int) -> Text:
+    """Draws four lines: a bar of `width` cells (76 or more), its two marks, and a legend."""
+    scale = _Scale(max(simulation.outage_ms, simulation.ending.at_ms), width)
     cells = "".join(_cells(simulation, scale))
     bar = Text.assemble(
         *(("".join(same), _STYLES.get(cell, "bold white on red")) for cell, same in groupby(cells))
     )
-    lines = [bar, *_marks(simulation, scale, back), Text(_LEGEND, "dim")]
+    lines = [bar, *_marks(simulation, scale), Text(_LEGEND, "dim")]
     return Text("\n", no_wrap=True, overflow="ellipsis").join(lines)
 
 
@@ -60,16 +54,14 @@ def _cells(simulation: Simulation, scale: _Scale) -> Iterator[str]:
             yield _SUCCEEDS if isinstance(ending, Recovered) else _GIVES_UP
         elif failed:
             yield _FAILS if failed == 1 else str(failed) if failed < 10 else "+"
-        elif since_ms >= max(simulation.outage_ms, ending.at_ms):
-            yield _AFTER
         else:
             yield _OUTAGE if since_ms < simulation.outage_ms else _IDLE
 
 
-def _marks(simulation: Simulation, scale: _Scale, back: str) -> Iterator[Text]:
+def _marks(simulation: Simulation, scale: _Scale) -> Iterator[Text]:
     """Yields a line for each end, the earlier one first."""
     ending = simulation.ending
-    end = back if isinstance(ending, Recovered) else ending.outcome
+    end = "success" if isinstance(ending, Recovered) else ending.outcome
     marks = [(simulation.outage_ms, "dependency back"), (ending.at_ms, end)]
     for at_ms, what in sorted(marks, key=itemgetter(0)):
         cell, text = scale.cell(at_ms), f"{duration_text(at_ms)} {what}"

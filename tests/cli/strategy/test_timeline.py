@@ -26,7 +26,7 @@ def test_a_recovery() -> None:
     bar, early, late, legend = drawn(Policy(Strategy([0.5, 5.5, 30, 60])), 48_000, width=96)
     assert "2▒▒▒▒▒×" + "▒" * 29 + "×" + "▒" * 11 + "░" * 47 + "✓" == bar
     assert "48s dependency back ┘".rjust(49) == early
-    assert "1m36s consumer back ┘" == late.strip()
+    assert "1m36s success ┘" == late.strip()
     assert legend.startswith("▒ down   ░ idle   × fails")
 
 
@@ -41,7 +41,7 @@ def test_a_dead_letter() -> None:
 def test_back_at_once() -> None:
     """Both ends in one cell are two marks, one above the other."""
     _, early, late, _ = drawn(Policy(Strategy([60])), 60_000)
-    assert ("1m dependency back ┘", "1m consumer back ┘") == (early.strip(), late.strip())
+    assert ("1m dependency back ┘", "1m success ┘") == (early.strip(), late.strip())
     assert 76 == len(early) == len(late)
 
 
@@ -79,16 +79,6 @@ def test_it_fits(
     assert 1 == bar.count("✓") + bar.count("†")
     assert late.endswith("┘")
     assert len(late) == width
-
-
-def test_two_to_one_scale() -> None:
-    """The shorter one is blank behind its end."""
-    simulation = Simulator(Policy(Strategy([30]))).through(20_000)
-    text = timeline(simulation, 80, 80_000, "line back")
-    bar, early, late, _ = text.plain.split("\n")
-    assert "×" + "▒" * 19 + "░" * 10 + "✓" + " " * 49 == bar
-    assert ("20s dependency back ┘", "30s line back ┘") == (early.strip(), late.strip())
-    assert {""} >= {str(span.style) for span in text.spans if span.start <= 79 < span.end}
 
 
 @pytest.mark.parametrize("style", ["red", "yellow", "bold green", "bold white on red"])
