@@ -1,5 +1,6 @@
 """Dead letters of the store are kept whole, forwarded, edited and removed."""
 
+import random
 from dataclasses import fields, replace
 
 import pytest
@@ -14,7 +15,7 @@ from tests.store.contents import new_dead_letter, new_message
 
 _LATER_MS = 2**53
 _BINARY = {
-    "key": bytes(range(256)) * 20,
+    "key": random.Random(1).randbytes(5_000),
     "value": bytes(1_000_000),
     "headers": (("a", b"\x00\xff"), ("a", None)),
 }

@@ -12,7 +12,7 @@ from sqlalchemy import func, select
 from linear_retry.errors import StoreError
 from linear_retry.store import messages
 from linear_retry.store.database import Database
-from linear_retry.store.lanes import LEASES, lease_of, slot_of
+from linear_retry.store.lanes import LEASES, get_or_make, lease_of, slot_of
 from linear_retry.store.records import partition_of
 from linear_retry.store.schema import lane, message
 from tests.store.contents import new_message
@@ -79,5 +79,16 @@ def test_a_lane_is_not_raised_while_a_message_is_stored(postgres_url: str) -> No
             messages.add(database, connection, [new_message(due_ms=5)])
         with database.begin() as connection:
             messages.add(database, connection, [new_message(due_ms=6)])
+            with pytest.raises(StoreError, match="lock"), database.begin() as other:
+                other.execute(select(lane).with_for_update(nowait=True))
+
+
+def test_a_lane_is_locked_before_its_message_is_there(postgres_url: str) -> None:
+    """Between the look at `low_due_ms` and the insert nobody raises it."""
+    with closing(Database(postgres_url)) as database:
+        with database.begin() as connection:
+            get_or_make(database, connection, {("outbox", "orders", "any"): 5})
+        with database.begin() as connection:
+            get_or_make(database, connection, {("outbox", "orders", "any"): 6})
             with pytest.raises(StoreError, match="lock"), database.begin() as other:
                 other.execute(select(lane).with_for_update(nowait=True))

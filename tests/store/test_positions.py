@@ -1,8 +1,13 @@
 """The intake's next offsets are stored with the messages before them."""
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from threading import Event
 
+import pytest
+from sqlalchemy import Connection, text
+
+from linear_retry.errors import StoreError
 from linear_retry.store import positions
 from linear_retry.store.database import Database
 
@@ -39,3 +44,16 @@ def test_the_first_of_two_is_waited_for(database: Database) -> None:
             assert has_begun.wait(10)
             positions.write(database, connection, *_PLACE, 100)
         assert 100 == found.result(30)
+
+
+def test_an_unknown_partition_is_locked_too(postgres_url: str) -> None:
+    """Whoever else begins with it waits, though there is no row to lock yet."""
+    with closing(Database(postgres_url)) as database, database.begin() as one:
+        positions.read(database, one, *_PLACE, lock=True)
+        with pytest.raises(StoreError, match="lock timeout"), database.begin() as other:
+            _read_at_once(database, other)
+
+
+def _read_at_once(database: Database, connection: Connection) -> None:
+    connection.execute(text("SET LOCAL lock_timeout = 100"))
+    positions.read(database, connection, *_PLACE, lock=True)
