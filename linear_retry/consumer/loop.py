@@ -217,8 +217,6 @@ class Loop:
             self._engine.refused(held, refusal)
             self.await_delivery()
             return
-        if self._limits is None:
-            held = replace(held, others=())  # a batch that failed before `run`
         messages = [held.message, *held.others]
         yield from self._attempt(self._batch(messages, held.failures + 1), held)
 

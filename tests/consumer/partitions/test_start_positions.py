@@ -9,7 +9,7 @@ from linear_retry import BrokerError, DataLossError, LinearConsumer, events
 from linear_retry.kafka import Message
 from linear_retry.scope import Partition
 from tests.consumer.group import GROUP, TOPIC, FakeGroup, Protocol, consumer_on
-from tests.consumer.misbehaviours.misbehaving import begun, until
+from tests.consumer.misbehaviours.misbehaving import begun, emitted, until
 from tests.fake.cluster import FakeKafka
 
 _ONE, _TWO = (TOPIC, 0), (TOPIC, 1)
@@ -53,9 +53,10 @@ def test_they_are_where_reading_starts(protocol: Protocol, committed: int | None
     group = _group(database, protocol)
     if committed is not None:
         group.fake.group(GROUP).update({_ONE: committed, _TWO: committed})
-    group.join()
+    member = group.join()
     group.share([0, 0])
     group.finish()
+    assert [] == emitted(member, events.PartitionRevived)
     assert {_ONE: 4, _TWO: committed or 0} == _first_attempts(group)
     assert {_ONE: 10, _TWO: 10} == group.fake.group(GROUP)
     assert [[_ONE, _TWO]] == database.asked
