@@ -1,5 +1,7 @@
 """Statistics, the audit, probes and metrics are right, also while the store is down."""
 
+from contextlib import ExitStack
+
 import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -118,3 +120,16 @@ def test_while_the_store_is_down() -> None:
             postgres.start()
             assert 200 == ann.get("/readyz").status_code
         database.close()
+
+
+def test_while_the_pool_is_exhausted(postgres_url: str) -> None:
+    """A request that gets no connection within 10 s is answered with 503 too."""
+    database = Database(postgres_url)
+    with serve(create_app(database, ACCESS), ACCESS, 0) as server, client_of(server, "ann") as ann:
+        with ExitStack() as held:
+            for _ in range(15):
+                held.enter_context(database.begin())
+            status, error = _answer(ann, "/api/v1/messages")
+        assert (503, True) == (status, "QueuePool limit" in error)
+        assert 200 == ann.get("/api/v1/messages").status_code
+    database.close()
