@@ -102,7 +102,7 @@ _MAY_IMPORT = {
             "records",
             "retry",
         ),
-        *("scheduler", "spark", "store", "strategy", "tuning"),
+        *("outbox", "scheduler", "spark", "store", "strategy", "tuning"),
     }
     | _EVERYONES,
 }

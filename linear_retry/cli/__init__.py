@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 import linear_retry
-from linear_retry.cli import dlq, scheduler
+from linear_retry.cli import dlq, outbox, scheduler
 from linear_retry.cli.circuits import commands as circuits
 from linear_retry.cli.options.connection import (
     BOOTSTRAP_NAMES,
@@ -39,6 +39,7 @@ app.add_typer(strategy.app, name="strategy")
 app.add_typer(topics.app, name="topics")
 app.add_typer(dlq.app, name="dlq")
 app.add_typer(scheduler.app, name="scheduler")
+app.add_typer(outbox.app, name="outbox")
 app.add_typer(circuits.app, name="circuits")
 app.add_typer(spark.app, name="spark")
 

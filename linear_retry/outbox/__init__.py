@@ -1,9 +1,11 @@
 """Produces messages that reach Kafka later where they cannot now, or with a database transaction.
 
 `Outbox` sends as a producer does; what cannot be sent is stored, and sent from the store in order.
+`AsyncOutbox` is the same for asyncio.
 """
 
+from linear_retry.outbox.async_outbox import AsyncOutbox
 from linear_retry.outbox.message import OutboxMessage
 from linear_retry.outbox.outbox import Outbox
 
-__all__ = ["Outbox", "OutboxMessage"]
+__all__ = ["AsyncOutbox", "Outbox", "OutboxMessage"]

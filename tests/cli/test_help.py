@@ -7,7 +7,7 @@ from linear_retry.cli import app
 
 
 @pytest.mark.parametrize(
-    "group", ["", "strategy", "topics", "dlq", "scheduler", "circuits", "spark"]
+    "group", ["", "strategy", "topics", "dlq", "scheduler", "outbox", "circuits", "spark"]
 )
 def test_each_command_has_one_line(group: str) -> None:
     """What a command does fits on its line in the list of commands: nothing is cut."""

@@ -1,0 +1,46 @@
+"""The command `linear-retry outbox run`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from linear_retry.cli.options.connection import Connection, with_option_groups
+from linear_retry.cli.output.exit_codes import exit_on_error
+from linear_retry.cli.store.options import StoreOptions
+from linear_retry.cli.strategy.commands import load
+from linear_retry.errors import StrategyError
+
+
+@with_option_groups
+def run(
+    store: StoreOptions,
+    connection: Connection,
+    strategy: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE",
+            help="The waits of a message that Kafka refuses, a file or the name of a ready one; "
+            "after the last it is a dead letter of the store.",
+        ),
+    ] = Path("simple"),
+) -> None:
+    """Send what outboxes have stored, until SIGTERM or Ctrl-C.
+
+    For outboxes with sender=False, and for those whose process has ended. Run several for
+    availability: they share the work. While the brokers are away nothing counts as refused. With
+    --json, each line of the log is an object.
+
+    Example: linear-retry outbox run --store postgresql://billing@db/billing --bootstrap
+    localhost:9092
+
+    Exit codes: 2, a value is wrong, or the store belongs to another cluster; 3, the store is
+    missing, or cannot be reached.
+    """
+    with exit_on_error(), store.tables() as database:
+        waits = load(strategy)
+        if isinstance(waits, StrategyError):
+            raise waits
+        from linear_retry.cli.outbox.run import run as run_sender
+
+        run_sender(database, connection.keys(), waits, as_json=connection.as_json)

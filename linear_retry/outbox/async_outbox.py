@@ -1,0 +1,150 @@
+"""The outbox for asyncio: a message is awaited until it is durable."""
+
+import asyncio
+import threading
+from types import TracebackType
+from typing import Any, Self
+
+from linear_retry.errors import BrokerError
+from linear_retry.kafka.consumer.settings import Config
+from linear_retry.outbox.message import Headers, OutboxMessage, Recover
+from linear_retry.outbox.outbox import Outbox
+from linear_retry.strategy.strategy import Strategy
+
+_POLL_S = 0.1
+
+
+class AsyncOutbox:
+    """An `Outbox` whose `produce` returns a future. Belongs to the event loop that enters it.
+
+    ```python
+    async with AsyncOutbox(config, store="postgresql://...") as outbox:
+        await outbox.produce("orders", value, key=key)
+    ```
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        store: str | None = None,
+        schema: str | None = None,
+        strategy: Strategy | None = None,
+        sender: bool = True,
+        recover: Recover | None = None,
+    ) -> None:
+        """As `Outbox`, but connects to nothing before `async with`, which raises its errors."""
+        self._config = config
+        self._options: dict[str, Any] = {
+            "store": store,
+            "schema": schema,
+            "strategy": strategy,
+            "sender": sender,
+            "recover": recover,
+        }
+        self._closing = threading.Event()
+
+    async def __aenter__(self) -> Self:
+        self._loop = asyncio.get_running_loop()
+        self._outbox = await asyncio.to_thread(Outbox, self._config, **self._options)
+        self._thread = threading.Thread(target=self._poll, name="linear_retry reports", daemon=True)
+        self._thread.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    def produce(
+        self,
+        topic: str,
+        value: bytes | str | None = None,
+        key: bytes | str | None = None,
+        *,
+        headers: Headers = (),
+        partition: int | None = None,
+        timestamp: int | None = None,
+        retry: bool = True,
+    ) -> asyncio.Future[OutboxMessage]:
+        """Sends a message, or stores it; await the future to know that it is durable.
+
+        Messages are sent in the order of the calls, awaited or not. The future raises `BrokerError`
+        where `on_delivery` would get Kafka's error, and the store's exception where it could not be
+        stored. Arguments, and what is raised at once, are those of `Outbox.produce`.
+        """
+        durable: asyncio.Future[OutboxMessage] = self._loop.create_future()
+
+        def on_delivery(error: Any, message: OutboxMessage) -> None:
+            self._loop.call_soon_threadsafe(_settle, durable, error, message)
+
+        self._outbox.produce(
+            topic,
+            value,
+            key,
+            headers=headers,
+            partition=partition,
+            timestamp=timestamp,
+            retry=retry,
+            on_delivery=on_delivery,
+        )
+        return durable
+
+    async def add(
+        self,
+        transaction: Any,
+        topic: str,
+        value: bytes | str | None = None,
+        key: bytes | str | None = None,
+        *,
+        headers: Headers = (),
+        partition: int | None = None,
+        timestamp: int | None = None,
+    ) -> str:
+        """Stores a message in an `AsyncConnection` or `AsyncSession` of SQLAlchemy.
+
+        Else as `Outbox.add`.
+        """
+        retry_id: str = await transaction.run_sync(
+            self._outbox.add,
+            topic,
+            value,
+            key,
+            headers=headers,
+            partition=partition,
+            timestamp=timestamp,
+        )
+        return retry_id
+
+    async def flush(self, timeout_s: float | None = None) -> int:
+        """Waits until every message is in Kafka or in the store; returns how many are in neither.
+
+        As `Outbox.flush`.
+        """
+        return await asyncio.to_thread(self._outbox.flush, timeout_s)
+
+    async def close(self, timeout_s: float | None = None) -> None:
+        """Waits as `flush`; then stores what is not acknowledged. A second call does nothing."""
+        try:
+            await asyncio.to_thread(self._outbox.close, timeout_s)
+        finally:
+            self._closing.set()
+
+    def _poll(self) -> None:
+        while not self._closing.is_set():
+            self._outbox.poll(_POLL_S)
+
+
+def _settle(durable: asyncio.Future[OutboxMessage], error: Any, message: OutboxMessage) -> None:
+    """Ends the future, unless whoever awaited it has given up."""
+    if durable.done():
+        return
+    if error is None:
+        durable.set_result(message)
+    elif isinstance(error, BaseException):
+        durable.set_exception(error)
+    else:
+        durable.set_exception(BrokerError(f"{message.topic}: {error.str()} ({error.name()})"))

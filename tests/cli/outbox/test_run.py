@@ -1,0 +1,66 @@
+"""`linear-retry outbox run` as a process: it sends what outboxes have stored."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from linear_retry.cli import app
+from linear_retry.outbox import Outbox
+from tests import dying_with_parent
+from tests.conftest import TopicFactory
+from tests.kafka_operations import wait_until
+from tests.outbox.conftest import down
+from tests.real_kafka import RealKafka
+
+pytestmark = pytest.mark.broker
+__all__ = ["down"]
+
+
+def test_it_sends_what_was_stored(
+    kafka: RealKafka,
+    topic: TopicFactory,
+    sqlite_url: str,
+    tmp_path: Path,
+    down: dict[str, Any],
+) -> None:
+    """Until it is asked to end, with 0; an outbox that was down had left it there."""
+    name = topic()
+    with Outbox(down | {"message.timeout.ms": 100}, store=sqlite_url, sender=False) as outbox:
+        outbox.produce(name, b"1", b"k")
+    command = [sys.executable, "-c", "from linear_retry.cli import main; main()", "outbox", "run"]
+    command += ["--store", sqlite_url, "-b", kafka.bootstrap, "--json"]
+    log = tmp_path / "log"
+    with log.open("wb") as file:
+        process = subprocess.Popen(dying_with_parent.guarded(*command), stderr=file)
+    try:
+        wait_until(lambda: kafka.read(name), "it is sent", 30, log.read_text)
+        process.send_signal(signal.SIGTERM)
+        assert 0 == process.wait(30)
+    finally:
+        process.kill()
+        process.wait(30)
+    assert [b"1"] == [each.value() for each in kafka.read(name)]
+    assert "LeasesTaken" in [json.loads(line).get("event") for line in log.read_text().splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "says"),
+    [
+        (["--strategy", "no-such"], 2, "no-such"),
+        (["--store", "mysql://u:secret@h/d"], 2, "must be postgresql://"),
+        (["--store", "postgresql://127.0.0.1:1/none"], 3, "a later attempt may succeed"),
+    ],
+)
+def test_misuse_is_one_sentence(more: list[str], code: int, says: str, sqlite_url: str) -> None:
+    """It names the value, and shows no password."""
+    arguments = ["outbox", "run", "--store", sqlite_url, "-b", "127.0.0.1:1", *more]
+    result = CliRunner().invoke(app, arguments)
+    assert code == result.exit_code
+    assert says in result.output
+    assert "secret" not in result.output
