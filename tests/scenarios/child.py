@@ -11,7 +11,7 @@ from linear_retry import Journal, LinearConsumer, RetryTopics, Strategy
 from linear_retry.monitoring.health import serve
 from linear_retry.retry.clock import SystemClock
 from linear_retry.testing import EventLog
-from tests.scenarios.handlers import OutageError, Script, Scripted
+from tests.scenarios.handlers import Each, OutageError, Script, Scripted
 from tests.scenarios.testimony import Testimony
 
 
@@ -32,6 +32,7 @@ class Role:
     journals: list[str] = field(default_factory=list)
     health_port: int | None = None
     retries: dict[str, Any] = field(default_factory=dict)
+    batches: bool = False
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -55,7 +56,10 @@ def main(role: Role) -> None:
     )
     port = role.health_port
     with consumer, nullcontext() if port is None else serve(consumer, port):
-        consumer.run(witness.handler(role.member, Scripted(role.script)))
+        if role.batches:
+            consumer.run_batches(witness.batch_handler(role.member, Each(Scripted(role.script))))
+        else:
+            consumer.run(witness.handler(role.member, Scripted(role.script)))
 
 
 if __name__ == "__main__":

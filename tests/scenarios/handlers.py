@@ -2,7 +2,7 @@
 
 import signal
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -36,6 +36,17 @@ class Scripted:
     def __call__(self, message: Message) -> None:
         place = f"{message.partition()}@{message.offset()}"
         _act(next(self._steps.get(place, iter(())), "done"), place)
+
+
+class Each:
+    """A handler of lists that calls another with each, and does not say which one failed."""
+
+    def __init__(self, handler: Callable[[Message], object]) -> None:
+        self._handler = handler
+
+    def __call__(self, messages: list[Message]) -> None:
+        for message in messages:
+            self._handler(message)
 
 
 class Dependency:

@@ -25,7 +25,7 @@ from linear_retry.testing import (
 from linear_retry.testing.guarantees.retries import Retries
 from tests.kafka_operations import Headers, KafkaOperations, Record, wait_until
 from tests.scenarios.child import Role
-from tests.scenarios.handlers import OutageError, Script
+from tests.scenarios.handlers import Each, OutageError, Script
 from tests.scenarios.process import END_S, Process
 from tests.testing.violations import done_places, violations
 
@@ -58,14 +58,16 @@ class Scene:
         self._witness = EventLog(SystemClock().now_s)
         self._threads: list[Member] = []
         self._processes: list[Process] = []
+        self._has_batches = False
 
     def join(self, name: str, handler: Callable[[Message], object], **options: Any) -> Member:
         """A member in a thread of this process. `options` are `LinearConsumer`'s.
 
         `config` among them is added to the keys; `topics` replaces the one topic; `run` is how its
-        thread runs it.
+        thread runs it; `batches`: by `run_batches`.
         """
         run = options.pop("run", LinearConsumer.run)
+        batches = options.pop("batches", False)
         watched = {"on_commit": self._witness.on_commit(name)}
         config = self.config(name, **(watched | options.pop("config", {})))
         listeners = [self._witness.listener(name), *options.pop("listeners", ())]
@@ -81,6 +83,10 @@ class Scene:
             },
         )
         handled = partial(run, consumer, self._witness.handler(name, handler))
+        if batches:
+            watched_batch = self._witness.batch_handler(name, Each(handler))
+            handled = partial(consumer.run_batches, watched_batch)
+            self._has_batches = True
         member = Member(consumer, handled, self._dies(name))
         self._threads.append(member)
         return member
@@ -97,8 +103,10 @@ class Scene:
             journals=options.pop("journals", []),
             health_port=options.pop("health_port", None),
             retries=options.pop("retries", {}),
+            batches=options.pop("batches", False),
             options={"dead_letters": self.letters, **options},
         )
+        self._has_batches |= role.batches
         process = Process(role, self._directory / f"{name}.stderr", self._dies(name))
         self._processes.append(process)
         return process
@@ -242,6 +250,7 @@ class Scene:
             retries=retries,
             retry_strategy_length=retry_strategy_length,
             skew_s=skew_s,
+            batches=self._has_batches,
         )
 
     def story(self) -> str:

@@ -1,7 +1,7 @@
 """The group of a play, and what must be true of it at any time."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from itertools import cycle, islice
 from typing import Any
@@ -33,6 +33,17 @@ class _PlayedLog(EventLog):
     def attempting(self, member: str, message: Any) -> AbstractContextManager[None]:
         self.unreported.report()
         return super().attempting(member, message)
+
+    def batch_handler(
+        self, member: str, inner: Callable[[list[Any]], object]
+    ) -> Callable[[list[Any]], object]:
+        watched = super().batch_handler(member, inner)
+
+        def knowing(messages: list[Any]) -> object:
+            self.unreported.report()
+            return watched(messages)
+
+        return knowing
 
 
 class PlayedGroup(FakeGroup):
