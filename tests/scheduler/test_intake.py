@@ -16,9 +16,9 @@ from linear_retry.store.database import Database
 from linear_retry.store.schema import dead_letter, message
 
 _TOPIC = "billing.scheduled"
-_PARTITION = (_TOPIC, 0)
-_CLUSTER = "cluster"
-_DESTINATIONS = Destinations(_TOPIC, ("orders",))
+PARTITION = (_TOPIC, 0)
+CLUSTER = "cluster"
+DESTINATIONS = Destinations(_TOPIC, ("orders",))
 
 
 def _record(offset: int, **changes: Any) -> Message:
@@ -33,25 +33,25 @@ def _record(offset: int, **changes: Any) -> Message:
     )
 
 
-def _batch(first: int, count: int) -> list[Message]:
+def batch(first: int, count: int) -> list[Message]:
     return [_record(offset) for offset in range(first, first + count)]
 
 
 def _intake(database: Database) -> Intake:
     """That of an instance to which the partition was assigned."""
-    intake = Intake(database, _DESTINATIONS, _CLUSTER)
-    intake.start_positions([_PARTITION])
+    intake = Intake(database, DESTINATIONS, CLUSTER)
+    intake.start_positions([PARTITION])
     return intake
 
 
-def _values(database: Database) -> list[bytes]:
+def values(database: Database) -> list[bytes]:
     with database.reading() as connection:
         return [*connection.scalars(select(message.c.value).order_by(message.c.id))]
 
 
 def _position(database: Database) -> int | None:
     with database.reading() as connection:
-        return positions.read(database, connection, _CLUSTER, *_PARTITION)
+        return positions.read(database, connection, CLUSTER, *PARTITION)
 
 
 def _numbers(first: int, count: int) -> list[bytes]:
@@ -60,24 +60,24 @@ def _numbers(first: int, count: int) -> list[bytes]:
 
 def test_a_batch_and_where_to_continue(database: Database) -> None:
     """They are in the store together; the next assignment begins there."""
-    intake = Intake(database, _DESTINATIONS, _CLUSTER)
-    assert {} == intake.start_positions([_PARTITION])
-    intake.store(_batch(5, 3))
-    intake.store(_batch(10, 2))  # transaction markers lay between
-    assert (_numbers(5, 3) + _numbers(10, 2), 12) == (_values(database), _position(database))
-    assert {_PARTITION: 12} == intake.start_positions([_PARTITION, (_TOPIC, 1)])
+    intake = Intake(database, DESTINATIONS, CLUSTER)
+    assert {} == intake.start_positions([PARTITION])
+    intake.store(batch(5, 3))
+    intake.store(batch(10, 2))  # transaction markers lay between
+    assert (_numbers(5, 3) + _numbers(10, 2), 12) == (values(database), _position(database))
+    assert {PARTITION: 12} == intake.start_positions([PARTITION, (_TOPIC, 1)])
 
 
 def test_what_is_stored_is_dropped(database: Database) -> None:
     """A zombie's batch, or one whose commit was not answered: nothing of it is stored twice."""
     intake, zombie = _intake(database), _intake(database)
-    intake.store(_batch(0, 4))
-    zombie.store(_batch(0, 2))
-    assert (_numbers(0, 4), 4) == (_values(database), _position(database))
-    zombie.store(_batch(2, 4))
-    assert (_numbers(0, 6), 6) == (_values(database), _position(database))
-    intake.store(_batch(4, 3))
-    assert (_numbers(0, 7), 7) == (_values(database), _position(database))
+    intake.store(batch(0, 4))
+    zombie.store(batch(0, 2))
+    assert (_numbers(0, 4), 4) == (values(database), _position(database))
+    zombie.store(batch(2, 4))
+    assert (_numbers(0, 6), 6) == (values(database), _position(database))
+    intake.store(batch(4, 3))
+    assert (_numbers(0, 7), 7) == (values(database), _position(database))
 
 
 class _Dying(Database):
@@ -100,14 +100,14 @@ def test_a_batch_is_repeated_whole(store_url: str, breaks: str) -> None:
     """Whether its commit arrived or not: afterwards it is there once."""
     database = _Dying(store_url)
     intake = _intake(database)
-    intake.store(_batch(0, 2))
+    intake.store(batch(0, 2))
     database.breaks = breaks
     with pytest.raises(StoreError):
-        intake.store(_batch(2, 3))
+        intake.store(batch(2, 3))
     assert (2 if breaks == "before" else 5) == _position(database)
     database.breaks = ""
-    intake.store(_batch(2, 3))
-    assert (_numbers(0, 5), 5) == (_values(database), _position(database))
+    intake.store(batch(2, 3))
+    assert (_numbers(0, 5), 5) == (values(database), _position(database))
     database.close()
 
 
@@ -116,20 +116,20 @@ def test_an_older_store_is_noticed(database: Database, position: int | None) -> 
     """A restored copy lacks what was stored since: the batch is refused, and an assignment begins
     where the copy ends."""
     intake = _intake(database)
-    intake.store(_batch(0, 6))
+    intake.store(batch(0, 6))
     with database.begin() as connection:
         connection.execute(message.delete())
         if position is None:
             connection.exec_driver_sql("delete from linear_retry_position")
         else:
-            positions.write(database, connection, _CLUSTER, *_PARTITION, position)
+            positions.write(database, connection, CLUSTER, *PARTITION, position)
     with pytest.raises(PositionMovedError, match=f"up to offset {position}, and was up to 6"):
-        intake.store(_batch(6, 1))
-    assert [] == _values(database)
-    expected = {} if position is None else {_PARTITION: position}
-    assert expected == intake.start_positions([_PARTITION])
-    intake.store(_batch(position or 0, 4))
-    assert _numbers(position or 0, 4) == _values(database)
+        intake.store(batch(6, 1))
+    assert [] == values(database)
+    expected = {} if position is None else {PARTITION: position}
+    assert expected == intake.start_positions([PARTITION])
+    intake.store(batch(position or 0, 4))
+    assert _numbers(position or 0, 4) == values(database)
 
 
 def _dead(database: Database) -> Sequence[Any]:
@@ -150,7 +150,7 @@ def test_a_thousand_garbled_in_a_row(database: Database) -> None:
     assert 1000 == len(dead)
     assert {("unreadable", "scheduler")} == {(each.reason, each.service) for each in dead}
     assert [b"%d" % number for number in range(1000)] == [each.value for each in dead]
-    assert [b"1000"] == _values(database)
+    assert [b"1000"] == values(database)
 
 
 def test_texts_that_a_database_refuses(database: Database) -> None:
@@ -165,4 +165,4 @@ def test_texts_that_a_database_refuses(database: Database) -> None:
         intake.store([_record(2 * offset, headers=headers)])
         headers[-1] = ("retry-at-ms", b"0")
         intake.store([_record(2 * offset + 1, headers=headers)])
-    assert (len(nasty), len(nasty)) == (len(_dead(database)), len(_values(database)))
+    assert (len(nasty), len(nasty)) == (len(_dead(database)), len(values(database)))
