@@ -1,17 +1,22 @@
 """Changes the store's messages and dead letters, as people ask for it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import typer
 
 from linear_retry.cli.output.exit_codes import NEGATIVE, fail
 from linear_retry.cli.output.printable import moment
+from linear_retry.cli.output.progress import ProgressBar
 from linear_retry.cli.output.rows import plural, write_json
 from linear_retry.cli.store.options import ChangeOptions, Selection
 from linear_retry.scheduler.changes import Changes, Reason
+from linear_retry.scheduler.drain import drain as drain_store
+from linear_retry.store import audit
 from linear_retry.store.database import Database
 from linear_retry.store.listing import dead_letters, messages
+from linear_retry.store.listing.filters import MessageFilter
 from linear_retry.store.migrations import migrate as migrate_store
 from linear_retry.store.records import Service
 
@@ -50,6 +55,34 @@ def migrate(database: Database, *, as_json: bool) -> None:
             "there, and this user may not create it; create it and migrate again",
             err=True,
         )
+
+
+def drain(
+    database: Database,
+    service: Service,
+    config: Mapping[str, Any],
+    topic: str,
+    options: ChangeOptions,
+) -> None:
+    """Sends everything that waits to a dead-letter topic."""
+    if not options.yes:
+        with database.reading() as connection:
+            count = messages.count(database, connection, MessageFilter(service=service))
+        typer.echo(f"would send to {topic}: {plural(count, 'message')}; do it with --yes")
+        return
+    with ProgressBar(f"sending to {topic}") as bar:
+        count = drain_store(database, config, service, topic, lambda done: bar(done, done))
+    with database.begin() as connection:
+        details = {"topic": topic, "comment": options.why}
+        audit.write(
+            database,
+            connection,
+            actor=options.actor,
+            action="drain",
+            count=count,
+            details=details,
+        )
+    typer.echo(f"sent to {topic}: {plural(count, 'message')}")
 
 
 @dataclass(frozen=True, slots=True)

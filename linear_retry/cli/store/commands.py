@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from linear_retry.cli.options.connection import with_option_groups
-from linear_retry.cli.options.values import length_ms, past_ms
+from linear_retry.cli.options.connection import Connection, with_option_groups
+from linear_retry.cli.options.values import length_ms, past_ms, topic_name
 from linear_retry.cli.output.exit_codes import exit_on_error
 from linear_retry.cli.store.options import (
     DEAD,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def add_to(app: typer.Typer, service: str) -> None:
     """Adds them to the commands of `service`, whose name their examples then have."""
-    for command in (migrate, list_, show, stats, send, postpone, delete):
+    for command in (migrate, list_, show, stats, send, postpone, delete, drain):
         text = (command.__doc__ or "").replace("linear-retry scheduler", f"linear-retry {service}")
         app.command(command.__name__.rstrip("_"), help=text)(command)
 
@@ -193,3 +193,31 @@ def delete(
         from linear_retry.cli.store.changes import Wanted
 
         Wanted(database, _service(context), selection, numbers or (), options).delete()
+
+
+@with_option_groups
+def drain(
+    context: typer.Context,
+    to: Annotated[
+        str, typer.Option(metavar="TOPIC", callback=topic_name, help="The dead-letter topic.")
+    ],
+    store: StoreOptions,
+    connection: Connection,
+    options: ChangeOptions,
+) -> None:
+    """Empty the store: send all that waits to a dead-letter topic.
+
+    For switching it off. Stop every process that sends from this store first; one that was killed
+    is waited for. Each message is deleted once it is acknowledged. `linear-retry dlq replay` sends
+    the letters to where the messages were to go; for those that no consumer of this library sent,
+    add --for-group ''. Dry run unless --yes.
+
+    Example: linear-retry scheduler drain --to orders.dlq --bootstrap localhost:9092 --yes
+
+    Exit codes: 2, another process sends from this store; 3, the topic does not exist.
+    """
+    with exit_on_error(), store.tables() as database:
+        config = connection.keys()
+        from linear_retry.cli.store.changes import drain as run
+
+        run(database, _service(context), config, to, options)

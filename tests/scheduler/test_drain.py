@@ -1,0 +1,102 @@
+"""What waits in the store goes to a dead-letter topic, which then has all of it."""
+
+import uuid
+
+import pytest
+from typer.testing import CliRunner
+
+from linear_retry import UsageError
+from linear_retry.cli import app
+from linear_retry.records.dead_letter import FailureInfo, parse, to_dead_letter
+from linear_retry.records.lineage import Hop, Line, lineage_of
+from linear_retry.records.record import Record
+from linear_retry.records.retry_headers import HEADER_NAMES
+from linear_retry.records.text import Header
+from linear_retry.scheduler.drain import drain
+from linear_retry.store import audit, messages
+from linear_retry.store.database import Database
+from linear_retry.store.sender.leases import Leases
+from tests.conftest import TopicFactory
+from tests.real_kafka import RealKafka
+from tests.scheduler.running import counts, records
+from tests.store.contents import new_message
+
+pytestmark = pytest.mark.broker
+
+
+def _retry(retry_id: bytes) -> tuple[Header, ...]:
+    """The headers of a message that a consumer sent to the scheduler."""
+    record = Record("orders", 3, 7, 1_767_225_600_000, b"key", b"value", (("trace", retry_id),))
+    failure = FailureInfo(
+        *("billing", "transient", 2, 1_767_225_600_000, 1_767_225_601_000, "retries@1"),
+        hop=Hop("billing.scheduled", 1, "retries@1", 2**41),
+    )
+    return tuple(to_dead_letter(record, failure, lineage_of(record, Line("billing"))).headers())
+
+
+def test_all_of_it_is_there(kafka: RealKafka, topic: TopicFactory, database: Database) -> None:
+    """Due or not, each once: with its history where it has one, and by key where it has none."""
+    letters = topic(2)
+    with database.begin() as connection:
+        ours = new_message(headers=_retry(b"1"), due_ms=2**41)
+        foreign = new_message(slot="key-3", headers=(("retry-destination", b"orders"),))
+        many = [new_message(retry_id=f"{n}", value=None) for n in range(600)]
+        messages.add(database, connection, [ours, foreign, *many])
+        messages.add(database, connection, [new_message(service="outbox")])
+    assert 602 == drain(database, kafka.client_settings(), "scheduler", letters)
+    assert (1, 0) == counts(database)
+    found = {
+        letter.retry_id: letter
+        for each in records(kafka, letters)
+        for letter in (parse(each.headers, each.key, each.value),)
+    }
+    assert 602 == len(found)
+    history = found["billing/orders/3/7/1767225600000"]
+    assert ("drained", "billing", 1, 2, 3) == (
+        *(history.reason, history.group_id, history.step, history.failures),
+        history.original_partition,
+    )
+    assert (("trace", b"1"),) == history.original_headers
+    by_key = found["billing/orders/0/1"]
+    assert ("orders", 2**31 - 1, 1) == (
+        *(by_key.destination, by_key.original_partition),
+        by_key.original_offset,
+    )
+    assert not {name for name, _ in by_key.original_headers} & HEADER_NAMES
+
+
+def test_not_beside_a_sender(kafka: RealKafka, topic: TopicFactory, database: Database) -> None:
+    """What an instance may be sending is not dead-lettered; one that was killed is waited for."""
+    letters = topic()
+    with database.begin() as connection:
+        messages.add(database, connection, [new_message()])
+    living = Leases(database, "scheduler", str(uuid.uuid4()), 60_000)
+    living.keep()
+    config = kafka.client_settings()
+    with pytest.raises(UsageError, match="another process sends its messages"):
+        drain(database, config, "scheduler", letters, lease_s=0.2)
+    living.give_back()
+    killed = Leases(database, "scheduler", str(uuid.uuid4()), 500)
+    killed.keep()
+    assert 1 == drain(database, config, "scheduler", letters, lease_s=1)
+
+
+def test_the_command(kafka: RealKafka, topic: TopicFactory, store_url: str) -> None:
+    """A dry run counts; --yes does it, and the audit has it; a topic that is missing is said."""
+    letters, database = topic(), Database(store_url)
+    with database.begin() as connection:
+        messages.add(database, connection, [new_message(), new_message()])
+
+    def run(to: str, *more: str) -> tuple[int, str]:
+        arguments = ["scheduler", "drain", "--to", to, "-b", kafka.bootstrap, *more]
+        done = CliRunner(env={"LINEAR_RETRY_STORE": store_url}).invoke(app, arguments)
+        return done.exit_code, done.output
+
+    assert (0, f"would send to {letters}: 2 messages; do it with --yes\n") == run(letters)
+    assert 3 == run("nowhere", "--yes")[0]
+    assert (2, 0) == counts(database)
+    assert (0, f"sent to {letters}: 2 messages\n") == run(letters, "--yes", "--by", "ops")
+    with database.reading() as connection:
+        (change,) = audit.read(connection, limit=9)
+    assert ("ops", "drain", 2) == (change.actor, change.action, change.count)
+    database.close()
