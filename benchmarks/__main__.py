@@ -18,6 +18,7 @@ from benchmarks import (
     retry,
     spark_episodes,
     spark_ingest,
+    store_sending,
     throughput,
     while_open,
 )
@@ -47,6 +48,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "waiting": waiting.run,
     "live-rate": live_rate.run,
     "success-cost": success_cost.run,
+    "store-sending": store_sending.run,
 }
 ON_SPARK: dict[str, Benchmark] = {
     "spark-ingest": spark_ingest.run,

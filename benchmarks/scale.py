@@ -24,6 +24,9 @@ class Scale:
     waiting_messages: int
     waiting_beside_live: int
     live_s: float
+    sent_messages: int
+    stored_messages: int
+    lateness_s: float
 
 
 FULL = Scale(
@@ -44,6 +47,9 @@ FULL = Scale(
     waiting_messages=100_000,
     waiting_beside_live=10_000,
     live_s=5.0,
+    sent_messages=50_000,
+    stored_messages=1_000_000,
+    lateness_s=20.0,
 )
 QUICK = Scale(
     rounds=2,
@@ -63,4 +69,7 @@ QUICK = Scale(
     waiting_messages=10_000,
     waiting_beside_live=4000,
     live_s=2.0,
+    sent_messages=10_000,
+    stored_messages=100_000,
+    lateness_s=5.0,
 )

@@ -34,6 +34,9 @@ _TINY = Scale(
     waiting_messages=30,
     waiting_beside_live=20,
     live_s=0.1,
+    sent_messages=3_000,
+    stored_messages=8_000,
+    lateness_s=0.2,
 )
 
 

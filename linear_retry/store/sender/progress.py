@@ -40,7 +40,7 @@ class LaneHeld:
 
 @dataclass(frozen=True, slots=True)
 class LaneResumed:
-    """A lane that was held goes on."""
+    """A lane that was held is sent again."""
 
     service: Service
     destination: str
@@ -94,12 +94,12 @@ def log_progress(event: Progress) -> None:
                 f"{failures}: {error}"
             )
         case LaneResumed(service, destination, slot):
-            level, text = "INFO", f"{service}: {destination} (lane {slot}) goes on"
+            level, text = "INFO", f"{service}: {destination} (lane {slot}) continues"
         case MessageDied(service, destination, retry_id, reason, error):
             level = "ERROR"
             text = f"{service}: {retry_id} for {destination} is a dead letter ({reason}): {error}"
         case Waiting(service, away, error):
             level, text = "WARNING", f"{service}: sending waits for the {away}: {error}"
         case Resumed(service, away):
-            level, text = "INFO", f"{service}: the {away} answer again; sending goes on"
+            level, text = "INFO", f"{service}: the {away} answer again; sending continues"
     log_sender(text, event, level=level)

@@ -38,7 +38,7 @@ _LOW_DUE_EVERY_S = 1.0
 _AWAY_S = 1.0
 _IDLE_S = 0.1
 _A_FEW = 500
-_GATHER_S = 0.05
+_GATHER_S = 0.02
 
 
 class Sender:
@@ -102,7 +102,7 @@ class Sender:
     def step(self) -> int:
         """Sends what is due now, up to a batch; returns the number of messages sent.
 
-        Raises `BrokerError` or `StoreError` if either does not answer: another step goes on.
+        Raises `BrokerError` or `StoreError` if either does not answer: the next step continues.
         """
         self._settle()
         delivery = self._delivery or self._connected()
