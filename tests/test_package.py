@@ -209,6 +209,7 @@ _DOORS = {
     "sqlalchemy": ["store", "outbox.transaction"],
     "psycopg": ["outbox.transaction"],
     "alembic": ["store.migrations"],
+    "anyio": ["scheduler.http"],
     "argon2": ["scheduler.http"],
     "fastapi": ["scheduler.http"],
     "pydantic": ["scheduler.http"],

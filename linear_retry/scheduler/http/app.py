@@ -1,7 +1,10 @@
 """Puts the API together: routes, the guard before them, and the form of errors."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from http import HTTPStatus
 
+from anyio.to_thread import current_default_thread_limiter
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
@@ -21,6 +24,9 @@ from linear_retry.scheduler.http.security.access import Access
 from linear_retry.scheduler.http.security.authentication import Authentication, RefusedError
 from linear_retry.scheduler.http.security.guard import Guard
 from linear_retry.store.database import Database
+
+_THREADS = 8
+"""Requests at once. Intake and sender use the same 15 connections to the store."""
 
 
 def create_app(
@@ -42,6 +48,7 @@ def create_app(
         title="linear_retry scheduler",
         description="What waits in the store and what is dead in it, seen and changed.",
         version="1",
+        lifespan=_few_threads,
         openapi_url="/api/v1/openapi.json",
         # The pages load their scripts from other hosts.
         docs_url=None,
@@ -55,6 +62,12 @@ def create_app(
     open_paths = (*session_routes.OPEN, *overview_routes.OPEN)
     app.add_middleware(Guard, authentication=authentication, open_paths=open_paths)
     return app
+
+
+@asynccontextmanager
+async def _few_threads(_: FastAPI) -> AsyncIterator[None]:
+    current_default_thread_limiter().total_tokens = _THREADS
+    yield
 
 
 def _answer_errors(app: FastAPI) -> None:

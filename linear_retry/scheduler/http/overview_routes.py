@@ -62,7 +62,7 @@ def _add_statistics(router: APIRouter, database: Database) -> None:
 
 def _add_probes(router: APIRouter, database: Database, alive: Probe, ready: Probe) -> None:
     @router.get("/livez")
-    def get_livez() -> JSONResponse:
+    async def get_livez() -> JSONResponse:  # not in a thread: all may wait for the store
         """Returns 503 if the service should be started again."""
         return _answer(alive())
 

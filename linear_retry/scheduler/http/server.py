@@ -13,7 +13,7 @@ from linear_retry.errors import ConfigurationError
 from linear_retry.files import printable_path
 from linear_retry.scheduler.http.security.access import Access
 
-_AT_ONCE = 100
+_BACKLOG = 100
 _SLOWEST_END_S = 5
 
 
@@ -77,7 +77,6 @@ def _config(app: ASGIApp, tls: Tls | None) -> uvicorn.Config:
         proxy_headers=False,
         server_header=False,
         ws="none",
-        limit_concurrency=_AT_ONCE,
         timeout_graceful_shutdown=_SLOWEST_END_S,
         **files,
     )
@@ -86,7 +85,7 @@ def _config(app: ASGIApp, tls: Tls | None) -> uvicorn.Config:
 def _listening(host: str, port: int) -> socket.socket:
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((host, port), family=family, backlog=_AT_ONCE)
+        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except (OSError, OverflowError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise ConfigurationError(

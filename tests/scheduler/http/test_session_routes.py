@@ -1,11 +1,13 @@
 """Everyone learns who they are; a browser signs in and out."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import httpx
 import pytest
 
 from linear_retry.scheduler.http import Access, HttpServer, networks
 from linear_retry.scheduler.http.security.authentication import COOKIE, CSRF_HEADER
-from tests.scheduler.http.conftest import PASSWORD, USERS, client_of, served
+from tests.scheduler.http.conftest import ACCESS, PASSWORD, USERS, client_of, served
 
 _SESSION = "/api/v1/session"
 _SIGN_IN = f"{_SESSION}/sign-in"
@@ -83,10 +85,12 @@ def test_a_trusted_proxy_names_the_user() -> None:
     access = Access(USERS, networks(["127.0.0.1"]), "X-Remote-User")
     with served(access) as server, client_of(server) as proxy:
         for name, role in (("pat", "operator"), ("carol", "viewer")):
-            found = proxy.get(_SESSION, headers={"X-Remote-User": name}).json()
+            headers = {"X-Remote-User": name, "Authorization": "Bearer the-proxys-own"}
+            found = proxy.get(_SESSION, headers=headers).json()
             assert (name, role) == (found["name"], found["role"])
         twice = [("X-Remote-User", "pat"), ("X-Remote-User", "carol")]
-        assert 401 == proxy.get(_SESSION, headers=twice).status_code
+        assert (401, "the proxy must name one user") == _error(proxy.get(_SESSION, headers=twice))
+        assert 401 == proxy.get(_SESSION, headers={"X-Remote-User": ""}).status_code
         assert 401 == proxy.get(_SESSION).status_code
 
 
@@ -96,3 +100,18 @@ def test_nobody_else_names_the_user() -> None:
     with served(access) as server, client_of(server) as client:
         forged = {"X-Forwarded-User": "pat", "X-Forwarded-For": "10.0.0.5"}
         assert 401 == client.get(_SESSION, headers=forged).status_code
+
+
+def test_many_wrong_passwords_lock_nobody_out() -> None:
+    """Who has signed in before is answered at once, and so are probes; the rest is refused."""
+    with served(ACCESS) as server, client_of(server, "ann") as ann:
+        assert 200 == ann.get(_SESSION).status_code
+        with ThreadPoolExecutor(40) as pool, client_of(server) as attacker:
+            guesses = [
+                pool.submit(attacker.get, _SESSION, auth=("ann", str(number)))
+                for number in range(60)
+            ]
+            assert 200 == ann.get(_SESSION).status_code
+            assert 200 == ann.get("/livez").status_code
+            statuses = {each.result().status_code for each in guesses}
+    assert {401, 429} == statuses

@@ -12,7 +12,7 @@ from starlette.requests import Request
 
 from linear_retry.scheduler.http.security.access import Access, is_loopback
 from linear_retry.scheduler.http.security.sessions import Sessions, basic_credentials
-from linear_retry.scheduler.http.security.users import Role
+from linear_retry.scheduler.http.security.users import Role, Users
 
 COOKIE = "linear_retry_session"
 CSRF_HEADER = "X-CSRF-Token"
@@ -20,6 +20,7 @@ CSRF_HEADER = "X-CSRF-Token"
 _SAFE = {"GET", "HEAD", "OPTIONS"}
 _CHECKS_AT_ONCE = 2
 """A check of a password takes 64 MiB and a core: more at once would stop the service."""
+_CHECKS_WAITING = 20
 
 
 class RefusedError(Exception):
@@ -51,6 +52,7 @@ class Authentication:
         self._access = access
         self._sessions = Sessions(clock_s)
         self._checks = asyncio.Semaphore(_CHECKS_AT_ONCE)
+        self._waiting = 0
 
     def check_origin(self, request: Request) -> None:
         """Raises `RefusedError` for a foreign `Host`, and for a change from another site's page."""
@@ -65,13 +67,22 @@ class Authentication:
 
     async def actor_of(self, request: Request) -> Actor:
         """Returns who sends the request. Raises `RefusedError` if nobody is named, or wrongly."""
+        # First: a proxy may send an `Authorization` of its own.
+        if (actor := self._by_proxy(request)) is not None:
+            return actor
         authorization = request.headers.get("Authorization")
-        session = request.cookies.get(COOKIE)
         if authorization is not None:
             return await self._by_password(basic_credentials(authorization))
+        session = request.cookies.get(COOKIE)
         if session is not None and (name := self._sessions.name_of(session)) is not None:
             return self._known(name, session)
-        return self._without_login(request)
+        if self._access.is_local and is_loopback(_peer(request)):
+            return Actor("local", "operator", "local")
+        # No WWW-Authenticate: a browser that has been asked sends the password with every page's
+        # requests, other sites' too.
+        raise RefusedError(
+            HTTPStatus.UNAUTHORIZED, "a name and a password are needed (HTTP Basic, or a session)"
+        )
 
     def check_change(self, request: Request, actor: Actor) -> None:
         """Raises `RefusedError` unless the actor may change something with this request."""
@@ -98,26 +109,34 @@ class Authentication:
 
     async def _by_password(self, credentials: tuple[str, str] | None) -> Actor:
         users = self._access.users
-        if users is not None and credentials is not None:
-            async with self._checks:
-                passed = await run_in_threadpool(users.has_password, *credentials)
-            if passed:
-                return self._known(credentials[0], None)
+        if (
+            users is not None
+            and credentials is not None
+            and (users.has_shown(*credentials) or await self._checked(users, *credentials))
+        ):
+            return self._known(credentials[0], None)
         raise RefusedError(HTTPStatus.UNAUTHORIZED, "wrong name or password")
 
-    def _without_login(self, request: Request) -> Actor:
-        peer = "" if request.client is None else request.client.host
-        if self._access.is_local and is_loopback(peer):
-            return Actor("local", "operator", "local")
+    async def _checked(self, users: Users, name: str, password: str) -> bool:
+        if self._waiting >= _CHECKS_WAITING:
+            raise RefusedError(
+                HTTPStatus.TOO_MANY_REQUESTS, "too many passwords at once; try later"
+            )
+        self._waiting += 1
+        try:
+            async with self._checks:
+                return await run_in_threadpool(users.has_password, name, password)
+        finally:
+            self._waiting -= 1
+
+    def _by_proxy(self, request: Request) -> Actor | None:
         names = request.headers.getlist(self._access.user_header)
+        if not names or not self._access.is_trusted_proxy(_peer(request)):
+            return None
         # Two of them: the proxy appends to what the client sends, so either may be the client's.
-        if self._access.is_trusted_proxy(peer) and len(names) == 1 and names[0].isprintable():
-            return self._known(names[0][:100], names[0])
-        # No WWW-Authenticate: a browser that has been asked sends the password with every page's
-        # requests, other sites' too.
-        raise RefusedError(
-            HTTPStatus.UNAUTHORIZED, "a name and a password are needed (HTTP Basic, or a session)"
-        )
+        if len(names) > 1 or not names[0].strip() or not names[0].isprintable():
+            raise RefusedError(HTTPStatus.UNAUTHORIZED, "the proxy must name one user")
+        return self._known(names[0], names[0])
 
     def _known(self, name: str, subject: str | None) -> Actor:
         users = self._access.users
@@ -127,6 +146,10 @@ class Authentication:
 def is_change(request: Request) -> bool:
     """Whether the request may change something."""
     return request.method not in _SAFE
+
+
+def _peer(request: Request) -> str:
+    return "" if request.client is None else request.client.host
 
 
 def _is_cross_site(request: Request, host: str) -> bool:
