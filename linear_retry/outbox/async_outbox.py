@@ -139,7 +139,7 @@ class AsyncOutbox:
 
 
 def _settle(durable: asyncio.Future[OutboxMessage], error: Any, message: OutboxMessage) -> None:
-    """Ends the future, unless whoever awaited it has given up."""
+    """Ends the future, unless it was cancelled."""
     if durable.done():
         return
     if error is None:

@@ -54,7 +54,7 @@ Recover: TypeAlias = Callable[[OutboxMessage, Exception], object]
 
 
 def message_of(unsent: Unsent) -> OutboxMessage:
-    """Returns the message as it goes on the wire."""
+    """Returns the message as it is sent."""
     topic, value, key, partition, timestamp_ms, headers, *_ = unsent
     return OutboxMessage(
         topic,

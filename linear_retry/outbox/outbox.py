@@ -182,8 +182,8 @@ class Outbox:
         """Waits until every message is in Kafka or in the store, and calls `on_delivery`.
 
         Returns the number of messages that are in neither after `timeout_s`. Without it, that ends
-        soon after `message.timeout.ms`: what is not acknowledged by then is stored, or its callers
-        are told.
+        soon after `message.timeout.ms`: what is not acknowledged by then is stored, or reported as
+        failed.
         """
         until_s = None if timeout_s is None else time.monotonic() + timeout_s
         while left := len(self._sending):

@@ -21,13 +21,13 @@ from linear_retry.store.lanes import Lane
 from linear_retry.store.migrations import check_version
 from linear_retry.store.sender.identity import store_id
 
-_OPEN = "begin a transaction first, or the message is sent whatever becomes of the rest"
+_OPEN = "begin a transaction first, or the message is sent even if the rest is not committed"
 
 
 class Transactions:
     """Stores messages in transactions of the application's. Threads may share it.
 
-    Commits nothing and rolls nothing back. Whoever stores in the same lane does not wait for the
+    Commits nothing and rolls nothing back. Others that store in the same lane do not wait for the
     transaction to end, nor does it wait for the sender.
     """
 

@@ -109,7 +109,7 @@ class DirectProducer(ProducerHandle):
     def poll(self, timeout_s: float) -> None:
         """Takes delivery reports; waits for one for at most `timeout_s`.
 
-        Does nothing while another thread is at it. Calls none of the caller's code: librdkafka
+        Does nothing while another thread polls. Calls none of the caller's code: librdkafka
         would lose the reports that follow one whose callback raises.
         """
         if self._polling.acquire(blocking=timeout_s > 0, timeout=_SLICE_S if timeout_s > 0 else -1):
