@@ -7,7 +7,7 @@ from linear_retry.consumer.dead_letters.recovery import RecoveryCall
 from linear_retry.consumer.dead_letters.wiring import dead_letter_publisher
 from linear_retry.consumer.loop import Chore, Loop
 from linear_retry.consumer.monitoring.monitor import Monitor
-from linear_retry.consumer.monitoring.other_groups import OtherGroupsRetries
+from linear_retry.consumer.monitoring.other_groups import NewRetryTopics, OtherGroupsRetries
 from linear_retry.consumer.operations.control_topic import ControlTopicFollower
 from linear_retry.consumer.operations.operator_actions import OperatorActions
 from linear_retry.consumer.operations.remote_commands import RemoteCommands
@@ -89,8 +89,11 @@ class Wiring:
             config.retry,
             emit,
         )
-        if config.reads_retries:
-            monitor.listen(OtherGroupsRetries(config.line.group_id))
+        monitor.listen(
+            OtherGroupsRetries(config.line.group_id)
+            if config.reads_retries
+            else NewRetryTopics(config.topics)
+        )
         self.loop = self._loop(partitions, target, operator_actions)
 
     def start(self) -> None:

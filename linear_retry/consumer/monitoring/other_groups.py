@@ -1,11 +1,14 @@
-"""Warns, on a retry line, of retries that are another group's."""
+"""Warns of what is another group's: retries on a retry line, retry topics on a live one."""
 
-from linear_retry.events import Event, PassedOver
+from collections.abc import Collection
+
+from linear_retry.events import Assigned, Event, PassedOver
 from linear_retry.log.lines import log_topic_problem
+from linear_retry.records.topics.retry_topics import is_retry_topic
 
 
 class OtherGroupsRetries:
-    """A listener. Logs the first of them only: there may be thousands."""
+    """Listens on a retry line. Logs the first of them only: there may be thousands."""
 
     def __init__(self, group_id: str) -> None:
         """`group_id` is that of the live line."""
@@ -22,3 +25,27 @@ class OtherGroupsRetries:
             f"here, first {event.place} of group {event.retry_group_id}: if that is its live "
             "line's group.id, give it the same; else give each group retry topics of its own",
         )
+
+
+class NewRetryTopics:
+    """Listens on a live line: what was created since its start, and matches a pattern.
+
+    At its start it is refused. Later it is not, or another group's new topic would end this one.
+    """
+
+    def __init__(self, sources: Collection[str]) -> None:
+        """`sources` are names and patterns; what is named is meant."""
+        self._known = {*sources}
+
+    def __call__(self, event: Event) -> None:
+        if not isinstance(event, Assigned):
+            return
+        for topic in sorted({topic for topic, _ in event.partitions} - self._known):
+            self._known.add(topic)
+            if is_retry_topic(topic):
+                log_topic_problem(
+                    topic,
+                    f"{topic} has the name of a retry topic, and matches a pattern of this "
+                    "consumer: what waits there is handled at once, as new messages; exclude it "
+                    "by topic.blacklist, without which the next start is refused",
+                )
