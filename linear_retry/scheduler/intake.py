@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 
 from linear_retry.errors import LinearRetryError
 from linear_retry.kafka import Message
-from linear_retry.kafka.consumer.messages import read
+from linear_retry.kafka.consumer.messages import read_fresh
 from linear_retry.records.record import Record
 from linear_retry.scheduler.contract import read_request
 from linear_retry.scheduler.destinations import Destinations
@@ -54,7 +54,7 @@ class Intake:
         What a predecessor has stored already is dropped. Raises `StoreError`, after which the batch
         may be in the store, and `PositionMovedError`, after which reading must begin again.
         """
-        records = [read(message) for message in batch]
+        records = [read_fresh(message) for message in batch]
         partition = (records[0].topic, records[0].partition)
         next_offset = records[-1].offset + 1
         place = (self._cluster, *partition)

@@ -15,6 +15,7 @@ from linear_retry.kafka.consumer.messages import (
     have_no_headers,
     make_safe,
     read,
+    read_fresh,
 )
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from linear_retry.records.dead_letter import FailureInfo, to_dead_letter
@@ -239,3 +240,12 @@ def test_a_topic_that_is_named_like_a_retry_topic_has_no_retries() -> None:
     found = foreign_or_unfit(message, line)
     assert isinstance(found, DeadLetterError)
     assert "r.60s[0]@7" in str(found)
+
+
+def test_a_message_that_was_made_safe_is_read_fresh(raw: RawProducer, pipe: Pipe) -> None:
+    """The consumer looks at headers before the handler does: what it had to escape is still listed
+    for who reads the message fast."""
+    message = _poisoned(raw, pipe, (b"bad\xff", b"1"), (b"good", b"2"))
+    assert foreign_group(message, Line("g")) is None
+    assert read(message) == read_fresh(message)
+    assert ("bad%FF",) == read_fresh(message).escaped_headers
