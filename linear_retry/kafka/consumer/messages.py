@@ -87,9 +87,12 @@ def read_fresh(message: Message) -> Record:
 
 def size_bytes(message: Message) -> int:
     """Its size with key and headers, which may be the largest part of it."""
-    record = read_fresh(message)
-    headers = sum(len(name) + len(value or b"") for name, value in record.headers)
-    return len(record.value or b"") + len(record.key or b"") + headers
+    try:
+        found = headers_of(message)
+    except _UNREADABLE as error:
+        found = make_safe(message, error)
+    headers = sum(len(name) + len(value or b"") for name, value in found) if found else 0
+    return len(message) + len(message.key() or b"") + headers
 
 
 def foreign_group(message: Message, line: Line) -> str | None:

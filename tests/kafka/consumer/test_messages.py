@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from operator import methodcaller
+from typing import Any
 
 import pytest
 from confluent_kafka import Message
@@ -16,6 +17,7 @@ from linear_retry.kafka.consumer.messages import (
     make_safe,
     read,
     read_fresh,
+    size_bytes,
 )
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from linear_retry.records.dead_letter import FailureInfo, to_dead_letter
@@ -105,6 +107,16 @@ def test_of_several_such_names_the_values_stay(raw: RawProducer, pipe: Pipe) -> 
     record = read(_poisoned(raw, pipe, (b"\xfe", b"1"), (b"b", b"2"), (b"\xff", b"3")))
     assert (("*unreadable*", b"1"), ("b", b"2"), ("*unreadable*", b"3")) == record.headers
     assert ("*unreadable*", "*unreadable*") == record.escaped_headers
+
+
+def test_the_size_has_key_and_headers(raw: RawProducer, pipe: Pipe) -> None:
+    """Nulls count nothing, and an unreadable name as it is escaped, however often it is asked."""
+    assert 0 == size_bytes(Message(topic="orders"))
+    headers: list[tuple[str, Any]] = [("ab", b"123"), ("c", None)]
+    assert 3 + 4 + 6 == size_bytes(Message(key=b"key", value=b"four", headers=headers))
+    poisoned = _poisoned(raw, pipe, (b"b\xff", b"22"))
+    plain = len(poisoned) + len(poisoned.key() or b"")
+    assert [plain + 6, plain + 6] == [size_bytes(poisoned), size_bytes(poisoned)]
 
 
 def test_reading_again_gives_the_same(raw: RawProducer, pipe: Pipe) -> None:
