@@ -107,9 +107,11 @@ def _migrate(url: str) -> None:
 
 
 @pytest.fixture
-def postgres_url(postgres: Postgres, migrated_postgres: str) -> str:
+def postgres_url(postgres: Postgres, migrated_postgres: str) -> Iterator[str]:
     """The URL of an empty store in a PostgreSQL database of this test's own."""
-    return postgres.new_database(f"store_{next(_numbers)}", template=migrated_postgres)
+    name = f"store_{next(_numbers)}"
+    yield postgres.new_database(name, template=migrated_postgres)
+    postgres.drop_database(name)  # hundreds of them take minutes to remove at the end
 
 
 @pytest.fixture

@@ -60,6 +60,12 @@ class Postgres:
             connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"'.encode())
         return self._url_of(name)
 
+    def drop_database(self, name: str) -> None:
+        """Removes it, whoever is connected; without a server, nothing."""
+        if self._process is not None:
+            with psycopg.connect(self.url, autocommit=True) as connection:
+                connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)'.encode())
+
     def _url_of(self, name: str) -> str:
         return f"postgresql://postgres@127.0.0.1:{self._port}/{name}?connect_timeout=5"
 
@@ -96,13 +102,18 @@ class Postgres:
     def stop(self) -> None:
         """At once: transactions are rolled back, and connections end."""
         if self._process is not None:
-            self._process.send_signal(signal.SIGINT)
-            self._process.wait(_LIMIT_S)
-            self._process = None
+            self._end_process(signal.SIGINT)
 
     def _end(self) -> None:
-        self.stop()
+        if self._process is not None:
+            self._end_process(signal.SIGQUIT)  # without a checkpoint, as nobody needs the data
         shutil.rmtree(self._directory)
+
+    def _end_process(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+        self._process.wait(_LIMIT_S)
+        self._process = None
 
     def _answers(self) -> bool:
         if self._process is None or self._process.poll() is not None:
