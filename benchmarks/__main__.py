@@ -18,6 +18,7 @@ from benchmarks import (
     retry,
     spark_episodes,
     spark_ingest,
+    store_intake,
     store_sending,
     throughput,
     while_open,
@@ -48,6 +49,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "waiting": waiting.run,
     "live-rate": live_rate.run,
     "success-cost": success_cost.run,
+    "store-intake": store_intake.run,
     "store-sending": store_sending.run,
 }
 ON_SPARK: dict[str, Benchmark] = {

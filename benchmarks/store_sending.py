@@ -1,23 +1,20 @@
 """Measures how fast and how late the store's messages are sent, and what those that wait cost."""
 
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
-from pathlib import Path
 
 from sqlalchemy import text
 
 from benchmarks.figures import Figure, Result, Target, percentile
 from benchmarks.scale import Scale
+from benchmarks.stores import postgres_store, sqlite_store
 from benchmarks.topics import PARTITIONS, VALUE_BYTES
 from linear_retry.store import messages
 from linear_retry.store.database import Database
 from linear_retry.store.messages import Limits
-from linear_retry.store.migrations import migrate
 from linear_retry.store.records import NewMessage, Service
 from linear_retry.store.sender.progress import Progress, Sent
 from linear_retry.store.sender.sender import Sender
@@ -52,12 +49,15 @@ def run(kafka: RealKafka, scale: Scale) -> Result:
     late_ms, waiting, held, old = [], [], [], []
     with Postgres() as postgres:
         for _ in range(scale.rounds):
-            for name, store in {"PostgreSQL": _postgres(postgres), "SQLite": _sqlite()}.items():
+            for name, store in {
+                "PostgreSQL": postgres_store(postgres),
+                "SQLite": sqlite_store(),
+            }.items():
                 with store as database:
                     rates[name].append(_Line(kafka, database).rate(scale.sent_messages))
-            with _postgres(postgres) as database:
+            with postgres_store(postgres) as database:
                 late_ms.append(_Line(kafka, database).late_ms(scale.lateness_s))
-            with _postgres(postgres) as database:
+            with postgres_store(postgres) as database:
                 costs = _costs(_Line(kafka, database), scale.stored_messages)
             waiting.append(costs.waiting / costs.few)
             held.append(costs.held / costs.few)
@@ -83,30 +83,6 @@ _SQLITE_RATE = Target("at least", 3_000.0)
 _LATE = Target("at most", 250.0)
 _WAIT = Target("at most", 1.5)
 _SNAPSHOT = Target("at most", 5.0)
-
-
-@contextmanager
-def _postgres(server: Postgres) -> Iterator[Database]:
-    with _migrated(Database(server.new_database(f"sending_{next(_numbers)}"))) as database:
-        yield database
-
-
-@contextmanager
-def _sqlite() -> Iterator[Database]:
-    with (
-        tempfile.TemporaryDirectory() as directory,
-        _migrated(Database(f"sqlite:///{Path(directory) / 'store.sqlite3'}")) as database,
-    ):
-        yield database
-
-
-@contextmanager
-def _migrated(database: Database) -> Iterator[Database]:
-    migrate(database)
-    try:
-        yield database
-    finally:
-        database.close()
 
 
 @dataclass(frozen=True, slots=True)

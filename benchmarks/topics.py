@@ -1,8 +1,10 @@
 """Produces the messages that the benchmarks read."""
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
+from linear_retry.records.text import Header
 from tests.real_kafka import RealKafka
 
 VALUE_BYTES = 200
@@ -11,12 +13,19 @@ PARTITIONS = 4
 _numbers = itertools.count(1)
 
 
-def filled_topic(kafka: RealKafka, messages: int, partitions: int = PARTITIONS) -> str:
+def filled_topic(
+    kafka: RealKafka,
+    messages: int,
+    partitions: int = PARTITIONS,
+    headers: Sequence[Header] = (),
+) -> str:
     """A new topic of `messages` messages of 200 bytes, dealt out in turn."""
     topic = f"messages-{next(_numbers)}"
     kafka.create_topic(topic, partitions)
     value = b"x" * VALUE_BYTES
-    kafka.produce(topic, ((number % partitions, None, value, ()) for number in range(messages)))
+    kafka.produce(
+        topic, ((number % partitions, None, value, headers) for number in range(messages))
+    )
     return topic
 
 

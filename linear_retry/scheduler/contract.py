@@ -22,7 +22,7 @@ _PARTITION = "retry-original-partition"
 _ESCAPED = "retry-escaped-headers"
 _PARTITION_MAX = 2**31 - 1
 _TEXT_LIMIT_BYTES = 512
-"""What people search by is indexed, and an entry of PostgreSQL's indexes has 2,700 bytes."""
+"""What people search by is in every list: a page of ids of a megabyte each would be 100 MB."""
 MOST_YEARS = 10
 _MOST_MS = MOST_YEARS * 366 * 86_400_000
 

@@ -140,6 +140,13 @@ def test_names_that_cannot_be_sent() -> None:
     ) == found.headers
 
 
+def test_what_people_search_by_is_short() -> None:
+    """An id of a megabyte stays whole in its header, and is cut in the column, at a character."""
+    found = _message(retry_id="☃".encode() * 300_000, retry_group_id=b"g" * 1000)
+    assert ("☃" * 170, "g" * 512) == (found.retry_id, found.group_id)
+    assert 900_000 == len(dict(found.headers)["retry-id"] or b"")
+
+
 _NAMES = st.sampled_from(
     [
         *("retry-destination", "retry-at-ms", "retry-original-partition", "retry-id"),
