@@ -17,6 +17,8 @@ from linear_retry.records.record import OutgoingRecord
 _BATCH_BYTES = 16_384
 # The topic was there a moment ago. 30 s by default, and the whole lease would wait for it.
 _MISSING_AFTER_MS = 3_000
+# Not the whole transaction's time: the lanes of the same lease wait for one without a leader.
+_REFUSED_AFTER_MS = 10_000
 # Beyond the time after which librdkafka or the broker gives a transaction up, so that it is known
 # what became of it.
 _ANSWER_S = 2 * TRANSACTION_TIMEOUT_MS / 1000
@@ -25,7 +27,10 @@ _INITIALISED_S = 10.0
 
 
 class LeaseProducers:
-    """One transactional producer for each lease in use."""
+    """One transactional producer for each lease in use.
+
+    Each is used by one thread at a time, and different ones by several.
+    """
 
     def __init__(
         self,
@@ -49,6 +54,7 @@ class LeaseProducers:
         """
         config = batch_config(self._config, f"{self._prefix}-{number}", _BATCH_BYTES)
         config["topic.metadata.propagation.max.ms"] = _MISSING_AFTER_MS
+        config["message.timeout.ms"] = _REFUSED_AFTER_MS
         transactions = BatchTransactions(config, self._make, self._now_s)
         transactions.initialise(_INITIALISED_S)
         self._ready[number] = transactions
@@ -64,7 +70,8 @@ class LeaseProducers:
 
     def keep(self, numbers: frozenset[int]) -> None:
         """Drops the producers of all other leases."""
-        self._ready = {n: each for n, each in self._ready.items() if n in numbers}
+        for number in self._ready.keys() - numbers:
+            self._ready.pop(number, None)
 
     def _now_s(self) -> float:
         """The time, far ahead once it is to stop: what is under way then has seconds to end."""

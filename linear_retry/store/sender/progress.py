@@ -101,5 +101,5 @@ def log_progress(event: Progress) -> None:
         case Waiting(service, away, error):
             level, text = "WARNING", f"{service}: sending waits for the {away}: {error}"
         case Resumed(service, away):
-            level, text = "INFO", f"{service}: the {away} answer again; sending continues"
+            level, text = "INFO", f"{service}: sending continues after the outage of the {away}"
     log_sender(text, event, level=level)

@@ -3,7 +3,7 @@
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from threading import Event
 from typing import Any, Literal
@@ -15,6 +15,7 @@ from linear_retry.store.database import Database
 from linear_retry.store.lanes import lease_of
 from linear_retry.store.records import Service, StoredMessage
 from linear_retry.store.sender.batch import Accepted, Outcome, by_lane
+from linear_retry.store.sender.deliveries import Deliveries
 from linear_retry.store.sender.delivery import Delivery
 from linear_retry.store.sender.destinations import Destinations
 from linear_retry.store.sender.identity import claim_cluster, store_id
@@ -39,6 +40,9 @@ _AWAY_S = 1.0
 _IDLE_S = 0.1
 _A_FEW = 500
 _GATHER_S = 0.02
+# Longer than a transaction lasts; shorter than other lanes may wait for one that fails.
+_BATCH_S = 0.25
+_CLOSE_S = 10.0
 
 
 class Sender:
@@ -46,7 +50,8 @@ class Sender:
 
     A batch is read, written to Kafka in a transaction for each lease, and only then deleted. A
     process that is killed in between leaves a batch that is sent again, with the same `retry-id`s.
-    No database transaction is open while Kafka is waited for. Belongs to one thread.
+    No database transaction is open while Kafka is waited for. Belongs to one thread; the batches of
+    its leases are sent by others.
     """
 
     def __init__(
@@ -70,7 +75,8 @@ class Sender:
         self._settlement = Settlement(database, delays)
         self._keep_every_s, self._keep_at_s = lease_s / _KEEPS_A_LEASE, 0.0
         self._stop = Event()
-        self._delivery: Delivery | None = None
+        self._closing = False
+        self._deliveries: Deliveries | None = None
         self._outcomes: list[Outcome] = []
         self._sent_lanes: set[int] = set()
         self._low_due_at_s = 0.0
@@ -91,7 +97,7 @@ class Sender:
                     away = self._told_away(error, away)
                     stop.wait(_AWAY_S)
                     continue
-                if away is not None:
+                if away is not None and not self._is_busy():
                     self._listener(Resumed(self._service, away))
                     away = None
                 # A few at a time would cost as many transactions as thousands.
@@ -105,67 +111,90 @@ class Sender:
         Raises `BrokerError` or `StoreError` if either does not answer: the next step continues.
         """
         self._settle()
-        delivery = self._delivery or self._connected()
-        self._keep_leases(delivery)
-        before = len(self._outcomes)
-        try:
-            for number, due in self._due().items():
-                self._send(delivery, number, due)
-            done = self._outcomes[before:]
-        finally:
-            self._settle()
+        deliveries = self._deliveries or self._connected()
+        self._keep_leases(deliveries)
+        self._begin(deliveries)
+        sent = self._ended(deliveries, _BATCH_S)
         self._raise_low_due()
-        return sum(len(each.messages) for each in done if isinstance(each, Accepted))
+        return sent
 
     def close(self) -> None:
         """Frees the leases, so that another instance need not wait for them."""
+        self._closing = True
         with suppress(StoreError):  # they end by themselves
+            if self._deliveries is not None:
+                with suppress(BrokerError):
+                    self._ended(self._deliveries, _CLOSE_S)
+                self._deliveries.close()
             self._settle()
             self._leases.give_back()
-        self._delivery = None
+        self._deliveries = None
 
-    def _connected(self) -> Delivery:
+    def _connected(self) -> Deliveries:
         destinations = Destinations(self._config, self._make)
         cluster_id = destinations.cluster_id()
         with self._database.begin() as connection:
             claim_cluster(self._database, connection, cluster_id)
             prefix = f"linear-retry-{store_id(self._database, connection)}-{self._service}"
-        producers = LeaseProducers(self._config, prefix, lambda: self._stop.is_set(), self._make)
-        self._delivery = Delivery(producers, destinations)
-        return self._delivery
+        producers = LeaseProducers(self._config, prefix, self._is_stopping, self._make)
+        self._deliveries = Deliveries(Delivery(producers, destinations))
+        return self._deliveries
 
-    def _keep_leases(self, delivery: Delivery) -> None:
+    def _is_busy(self) -> bool:
+        return self._deliveries is not None and bool(self._deliveries.busy)
+
+    def _is_stopping(self) -> bool:
+        return self._closing or self._stop.is_set()
+
+    def _keep_leases(self, deliveries: Deliveries) -> None:
         now_s = time.monotonic()
         if now_s < self._keep_at_s:
             return
         taken = self._leases.keep()
         self._keep_at_s = now_s + self._keep_every_s
-        delivery.producers.keep(self._leases.numbers - taken)
+        deliveries.keep(self._leases.numbers - taken)
         if taken:
             self._listener(LeasesTaken(self._service, tuple(sorted(taken))))
 
-    def _due(self) -> Mapping[int, list[StoredMessage]]:
+    def _due(self, busy: frozenset[int]) -> Mapping[int, list[StoredMessage]]:
         """What is due, by lease. Read in one snapshot with the leases, *after* `initialise`.
 
         Without that look, one that was suspended before its `initialise` would fence its successor
         and send what that has sent.
         """
         with self._database.reading() as connection:
-            held = self._leases.still_held(connection)
-            due = messages.due(self._database, connection, self._service, held)
+            free = self._leases.still_held(connection) - busy
+            due = messages.due(self._database, connection, self._service, free)
         found: dict[int, list[StoredMessage]] = defaultdict(list)
         for lane in by_lane(due):
             first = lane[0]
             found[lease_of(first.service, first.destination, first.slot)] += lane
         return found
 
-    def _send(self, delivery: Delivery, number: int, due: Iterable[StoredMessage]) -> None:
-        with suppress(FencedError):  # another has it, or it took too long: the next step finds out
-            if delivery.producers.is_ready(number):
-                self._outcomes += delivery.send(number, [*due])
+    def _begin(self, deliveries: Deliveries) -> None:
+        for number, due in self._due(deliveries.busy).items():
+            if deliveries.is_ready(number):
+                deliveries.send(number, due)
             elif self._leases.retake(number):
                 # What is due is read again: its earlier holder may just have sent it.
-                delivery.producers.initialise(number)
+                deliveries.initialise(number)
+
+    def _ended(self, deliveries: Deliveries, within_s: float) -> int:
+        """Writes what has ended `within_s`; returns the number of messages sent."""
+        failed: BrokerError | None = None
+        before = len(self._outcomes)
+        for each in deliveries.ended(within_s):
+            try:
+                self._outcomes += each.result()
+            except FencedError:
+                continue  # another has it, or it took too long: the next step finds out
+            except BrokerError as error:
+                failed = error
+        new = self._outcomes[before:]
+        self._settle()
+        if failed is not None:
+            raise failed
+        return sum(len(each.messages) for each in new if isinstance(each, Accepted))
 
     def _settle(self) -> None:
         """Writes what became of messages; what cannot be written is kept for the next time."""

@@ -18,7 +18,6 @@ from tests.torture.struck.moments import Blow
 
 pytestmark = pytest.mark.broker
 
-_PARTITIONS = 3
 _MESSAGES = 2_400
 
 Striking: TypeAlias = Callable[[Point, signal.Signals], Process]
@@ -27,10 +26,12 @@ Striking: TypeAlias = Callable[[Point, signal.Signals], Process]
 
 def _on_stores(points: Iterable[Point]) -> list[Any]:
     """Each on PostgreSQL, and on SQLite those at which the stores differ: around the deletion."""
-    sqlite = [each for each in points if each.repeats and each.nth == 1]
+    sqlite = [each for each in points if each.repeats and each.nth == each.partitions == 1]
     pairs = [*(("postgres", each) for each in points), *(("sqlite", each) for each in sqlite)]
     return [
-        pytest.param(store, each, id=f"{store}-{each.moment.replace(' ', '-')}-{each.nth}")
+        pytest.param(
+            store, each, id=f"{store}-{each.moment.replace(' ', '-')}-{each.nth}-{each.partitions}"
+        )
         for store, each in pairs
     ]
 
@@ -63,19 +64,20 @@ def test_a_killed_sender_loses_nothing(
     scene: Scene, topic: TopicFactory, strike: Striking, point: Point
 ) -> None:
     """Its heir sends the rest in order, and repeats at most what was not deleted yet."""
-    name = topic(_PARTITIONS)
-    scene.add_numbers(name, range(_MESSAGES), partitions=_PARTITIONS)
+    name = topic(point.partitions)
+    scene.add_numbers(name, range(_MESSAGES), partitions=point.partitions)
     assert -signal.SIGKILL == strike(point, signal.SIGKILL).exit_code()
     scene.send_all(scene.sender())
-    repeated = _repeated(scene, name)
+    repeated = _repeated(scene, name, point.partitions)
     assert point.repeats or not repeated
 
 
 _SUSPENDED = (
-    Point("after the commit of leases"),
+    Point("after the commit of leases", partitions=3),
     Point("after init_transactions"),
     Point("after begin_transaction"),
     Point("before commit_transaction"),
+    Point("before commit_transaction", repeats=True, partitions=3),
     Point("after commit_transaction", repeats=True),
 )
 
@@ -85,8 +87,8 @@ def test_a_suspended_sender_is_fenced(
     scene: Scene, topic: TopicFactory, strike: Striking, point: Point
 ) -> None:
     """Past its lease another sends; woken up it sends nothing of its old batch."""
-    name = topic(_PARTITIONS)
-    scene.add_numbers(name, range(_MESSAGES), partitions=_PARTITIONS)
+    name = topic(point.partitions)
+    scene.add_numbers(name, range(_MESSAGES), partitions=point.partitions)
     process = strike(point, signal.SIGSTOP)
     heir = scene.sender()
     scene.send_all(heir)
@@ -98,23 +100,23 @@ def test_a_suspended_sender_is_fenced(
         return scene.shares() == [4, 4]
 
     wait_until(is_back, "the woken one has its share", detail=process.stderr)
-    scene.add_numbers(name, range(_MESSAGES, _MESSAGES + 300), partitions=_PARTITIONS)
+    scene.add_numbers(name, range(_MESSAGES, _MESSAGES + 300), partitions=point.partitions)
     scene.send_all(heir)
-    repeated = _repeated(scene, name, _MESSAGES + 300)
+    repeated = _repeated(scene, name, point.partitions, _MESSAGES + 300)
     assert point.repeats or not repeated
     process.signal(signal.SIGTERM)
     assert 0 == process.exit_code()
 
 
-def _repeated(scene: Scene, topic: str, count: int = _MESSAGES) -> set[int]:
+def _repeated(scene: Scene, topic: str, partitions: int, count: int = _MESSAGES) -> set[int]:
     """The numbers that were sent twice; all were sent, in order, and with one id each."""
     wait_until(lambda: len(_first(scene, topic)) == count, f"{count} are visible")
     found = scene.kafka.read(topic)
     repeated: set[int] = set()
-    for partition in range(_PARTITIONS):
+    for partition in range(partitions):
         numbers = [int(each.value() or b"") for each in found if each.partition() == partition]
         once = list(dict.fromkeys(numbers))
-        assert list(range(partition, count, _PARTITIONS)) == once
+        assert list(range(partition, count, partitions)) == once
         twice = [number for n, number in enumerate(numbers) if number in set(numbers[:n])]
         # A whole batch, right after itself: what is left of it has an end, and no holes.
         if twice:
