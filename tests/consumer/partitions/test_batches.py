@@ -186,6 +186,20 @@ def test_messages_that_leave_the_line() -> None:
     assert [] == lines.live.violations()
 
 
+def test_batches_of_retry_topics() -> None:
+    """A message is in a batch when its delay is over, and not before."""
+    lines = TwoLines(("5s", "30s"), partitions=1)
+    lines.retry.batches = _LIMITS
+    lines.dependency.fails.update({(0, offset): 1 for offset in range(0, 12, 2)})
+    lines.live.produce(0, 12)
+    lines.start()
+    lines.run(30)
+    came_back = [each for each in lines.dependency.handled if each.waited_s is not None]
+    assert list(range(0, 12, 2)) == [each.origin[2] for each in came_back]
+    assert all((each.waited_s or 0) >= 5 for each in came_back)
+    assert [] == lines.violations()
+
+
 def test_a_probe_is_one_message_after_a_revoke() -> None:
     """The circuit stays open without its batch, and the first message to arrive is the probe."""
     group = FakeGroup(partitions=2, strategy=(30, 30), batches=_LIMITS)
