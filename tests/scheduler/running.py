@@ -64,7 +64,7 @@ class Running:
             found[:] = records(self.kafka, topic)
             return len(found) >= count
 
-        wait_until(are_there, f"{count} records in {topic}", 60.0, lambda: [len(found), found[-3:]])
+        wait_until(are_there, f"{count} records in {topic}", 30.0, lambda: [len(found), found[-3:]])
         return found
 
     def wait_for_end(self) -> None:

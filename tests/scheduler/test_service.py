@@ -2,6 +2,7 @@
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 
 import pytest
 
@@ -181,3 +182,35 @@ def test_a_topic_that_is_missing(kafka: RealKafka, database: Database) -> None:
         running(kafka, database, settings(kafka, "nowhere")) as scheduler,
     ):
         scheduler.wait_for_end()
+
+
+def test_instances_come_and_go(kafka: RealKafka, topic: TopicFactory, postgres_url: str) -> None:
+    """A second instance takes its share, the first one leaves: every message is sent once, and in
+    the order of its partition."""
+    intake, destination, numbers = topic(4), topic(4), iter(range(1000))
+    first, second = Database(postgres_url), Database(postgres_url)
+
+    def produce(count: int) -> None:
+        places = [("retry-original-partition", b"%d" % number) for number in range(4)]
+        kafka.produce(
+            intake,
+            [
+                (number % 4, None, b"%d" % number, request(destination, 0.0, places[number % 4]))
+                for number in islice(numbers, count)
+            ],
+        )
+
+    with running(kafka, second, settings(kafka, intake)) as staying:
+        with running(kafka, first, settings(kafka, intake)) as leaving:
+            produce(100)
+            leaving.wait_for(destination, 100)
+            produce(50)
+        produce(50)
+        found = staying.wait_for(destination, 200)
+        wait_until(lambda: (0, 0) == counts(second), "nothing is left")
+    assert 200 == len(records(kafka, destination))
+    for partition in range(4):
+        values = [int(each.value or b"") for each in found if each.partition == partition]
+        assert list(range(partition, 200, 4)) == values
+    first.close()
+    second.close()
