@@ -10,11 +10,13 @@ from linear_retry.consumer.operations.operator_actions import OperatorActions
 from linear_retry.consumer.operations.remote_commands import RemoteCommands
 from linear_retry.consumer.operations.requests import Requests
 from linear_retry.consumer.partitions.assignment import Assignment, _Silence
+from linear_retry.consumer.partitions.batches import Batches
 from linear_retry.consumer.partitions.offsets import OffsetCommits, _Position
 from linear_retry.consumer.partitions.read_ahead import ReadAhead
 from linear_retry.consumer.partitions.rebalance import Rebalance
 from linear_retry.consumer.partitions.target import ConsumerTarget
 from linear_retry.consumer.runners.stop import StopFlag
+from linear_retry.consumer.watchdogs.overrun import OverrunWatchdog
 from linear_retry.consumer.watchdogs.stalled_partition import StalledPartitionWatchdog
 from linear_retry.consumer.wiring import Wiring
 from linear_retry.kafka.consumer.callbacks import CallbackGuard
@@ -62,7 +64,7 @@ CHOSEN = (
     .of(FakeGroup, lambda it: (it._born, it.config, it.dead_letters, it.on_exhausted))
     .of(FakeGroup, lambda it: (it.on_permanent, it.protocol, it.scope, it.strategy, it.topics))
     .of(FakeGroup, lambda it: it.visible)
-    .of(Member, lambda it: (it.handler, it.name))
+    .of(Member, lambda it: (it.batch_handler, it.handler, it.name))
     .of(Wiring, lambda it: it.config)
     .of(RemoteCommands, lambda it: (it._gives_up, it._utc_ms, it.member))
     .of(Client, lambda it: (it._make, it._settings, it._topics, it._transactional, it.group_id))
@@ -112,6 +114,8 @@ REFERENCES = (
     .of(Loop, lambda it: (it._assignment, it._chores, it._circuits, it._commits, it._engine))
     .of(Loop, lambda it: (it._flow_control, it._now_s, it._offsets, it._operator_actions))
     .of(Loop, lambda it: (it._poller, it._read_ahead, it._requests, it._target))
+    .of(OverrunWatchdog, lambda it: (it._emit, it._flow_control, it._now_s, it._read_ahead))
+    .of(Batches, lambda it: (it._assignment, it._read_ahead))
     .of(ConsumerTarget, lambda it: (it._assignment, it._offsets, it._operator_actions))
     .of(ConsumerTarget, lambda it: (it._publisher, it._read_ahead, it.engine))
     .of(ConsumerTarget, lambda it: (it.partitions, it.pause, it.resume))
