@@ -35,6 +35,7 @@ from linear_retry.scope import Partition, Scope, ScopeKind
 from linear_retry.testing import EventLog, broken
 from tests.fake.cluster import FakeKafka
 from tests.fake.consumer import FakeConsumer
+from tests.fake.topic import Headers
 from tests.testing.nothing_late import NothingLate
 from tests.testing.violations import others_go_on, violations
 from tests.testing.within_time import WithinTime
@@ -256,9 +257,15 @@ class FakeGroup:
         """So many messages more. A number is a partition of the first topic."""
         key = (self.topics[0], partition) if isinstance(partition, int) else partition
         for _ in range(count):
-            offset = self.fake.append(*key, b"value", b"key", gap=gap)
+            end = self.fake.topics[key[0]].partitions[key[1]].end
+            headers = self.headers(key, end + gap)
+            offset = self.fake.append(*key, b"value", b"key", headers, gap=gap)
             self.visible[key].append(offset)
             self.witness.appended(key, [offset])
+
+    def headers(self, key: Partition, offset: int) -> Headers | None:
+        """Those of the message that is produced at this place; for a subclass."""
+        return None
 
     def turn(self, times: int = 1) -> None:
         """Every member, one after another."""
@@ -302,7 +309,8 @@ class FakeGroup:
             asked_at_s=self.fake.clock.now_s(),
             finished=finished,
             batches=self.batches is not None,
-            retries=self.on_exhausted if isinstance(self.on_exhausted, RetryTopics) else None,
+            retries=self.on_exhausted if isinstance(self.on_exhausted, RetryTopics) else self.reads,
+            retry_strategy_length=len(self.strategy),
         )
         limit_s = self.strategy.max_elapsed_s
         timed = [NothingLate(), *([] if limit_s is None else [WithinTime(limit_s)])]

@@ -4,9 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from linear_retry.scope import Partition, Scope
-from tests.consumer.group import GROUP
 from tests.torture.schedules.group import PlayedGroup
-from tests.torture.schedules.unreported import origin
 
 
 class AnyTime:
@@ -21,7 +19,7 @@ class AnyTime:
     def look(self) -> None:
         """What is new since the last look."""
         self._group.unreported.report()
-        stored, open_now = self._group.fake.group(GROUP), self._group.unreported.open
+        stored, open_now = self._group.fake.group(self._group.group_id), self._group.unreported.open
         committed = {key: offset for key, offset in stored.items() if key not in open_now}
         if committed != self._committed:
             self._committed = committed
@@ -44,11 +42,11 @@ class AnyTime:
         if len(letters) == self._letters:
             return
         self._letters = len(letters)
-        committed = self._group.fake.group(GROUP)
+        committed = self._group.fake.group(self._group.group_id)
         ids: Counter[str] = Counter()
         for letter in letters:
             ids[letter.retry_id] += 1
-            topic, number, offset = origin(letter)
+            topic, number, offset = self._group.unreported.origin(letter)
             if committed.get((topic, number), 0) <= offset:
                 yield f"LetterAndOffset: {letter.retry_id} is there, and its offset is not"
         yield from (

@@ -8,9 +8,13 @@ from typing import Any
 
 from linear_retry import Recovery, RetryTopics, Strategy, events
 from linear_retry.consumer.config.line import WhenExhausted
+from linear_retry.records.dead_letter import FailureInfo, to_dead_letter
+from linear_retry.records.lineage import Hop
+from linear_retry.records.record import Record
 from linear_retry.scope import Partition
 from linear_retry.testing import AttemptFinished, EventEmitted, EventLog, Place
 from tests.consumer.group import GROUP, LETTERS, OTHER_TOPIC, TOPIC, FakeGroup, OutageError
+from tests.fake.topic import Headers
 from tests.torture.schedules.kafka import PlayedKafka
 from tests.torture.schedules.players import (
     PLAYED_BATCHES,
@@ -22,7 +26,7 @@ from tests.torture.schedules.players import (
 from tests.torture.schedules.schedule import Setting
 from tests.torture.schedules.unreported import UnreportedLetters
 
-_RETRIES = "orders.retry"
+_RETRIES, _EVERY_S = "orders.retry", 5
 
 
 class _PlayedLog(EventLog):
@@ -54,6 +58,7 @@ class PlayedGroup(FakeGroup):
             protocol=setting.protocol,
             scope=setting.scope,
             topics=(TOPIC, OTHER_TOPIC)[: setting.topics],
+            reads=_last_retry(setting) if setting.carrier == "back from a retry topic" else None,
             partitions=setting.partitions,
             strategy=Strategy(setting.strategy, max_elapsed=setting.max_elapsed_s),
             letter_limit=setting.letter_limit,
@@ -67,25 +72,36 @@ class PlayedGroup(FakeGroup):
         self._loop = asyncio.new_event_loop() if setting.loop == "async" else None
         self.players: list[Player] = []
         self.acting: list[Player] = []
-        self.witness = log = _PlayedLog(fake.clock.now_s)
+        self.witness = log = _PlayedLog(fake.clock.now_s, utc_ms=fake.clock.utc_ms)
         retries = self.on_exhausted
         self._retry_topics = retries.topics if isinstance(retries, RetryTopics) else ()
         for topic in self._retry_topics:
             stamps = {"message.timestamp.type": "LogAppendTime"}
             fake.create_topic(topic, setting.partitions, stamps)
         logs = {topic: fake.topics[topic].partitions for topic in (LETTERS, *self._retry_topics)}
-        self.unreported = log.unreported = UnreportedLetters(log, logs, self._says_no_more)
+        reads = None if self.reads is None else self.reads.prefix
+        self.unreported = log.unreported = UnreportedLetters(log, logs, reads, self._says_no_more)
+
+    def headers(self, key: Partition, offset: int) -> Headers | None:
+        """Those of a hop, as if the message had been at the same place of the live line's topic."""
+        if self.reads is None:
+            return None
+        now_ms, label = self.fake.clock.utc_ms(), self.reads.strategy.label
+        hop = Hop(key[0], 1, label, now_ms + _EVERY_S * 1000, is_marked=True)
+        failure = FailureInfo(GROUP, "transient", 1, now_ms, now_ms, label, hop=hop)
+        record = Record(TOPIC, key[1], offset, now_ms, b"key", b"value", ())
+        return to_dead_letter(record, failure).headers()
 
     def _when_exhausted(self, setting: Setting) -> WhenExhausted:
         limit = setting.letter_limit
         match setting.carrier:
-            case "dead letters":
+            case "dead letters" | "back from a retry topic":
                 return setting.on_exhausted
             case "retry topics":
                 return RetryTopics(_RETRIES, strategy=["5s", "30s"], limit=limit)
             case "one retry topic":
                 return RetryTopics.single(
-                    _RETRIES, every=5, max_duration=20, on_expired="discard", limit=limit
+                    _RETRIES, every=_EVERY_S, max_duration=20, on_expired="discard", limit=limit
                 )
             case "recovery":
                 return Recovery(self._recover, limit=limit)
@@ -110,7 +126,7 @@ class PlayedGroup(FakeGroup):
     def _says_no_more(self, sender: str, place: Place) -> bool:
         """Whether its sender is gone, or goes on though the letter's offset is committed."""
         there = [player for player in self.players if player.name == sender]
-        committed = self.fake.group(GROUP).get(place[:2], 0) > place[2]
+        committed = self.fake.group(self.group_id).get(place[:2], 0) > place[2]
         # Below the last are those in the midst of a turn, who may be about to say it; and whoever
         # holds the message will find out.
         return not there or (
@@ -156,6 +172,13 @@ class PlayedGroup(FakeGroup):
     def end(self) -> None:
         if self._loop is not None:
             self._loop.close()
+
+
+def _last_retry(setting: Setting) -> RetryTopics:
+    """What fails in it does not come back: it would be too late for that."""
+    return RetryTopics.single(
+        _RETRIES, every=_EVERY_S, max_duration=2 * _EVERY_S - 1, limit=setting.letter_limit
+    )
 
 
 def _holds(player: Player, place: Place) -> bool:

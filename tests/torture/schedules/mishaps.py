@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaError
 
-from tests.consumer.group import GROUP
 from tests.torture.schedules.kinds import Kinds
 from tests.torture.schedules.moves import FEW, MEMBERS, OWNERS, PARTITIONS
 
@@ -114,7 +113,7 @@ def retention(world: World, partition: int, kept: int) -> None:
     """All but the last few offsets go. Where nothing is committed, nobody could tell."""
     key = world.partition(partition)
     log = world.group.fake.log_of(key)
-    if log is not None and key in world.group.fake.group(GROUP):
+    if log is not None and key in world.group.fake.group(world.group.group_id):
         world.group.fake.delete_records(*key, max(log.low, log.end - kept))
 
 

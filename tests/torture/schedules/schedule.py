@@ -22,8 +22,10 @@ State: TypeAlias = Literal[
 """Where a member is when something strikes. The first three are those of its circuit."""
 
 LoopKind: TypeAlias = Literal["run", "own", "async", "batches"]
-Carrier: TypeAlias = Literal["dead letters", "retry topics", "one retry topic", "recovery"]
-"""Where a message goes that the strategy has not saved."""
+Carrier: TypeAlias = Literal[
+    "dead letters", "retry topics", "one retry topic", "recovery", "back from a retry topic"
+]
+"""Where a message goes that the strategy has not saved; the last one is read by a retry line."""
 Argument: TypeAlias = int | float | str | bool | tuple[int, ...]
 
 _SHORTEST, _LONGEST = 5, 22
@@ -33,6 +35,7 @@ _CARRIERS: dict[Carrier, int] = {
     "retry topics": 2,
     "one retry topic": 1,
     "recovery": 2,
+    "back from a retry topic": 2,
 }
 _STATES: dict[State, int] = {
     "closed": 1,

@@ -29,9 +29,14 @@ class UnreportedLetters:
         self,
         log: EventLog,
         logs: Mapping[str, list[PartitionLog]],
+        reads: str | None,
         says_no_more: Callable[[str, Place], bool],
     ) -> None:
-        """`logs` are those of each topic for letters; whoever sent it, of which message."""
+        """`logs` are those of each topic for letters; whoever sent it, of which message.
+
+        `reads` is the retry topic that all of them come from, at the offsets that they had first.
+        """
+        self._reads = reads
         self._log = log
         self._logs = logs
         self._says_no_more = says_no_more
@@ -56,8 +61,10 @@ class UnreportedLetters:
         self._seen = count
         self.open.clear()
         self._receive()
-        self._unreported = [one for one in self._sent() if origin(one[1]) not in self._reported]
-        last = {origin(letter): (topic, letter) for topic, letter in self._unreported}
+        self._unreported = [
+            one for one in self._sent() if self.origin(one[1]) not in self._reported
+        ]
+        last = {self.origin(letter): (topic, letter) for topic, letter in self._unreported}
         for place, (topic, letter) in last.items():
             sender = self._failed.get(place, "")
             if not self._says_no_more(sender, place):
@@ -68,6 +75,11 @@ class UnreportedLetters:
     def letters(self) -> list[DeadLetter]:
         """All that a reader finds."""
         return [letter for _, letter in self._sent()]
+
+    def origin(self, letter: DeadLetter) -> Place:
+        """Of which message."""
+        topic = self._reads or letter.destination
+        return Place(topic, letter.original_partition, letter.original_offset)
 
     def _sent(self) -> list[tuple[str, DeadLetter]]:
         """Each read once, with its topic."""
@@ -103,10 +115,10 @@ class UnreportedLetters:
     ) -> DeadLettered | SentToRetry | Skipped:
         if sender in self._stopped:
             # It landed so late that its sender has forgotten the failures: it is done, no more.
-            return Skipped(*origin(letter), letter.retry_id, "")
+            return Skipped(*self.origin(letter), letter.retry_id, "")
         if letter.send_to == "retry":
             return SentToRetry(
-                *origin(letter),
+                *self.origin(letter),
                 retry_topic=topic,
                 retry_id=letter.retry_id,
                 generation=letter.generation,
@@ -116,7 +128,7 @@ class UnreportedLetters:
                 failures=letter.failures,
             )
         return DeadLettered(
-            *origin(letter),
+            *self.origin(letter),
             dead_letter_topic=topic,
             retry_id=letter.retry_id,
             generation=letter.generation,
@@ -125,8 +137,3 @@ class UnreportedLetters:
             failures=letter.failures,
             escaped_headers=letter.escaped_headers,
         )
-
-
-def origin(letter: DeadLetter) -> Place:
-    """Of which message."""
-    return Place(letter.destination, letter.original_partition, letter.original_offset)
