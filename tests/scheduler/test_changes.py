@@ -3,11 +3,12 @@
 from collections.abc import Callable
 
 import pytest
+from sqlalchemy.exc import DBAPIError
 
 from linear_retry.errors import DeadLetterError
 from linear_retry.scheduler.changes import Changes, Reason
 from linear_retry.scheduler.destinations import Destinations
-from linear_retry.store import audit, dead_letters, messages
+from linear_retry.store import audit, dead_letters, messages, schema
 from linear_retry.store.database import Database
 from linear_retry.store.records import StoredDeadLetter, StoredMessage
 from tests.store.contents import new_dead_letter, new_message
@@ -133,3 +134,27 @@ def test_a_dead_letter_that_is_gone(database: Database, changes: Changes) -> Non
     """There is nothing to edit, and nothing to tell."""
     assert changes.forward_edited(99, {"value": None}, _WHY) is None
     assert [] == _audited(database)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda changes: changes.send_now([1], _WHY),
+        lambda changes: changes.postpone([1], 17, _WHY),
+        lambda changes: changes.delete_messages([1], _WHY),
+        lambda changes: changes.delete_dead_letters([1], _WHY),
+        lambda changes: changes.forward([1], _WHY),
+        lambda changes: changes.forward_edited(1, {"value": None}, _WHY),
+    ],
+)
+def test_no_change_without_its_entry(
+    database: Database, changes: Changes, change: Callable[[Changes], object]
+) -> None:
+    """Where the audit cannot be written, nothing is changed."""
+    before = _waiting(database)
+    with database.begin() as connection:
+        schema.audit.drop(connection)
+    with pytest.raises(DBAPIError):
+        change(changes)
+    assert before == _waiting(database)
+    assert _letter(database, 1) is not None

@@ -1,5 +1,6 @@
 """Dead letters are listed, searched, shown and changed over HTTP."""
 
+import base64
 from typing import Any
 
 import httpx
@@ -136,6 +137,17 @@ def test_a_null_value_is_a_tombstone(
     operator.post(f"{_PATH}/1/edit-and-forward", json={"value": None}).raise_for_status()
     (sent,) = _waiting(database)
     assert (None, b"key") == (sent.value, sent.key)
+
+
+def test_a_large_value(operator: httpx.Client, database: Database, letters: list[int]) -> None:
+    """8 MB that are not UTF-8 are edited, sent on and shown byte for byte."""
+    value = bytes(range(256)) * (32 * 1024)
+    written = {"base64": base64.b64encode(value).decode()}
+    operator.post(f"{_PATH}/1/edit-and-forward", json={"value": written}).raise_for_status()
+    (sent,) = _waiting(database)
+    assert value == sent.value
+    shown = operator.get(f"/api/v1/messages/{sent.id}").json()
+    assert written == shown["payload"]["value"]
 
 
 @pytest.mark.parametrize(
