@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from linear_retry.store.database import Database
+from linear_retry.store.lanes import lease_of
 from linear_retry.store.migrations import migrate
 from linear_retry.store.sender.progress import Resumed, Sent, Waiting, log_progress
 from linear_retry.store.sender.sender import Sender
@@ -121,6 +122,46 @@ def test_it_stops_soon_while_brokers_are_away(own_kafka: RealKafka, database: Da
     assert 100 == scene.waiting()
 
 
+class _Stalled:
+    """A real producer; the one with this transactional id gets no answer to a commit for a time."""
+
+    def __init__(self, config: dict[str, Any], suffix: str, answered: threading.Event) -> None:
+        self._producer, self._answered = Producer(config), answered
+        self._is_stalled = str(config.get("transactional.id")).endswith(suffix)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._producer, name)
+
+    def commit_transaction(self, timeout_s: float) -> None:
+        if self._is_stalled and not self._answered.wait(timeout_s):
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "no answer", False, True))
+        self._producer.commit_transaction(timeout_s)
+
+
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
+def test_a_destination_that_does_not_answer_keeps_only_its_lease_waiting(
+    kafka: RealKafka, topic: TopicFactory, database: Database
+) -> None:
+    """Such as one with too few replicas: the other leases' lanes are sent meanwhile."""
+    name, answered = topic(8), threading.Event()
+    scene = Scene(kafka, database)
+    stalled = _lease(name, 0)
+    waiting = {each for each in range(8) if _lease(name, each) == stalled}
+    scene.add_numbers(name, range(80), partitions=8)
+    sender = scene.sender(producer=lambda config: _Stalled(config, f"-{stalled}", answered))
+    with _running(sender):
+        wait_until(lambda: scene.waiting() == 10 * len(waiting), "the others are sent")
+        scene.add_numbers(name, range(80, 160), partitions=8)
+        wait_until(lambda: scene.waiting() == 20 * len(waiting), "the others are sent again")
+        answered.set()
+        wait_until(lambda: scene.waiting() == 0, "all are sent")
+    values = [int(value or b"") for value in scene.values(name, 160)]
+    assert [list(range(each, 160, 8)) for each in range(8)] == [
+        [number for number in values if number % 8 == each] for each in range(8)
+    ]
+    assert {"LeasesTaken", "Sent"} == {type(each).__name__ for each in scene.told}
+
+
 def test_progress_is_logged_without_keys_and_values(caplog: pytest.LogCaptureFixture) -> None:
     """One line when it waits; none for each batch."""
     caplog.set_level("INFO", "linear_retry")
@@ -129,6 +170,10 @@ def test_progress_is_logged_without_keys_and_values(caplog: pytest.LogCaptureFix
     (record,) = caplog.records
     assert "outbox: sending waits for the brokers: no broker answers" == record.getMessage()
     assert "WARNING" == record.levelname
+
+
+def _lease(destination: str, partition: int) -> int:
+    return lease_of("scheduler", destination, f"{partition}")
 
 
 def _waits_for(away: str, scene: Scene) -> bool:
