@@ -20,6 +20,7 @@ from benchmarks import (
     spark_ingest,
     store_intake,
     store_sending,
+    store_storing,
     throughput,
     while_open,
 )
@@ -51,6 +52,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "success-cost": success_cost.run,
     "store-intake": store_intake.run,
     "store-sending": store_sending.run,
+    "store-storing": store_storing.run,
 }
 ON_SPARK: dict[str, Benchmark] = {
     "spark-ingest": spark_ingest.run,
