@@ -37,6 +37,7 @@ class Scheduler:
 
     discards: ClassVar[bool] = False
     back_to_source: ClassVar[bool] = True
+    is_single: ClassVar[bool] = False
 
     def __init__(
         self,

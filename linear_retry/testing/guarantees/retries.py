@@ -33,13 +33,16 @@ class Delays(Protocol):
 
 
 class Retries(Protocol):
-    """What the guarantees need to know of a `RetryTopics`."""
+    """What the guarantees need to know of a `RetryTopics`, or of a `Scheduler`."""
 
     @property
     def strategy(self) -> Delays: ...
 
     @property
     def limit(self) -> int | None: ...
+
+    @property
+    def topics(self) -> tuple[str, ...]: ...
 
     @property
     def is_single(self) -> bool: ...
@@ -112,6 +115,8 @@ class WithinSequence(Guarantee):
         delay_ms = self._retries.delay_ms(event.retry_topic)
         if not self._retries.is_single and event.step > len(self._delays_ms):
             what = f"took step {event.step} of {len(self._delays_ms)}"
+        elif delay_ms is None and event.retry_topic in self._retries.topics:
+            return  # a scheduler's: each record has a delay of its own
         elif delay_ms is None:
             what = f"was sent to {event.retry_topic}, which is no retry topic"
         elif delay_ms < self._delays_ms[min(event.step, len(self._delays_ms)) - 1]:

@@ -9,6 +9,7 @@ from linear_retry.records.dead_letter import DeadLetter, parse
 from linear_retry.records.lineage import Hop
 from linear_retry.retry.policy import Left
 from tests.consumer.group import LETTERS, TOPIC, FakeGroup
+from tests.testing.violations import violations
 
 _TOPIC = "billing.scheduled"
 _NOW_MS = 1_767_225_600_000
@@ -103,6 +104,24 @@ def _group(*, transactional: bool = False, **options: Any) -> tuple[FakeGroup, _
     return group, _Service(group)
 
 
+def _violations(group: FakeGroup) -> list[str]:
+    """Every guarantee that does not hold, of those that retry topics have, too."""
+    assert isinstance(group.on_exhausted, Scheduler)
+    log = group.fake.topics[TOPIC].partitions[0]
+    return violations(
+        group.witness.entries,
+        {(TOPIC, 0): [record.offset for record in log.records]},
+        committed=group.fake.group(group.group_id),
+        strategy_length=len(group.strategy),
+        retry_strategy_length=0,
+        letter_limit=None,
+        alive_within_s=45.0,
+        asked_at_s=group.fake.clock.now_s(),
+        finished=True,
+        retries=group.on_exhausted,
+    )
+
+
 @pytest.mark.parametrize("transactional", [False, True])
 def test_one_attempt_for_each_return(transactional: bool) -> None:
     """The blocking strategy is not repeated: two attempts on the line, one after each of the two
@@ -127,6 +146,7 @@ def test_one_attempt_for_each_return(transactional: bool) -> None:
     assert 1 == len({letter.retry_id, *(each.retry_id for each in service.seen)})
     opened = [each for each in member.events if isinstance(each, events.CircuitOpened)]
     assert 1 == len(opened)
+    assert [] == _violations(group)
 
 
 def test_handled_when_it_returns() -> None:
