@@ -398,7 +398,7 @@ _CATCHES = {
     ("consumer.runners.together.run_together", "_beside", "BaseException"),
     ("consumer.runners.together.run_together", "run_together_async", "BaseException"),
     # A user's object, or exception, may raise anything when it is pickled.
-    ("consumer.config.pickled", "check_picklable", "Exception"),
+    ("consumer.runners.together.retry_process", "_pickled", "Exception"),
     ("consumer.runners.together.messages", "_portable", "Exception"),
     # What raises here would be the handler's error, and permanent: a dead letter for an outage.
     ("retry.retry_after", "_read", "Exception"),

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from confluent_kafka import Message
@@ -124,7 +125,7 @@ def live_rate(
         with live:
             live.run(handler)
     else:
-        retry = retry_line(config, retries, letters)
+        retry = partial(retry_line, config, retries, letters)
         run_together(live, retry, handler, threads=mode == "thread")
     watch.join()
     return rates[0]

@@ -65,7 +65,7 @@ def retry_line() -> LinearConsumer:
 def main(line: str) -> None:
     """Until Ctrl-C or SIGTERM."""
     if line == "both":
-        run_together(live_line(), retry_line(), charge)
+        run_together(live_line(), retry_line, charge)
         return
     with live_line() if line == "live" else retry_line() as consumer:
         consumer.run(charge)

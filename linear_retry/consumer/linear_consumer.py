@@ -9,7 +9,6 @@ from typing import Any, Never, Self, overload
 from linear_retry.consumer.config.checks import Transient, check_listeners, plan
 from linear_retry.consumer.config.consumer_config import Dependencies
 from linear_retry.consumer.config.line import Topics, WhenExhausted
-from linear_retry.consumer.config.pickled import check_picklable
 from linear_retry.consumer.dead_letters.settings import DeadLetters
 from linear_retry.consumer.monitoring.health import Health
 from linear_retry.consumer.monitoring.monitor import Counts, Monitor, bind_listeners
@@ -79,9 +78,7 @@ class LinearConsumer(OperatorMethods, ClosedAtExit):
 
         Raises `ConfigurationError` with key, value, rule and remedy.
         """
-        arguments = {name: value for name, value in locals().items() if name != "self"}
         listeners = check_listeners(listeners)
-        self._arguments = {**arguments, "listeners": listeners}
         journals = [listener for listener in listeners if isinstance(listener, Journal)]
         wanted = plan(
             config,
@@ -115,16 +112,6 @@ class LinearConsumer(OperatorMethods, ClosedAtExit):
         self._session = Session(wanted, self._circuits, self._monitor)
         self._gives_up = wanted.dead_letters is not None
         self._has_limit = wanted.retry.policy.has_limit
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled as its arguments, before it is used: for the process that will run it.
-
-        Raises `ConfigurationError` with the argument that cannot be pickled, and `UsageError` once
-        it is in use.
-        """
-        self._session.check_unused()
-        check_picklable(self._arguments)
-        return partial(type(self), **self._arguments), ()
 
     # -- for the owner thread ----------------------------------------------------------------
 

@@ -66,10 +66,6 @@ class Journal:
         self._late = 0
         self._ended = False
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled as its arguments: where it arrives, it belongs to no consumer yet."""
-        return type(self), (self.topic, self._config)
-
     @property
     def dropped(self) -> int:
         """The number of events known not to be in the topic. For any thread."""

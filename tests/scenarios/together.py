@@ -75,7 +75,7 @@ def main(program: Program) -> None:
         case "async":
             asyncio.run(run_together_async(live, retry, handle_async))
         case how:
-            run_together(live, retry(), handle, threads=how == "threads")
+            run_together(live, retry, handle, threads=how == "threads")
 
 
 def _live_line(program: Program) -> LinearConsumer:

@@ -45,10 +45,9 @@ async def together(live: LinearConsumer, retry: LinearConsumer) -> None:
     def create() -> LinearConsumer:
         return retry
 
-    run_together(live, retry, handler)
+    run_together(live, create, handler)
     run_together(live, create, returning, threads=True)
-    run_together(live, retry, Charging())
-    await run_together_async(live, retry, awaited)
+    run_together(live, create, Charging())
     await run_together_async(live, create, awaited)
 
 

@@ -26,7 +26,6 @@ from linear_retry.consumer.runners.signals import deferring_interrupts, stopping
 from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.consumer.session.owner_thread import OwnerThread
 from linear_retry.consumer.wiring import Wiring
-from linear_retry.errors import UsageError
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.fatal_errors import as_library_errors
 from linear_retry.retry.circuits import Circuits
@@ -96,15 +95,6 @@ class Session:
         if self.wiring is None or not self._owner_thread.joined or self._monitor.end is not None:
             return {}
         return self.wiring.lag.ask(timeout_s)
-
-    def check_unused(self) -> None:
-        """Raises `UsageError` if it was started, or is closed."""
-        self._owner_thread.check_open()
-        if self.wiring is not None:
-            raise UsageError(
-                "this LinearConsumer was started, and its clients cannot go to another process; "
-                "create one for it"
-            )
 
     def close(self) -> None:
         """Closes it, or waits for the owner to do so; from a handler, `run` closes when it ends."""

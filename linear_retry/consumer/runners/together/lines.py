@@ -8,8 +8,8 @@ from linear_retry.consumer.dead_letters.retry_topics import RetryTopics
 from linear_retry.consumer.linear_consumer import LinearConsumer
 from linear_retry.errors import ConfigurationError
 
-RetryLine: TypeAlias = LinearConsumer | Callable[[], LinearConsumer]
-"""The retry line, or a function that creates it where it will run."""
+RetryLine: TypeAlias = Callable[[], LinearConsumer]
+"""A function that creates the retry line where it will run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +27,9 @@ class LiveLine:
             raise _order_error()
         return cls(config.line.group_id, _prefix(live))
 
-    def retry_line(self, retry: RetryLine) -> LinearConsumer:
-        """Creates it if need be, and checks it. Raises `ConfigurationError`."""
-        consumer = retry if isinstance(retry, LinearConsumer) else retry()
-        self.check(consumer)
-        return consumer
-
-    def check(self, retry: object) -> None:
-        """Raises `ConfigurationError` unless `retry` is the retry line of the same group."""
+    def retry_line(self, create: RetryLine) -> LinearConsumer:
+        """Creates it. Raises `ConfigurationError` unless it is the retry line of the same group."""
+        retry = create()
         if not isinstance(retry, LinearConsumer) or not retry._config.reads_retries:
             raise _order_error()
         config = retry._config
@@ -50,6 +45,7 @@ class LiveLine:
                 f"{reads!r}: what leaves the line would never come back; give both the same "
                 "RetryTopics"
             )
+        return retry
 
 
 def _prefix(line: LinearConsumer) -> str | None:
@@ -59,6 +55,6 @@ def _prefix(line: LinearConsumer) -> str | None:
 
 def _order_error() -> ConfigurationError:
     return ConfigurationError(
-        "run_together takes the live line, then the retry line: the topics of the second are the "
-        "RetryTopics to which the first sends"
+        "run_together takes the live line, then a function that creates the retry line: the topics "
+        "of the second are the RetryTopics to which the first sends"
     )

@@ -10,13 +10,16 @@ from contextlib import contextmanager, suppress
 from multiprocessing import current_process, get_context, resource_tracker
 from typing import Any
 
-from linear_retry.consumer.config.pickled import REMEDY, check_picklable
-from linear_retry.consumer.linear_consumer import LinearConsumer
 from linear_retry.consumer.runners.signals import SIGNALS
 from linear_retry.consumer.runners.together.child import LOOK_EVERY_S, Work, serve
 from linear_retry.consumer.runners.together.messages import STOP, Begun, Ended
-from linear_retry.errors import RetryLineError, UsageError
+from linear_retry.errors import ConfigurationError, RetryLineError, UsageError
 from linear_retry.log.relay import log_relayed
+
+_REMEDY = (
+    "define it at the top level of a module; or run the retry line in a thread (threads=True), or "
+    "as a service of its own"
+)
 
 
 class RetryProcess:
@@ -161,16 +164,20 @@ def _error_of(ended: Ended) -> BaseException | None:
 
 
 def _pickled(work: Work) -> bytes:
-    given: dict[str, object] = {"handler": work.handler}
-    if not isinstance(work.retry, LinearConsumer):
-        given["retry"] = work.retry
-    check_picklable(given)
+    for name, value in (("handler", work.handler), ("retry", work.retry)):
+        try:
+            pickle.dumps(value)
+        except Exception as error:  # a user's object may raise anything
+            why = str(error) or type(error).__name__
+            raise ConfigurationError(
+                f"{name}={value!r}: cannot be pickled for another process ({why}); {_REMEDY}"
+            ) from error
     pickled = pickle.dumps(work)
     main = sys.modules["__main__"]
     if b"__main__" in pickled and getattr(main, "__file__", None) is None:
         raise UsageError(
             f"handler={work.handler!r}: the retry line's process cannot import what was typed at a "
-            f"prompt, or came from stdin; {REMEDY}"
+            f"prompt, or came from stdin; {_REMEDY}"
         )
     return pickled
 

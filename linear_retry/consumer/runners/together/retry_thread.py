@@ -10,7 +10,7 @@ class RetryThread:
     """The retry line beside the live one, as `RetryProcess`, for handlers that wait for I/O."""
 
     def __init__(self, work: Work) -> None:
-        """Raises what creating the consumer raises, if `work` has a function for that."""
+        """Raises what creating the consumer raises."""
         self._work = work
         self._consumer = work.live.retry_line(work.retry)
         self._asked = False

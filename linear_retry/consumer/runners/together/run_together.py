@@ -13,6 +13,7 @@ from linear_retry.consumer.runners.together.child import Work
 from linear_retry.consumer.runners.together.lines import LiveLine, RetryLine
 from linear_retry.consumer.runners.together.retry_process import RetryProcess
 from linear_retry.consumer.runners.together.retry_thread import RetryThread
+from linear_retry.errors import ConfigurationError
 from linear_retry.kafka import Message
 from linear_retry.log.relay import levels
 
@@ -29,13 +30,12 @@ def run_together(
 ) -> None:
     """Runs the live line and the retry line of a group, and closes both when one of them ends.
 
-    `live` runs here, as by `live.run(handler)`; `retry`, a consumer of the `RetryTopics` that
-    `live` sends to, in a process of its own, so that a handler that computes never slows the live
-    line down. That process imports the program again: `handler` and all arguments of `retry` must
-    be importable or picklable, which is checked before anything starts, and a program calls this
-    under `if __name__ == "__main__":`. In place of the consumer, `retry` may be an importable
-    function that creates it there, and serves its health or its metrics, for instance. What `retry`
-    logs is written by this process, unless its own has log handlers.
+    `live` runs here, as by `live.run(handler)`; `retry` is a function that creates the consumer of
+    the `RetryTopics` that `live` sends to. It is called, and that consumer run, in a process of its
+    own, so that a handler that computes never slows the live line down. That process imports the
+    program again: `handler` and `retry` must be importable, which is checked before anything
+    starts, and a program calls this under `if __name__ == "__main__":`. What the retry line logs is
+    written by this process, unless its own has log handlers.
 
     With `threads=True` the retry line runs in a thread of this process: nothing is pickled, and
     whenever it computes, the live line waits for the interpreter's lock. For handlers that wait
@@ -62,7 +62,7 @@ async def run_together_async(live: LinearConsumer, retry: RetryLine, handler: As
 
     The first stop, SIGINT or SIGTERM ends both lines after their current messages; the second, or
     a cancellation of the task, cancels both handlers. To run both on one event loop, use
-    `running`: `async with retry.running(handler): await live.run_async(handler)`.
+    `running`: `async with retry_line.running(handler): await live.run_async(handler)`.
     """
     check_async_handler(handler)
     line = RetryProcess(_work(live, retry, handler, is_async=True))
@@ -105,7 +105,10 @@ def _work(
 ) -> Work:
     here = LiveLine.of(live)
     if not callable(retry):
-        here.check(retry)
+        raise ConfigurationError(
+            f"retry={retry!r}: must be a function that creates the retry line, without arguments; "
+            "write retry_line, not retry_line()"
+        )
     return Work(here, retry, handler, is_async, levels())
 
 

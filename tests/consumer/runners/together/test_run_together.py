@@ -45,8 +45,8 @@ async def _handle_async(_: Message) -> None:
 @pytest.mark.parametrize(
     ("live", "retry", "said"),
     [
-        (_consumer(_RETRIES), _live(), "takes the live line, then the retry line"),
-        (_live(), _live(), "takes the live line, then the retry line"),
+        (_consumer(_RETRIES), _live(), "takes the live line, then a function"),
+        (_live(), _live(), "takes the live line, then a function"),
         (_live(), _consumer(_RETRIES, "invoices"), "give both the same group.id"),
         (_live(on_exhausted=_OTHERS), _consumer(_RETRIES), "give both the same RetryTopics"),
     ],
@@ -56,23 +56,30 @@ def test_lines_that_do_not_belong_together(
 ) -> None:
     """What leaves the one would never come back by the other."""
     with pytest.raises(ConfigurationError, match=said):
-        run_together(live, retry, _handle)
-    with pytest.raises(ConfigurationError, match=said):
-        asyncio.run(run_together_async(live, retry, _handle_async))
+        run_together(live, lambda: retry, _handle, threads=True)
+
+
+def test_a_consumer_in_place_of_its_function() -> None:
+    """It could not go to the other process; the error says what to write."""
+    retry: Any = _consumer(_RETRIES)
+    with pytest.raises(ConfigurationError, match="write retry_line, not"):
+        run_together(_live(on_exhausted=_RETRIES), retry, _handle)
+    with pytest.raises(ConfigurationError, match="write retry_line, not"):
+        asyncio.run(run_together_async(_live(on_exhausted=_RETRIES), retry, _handle_async))
 
 
 def test_a_handler_that_would_never_be_awaited() -> None:
     """The error names the function to use."""
     with pytest.raises(UsageError, match="run_together_async"):
-        run_together(_live(on_exhausted=_RETRIES), _consumer(_RETRIES), _handle_async)
+        run_together(_live(on_exhausted=_RETRIES), _create, _handle_async)
 
 
 def test_a_handler_that_cannot_be_imported() -> None:
-    """Is refused, and neither line has started."""
-    live, retry = _live(on_exhausted=_RETRIES), _consumer(_RETRIES)
+    """Is refused, and the live line has not started."""
+    live = _live(on_exhausted=_RETRIES)
     with pytest.raises(ConfigurationError, match=r"cannot be pickled.*\(threads=True\)"):
-        run_together(live, retry, lambda _: None)
-    assert ["starting", "starting"] == [each.health().state for each in (live, retry)]
+        run_together(live, _create, lambda _: None)
+    assert "starting" == live.health().state
 
 
 def _create() -> LinearConsumer:
