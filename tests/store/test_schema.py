@@ -1,0 +1,73 @@
+"""The store works in a PostgreSQL schema of its own, beside an application's tables."""
+
+from collections.abc import Iterator
+from itertools import count
+
+import pytest
+from sqlalchemy import create_engine
+
+from linear_retry.store import audit, dead_letters, messages, positions
+from linear_retry.store.database import Database
+from linear_retry.store.listing import dead_letters as listed_dead_letters
+from linear_retry.store.listing import messages as listed_messages
+from linear_retry.store.listing import statistics
+from linear_retry.store.listing.filters import DeadLetterFilter, MessageFilter
+from linear_retry.store.migrations import check_version, migrate
+from linear_retry.store.sender.identity import store_id
+from tests.postgres import Postgres
+from tests.store.contents import new_dead_letter, new_message
+
+_numbers = count(1)
+_PLACE = ("cluster", "billing.scheduled", 0)
+
+
+@pytest.fixture
+def url(postgres: Postgres) -> str:
+    """The URL of a database of this test's own."""
+    return postgres.new_database(f"in_schema_{next(_numbers)}")
+
+
+@pytest.fixture
+def in_schema(url: str) -> Iterator[Database]:
+    """A store in a schema whose name needs quotes."""
+    database = Database(url, schema="Retry-Later")
+    assert migrate(database).is_error_search_indexed
+    yield database
+    database.close()
+
+
+def test_every_statement_finds_the_schema(in_schema: Database) -> None:
+    """There are no such tables elsewhere in the database."""
+    with in_schema.begin() as connection:
+        messages.add(in_schema, connection, [new_message(), new_message(slot="1")])
+        first, second = messages.due(in_schema, connection, "scheduler", range(8))
+        assert 1 == messages.reschedule(in_schema, connection, [first.id])
+        dead_letters.add_waiting(in_schema, connection, [second.id], reason="a", error="refused")
+        dead_letters.add(in_schema, connection, [new_dead_letter()])
+        wanted = DeadLetterFilter(error="refused")
+        (dead,) = listed_dead_letters.ids(in_schema, connection, wanted, limit=9)
+        assert 1 == dead_letters.forward(in_schema, connection, [dead])
+        positions.read(in_schema, connection, *_PLACE, lock=True)
+        positions.write(in_schema, connection, *_PLACE, 7)
+        audit.write(in_schema, connection, actor="a", action="b", count=1, details={})
+    with in_schema.reading() as connection:
+        assert 2 == len(listed_messages.page(in_schema, connection, MessageFilter(), limit=9))
+        assert [2] == [
+            each.waiting for each in statistics.waiting(in_schema, connection, "scheduler")
+        ]
+        assert 7 == positions.read(in_schema, connection, *_PLACE)
+        assert 1 == len(audit.read(connection, limit=9))
+
+
+def test_an_applications_own_connection_finds_the_schema(in_schema: Database, url: str) -> None:
+    """Its search path and its options know nothing of ours."""
+    with in_schema.begin() as connection:
+        own_id = store_id(in_schema, connection)
+    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+    with engine.begin() as application:
+        check_version(in_schema, application)
+        assert own_id == store_id(in_schema, application)
+        messages.add(in_schema, application, [new_message()])
+    engine.dispose()
+    with in_schema.begin() as connection:
+        assert 1 == len(messages.due(in_schema, connection, "scheduler", range(8)))
