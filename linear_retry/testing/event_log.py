@@ -318,10 +318,10 @@ class _BatchAttempt:
         match error:
             case None:
                 self._finish(places, "done")
-            case BatchError(index=index):
+            case BatchError(index=int(index)) if 0 <= index < len(places):
                 self._finish(places[:index], "done")
                 self._finish(places[index : index + 1], "failed")
-            case Exception():
+            case Exception() if not isinstance(error, BatchError):
                 self._finish([*reversed(places)], "failed")
             case _:
                 self._finish(places[:1], "interrupted")

@@ -87,6 +87,7 @@ def _nth(offset: int) -> SimpleNamespace:
         (None, [(7, "done"), (8, "done"), (9, "done")]),
         (OSError(), [(9, "failed"), (8, "failed"), (7, "failed")]),
         (BatchError(1, OSError()), [(7, "done"), (8, "failed")]),
+        (BatchError(-1, OSError()), [(7, "interrupted")]),
         (KeyboardInterrupt(), [(7, "interrupted")]),
     ],
 )

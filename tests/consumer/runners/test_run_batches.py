@@ -60,7 +60,7 @@ class _Run:
             try:
                 handle(offsets)
             except BatchError as failed:
-                self.done += offsets[: failed.index]
+                self.done += offsets[: int(failed.index or 0)]
                 raise
             self.done += offsets
             if _COUNT in offsets:
@@ -386,27 +386,28 @@ def test_work_that_would_not_run(running: _Run) -> None:
     assert {(TOPIC, 0): 0} == running.fake.group(GROUP)
 
 
-@pytest.mark.parametrize("index", [-1, 1.0, True, None])
-def test_an_index_that_cannot_be(index: Any) -> None:
-    """`BatchError` refuses what is no position."""
-    with pytest.raises(UsageError, match="index="):
-        BatchError(index, OutageError())
+@pytest.mark.parametrize("index", [-1, 1, 1.0, True, None, "0"])
+def test_an_index_beyond_the_batch(running: _Run, index: Any) -> None:
+    """What is no position is refused, and nothing is done: what the handler meant is unknown. It
+    is no failure of the message either, which would be dead-lettered for it."""
+
+    def handle(_: list[int]) -> None:
+        raise BatchError(index, OutageError())
+
+    expected = rf"orders\[0\]@0.*index={index!r} for a batch of 1"
+    with pytest.raises(UsageError, match=expected):
+        running.go(handle)
+    assert {(TOPIC, 0): 0} == running.fake.group(GROUP)
 
 
-def test_a_cause_that_cannot_be() -> None:
-    """`BatchError` refuses a cause that nobody could classify."""
-    cause: Any = "down"
-    with pytest.raises(UsageError, match="cause='down'"):
-        BatchError(0, cause)
+@pytest.mark.parametrize("cause", ["down", None, KeyboardInterrupt()])
+def test_a_cause_that_cannot_be(running: _Run, cause: Any) -> None:
+    """Nor is a cause accepted that nobody could classify."""
 
+    def handle(_: list[int]) -> None:
+        raise BatchError(0, cause)
 
-def test_an_index_beyond_the_batch(running: _Run) -> None:
-    """It is refused, and nothing is done: what the handler meant is unknown."""
-
-    def handle(offsets: list[int]) -> None:
-        raise BatchError(len(offsets), OutageError())
-
-    with pytest.raises(UsageError, match=r"orders\[0\]@0.*index 1 for a batch of 1"):
+    with pytest.raises(UsageError, match=r"orders\[0\]@0.*cause="):
         running.go(handle)
     assert {(TOPIC, 0): 0} == running.fake.group(GROUP)
 
