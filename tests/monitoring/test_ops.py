@@ -13,18 +13,21 @@ from linear_retry.cli.dlq.stats import exposition
 from linear_retry.dlq import State
 from linear_retry.dlq.stats import stats_of
 from linear_retry.monitoring.metrics import Metrics
+from linear_retry.scheduler.http.metrics import StoreMetrics
+from linear_retry.store.database import Database
 from tests.docs.markdown import code, page, table
 
 _ALERTS = page("ops/alerts.yml")
 _DASHBOARD: dict[str, Any] = json.loads(page("ops/dashboard.json"))
 _PARTS = {"counter": ("_total",), "gauge": ("",), "histogram": ("_bucket", "_sum", "_count")}
 _BACKLOG = list(text_string_to_metric_families("\n".join(exposition({"orders.dlq": stats_of([])}))))
+_STORE = list(StoreMetrics(Database("sqlite:////nowhere/store.sqlite3")).describe())
 _SAMPLES = {
     family.name + part: family
-    for family in (*Metrics().describe(), *_BACKLOG)
+    for family in (*Metrics().describe(), *_STORE, *_BACKLOG)
     for part in _PARTS[family.type]
 }
-_LABELS = {exported_name(one): set(labels_of(one)) for one in Metrics().describe()} | {
+_LABELS = {exported_name(one): set(labels_of(one)) for one in (*Metrics().describe(), *_STORE)} | {
     code(row[0])[0]: set(code(row[1]))
     for row in table(page("docs/reference/metrics.md"), "backlog metric")
 }

@@ -3,7 +3,7 @@
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import get_args
 
 from prometheus_client import CollectorRegistry
@@ -16,6 +16,7 @@ from linear_retry.store.listing import dead_letters, statistics
 from linear_retry.store.listing.filters import DeadLetterFilter
 from linear_retry.store.records import Service
 
+_PREFIX = "linear_retry_store_"
 _SHARE = 20
 """A count of 10,000,000 messages takes seconds: it is repeated after 20 times as long."""
 
@@ -28,6 +29,10 @@ class StoreMetrics(Collector):
         self._lock = threading.Lock()
         self._metrics: list[Metric] = []
         self._fresh_until_s = 0.0
+
+    def describe(self) -> Iterable[Metric]:
+        """The names, so that a registry refuses duplicates. The store is not asked."""
+        return _gauges().values()
 
     def collect(self) -> Iterable[Metric]:
         """Returns the latest counts. Raises `StoreError`."""
@@ -48,33 +53,34 @@ def exposition(metrics: StoreMetrics, accept: str) -> tuple[bytes, str]:
     return encode(registry), content_type
 
 
-def _families(database: Database) -> Iterator[Metric]:
-    with database.reading() as connection:
-        found = {
-            service: (
-                statistics.waiting(database, connection, service),
-                Counter(
-                    each.destination for each in statistics.held(database, connection, service)
-                ),
-                dead_letters.count(database, connection, DeadLetterFilter(service=service)),
-            )
-            for service in get_args(Service)
-        }
-    waiting = _gauge("messages_waiting", "Messages that wait", "destination")
-    due = _gauge("messages_due", "Messages that are due, and not sent yet", "destination")
-    first = _gauge("first_due_timestamp_seconds", "Earliest due time, in Unix time", "destination")
-    held = _gauge("lanes_held", "Lanes on hold", "destination")
-    dead = _gauge("dead_letters", "Dead letters in the store")
-    for service, (of_destinations, held_lanes, dead_count) in found.items():
-        for each in of_destinations:
-            waiting.add_metric((service, each.destination), each.waiting)
-            due.add_metric((service, each.destination), each.due)
-            first.add_metric((service, each.destination), each.oldest_due_ms / 1000)
-        for destination, lanes in held_lanes.items():
-            held.add_metric((service, destination), lanes)
-        dead.add_metric((service,), dead_count)
-    yield from (waiting, due, first, held, dead)
+def _gauges() -> dict[str, GaugeMetricFamily]:
+    families = (
+        _gauge("messages_waiting", "Messages that wait", "destination"),
+        _gauge("messages_due", "Messages that are due, and not sent yet", "destination"),
+        _gauge("first_due_timestamp_seconds", "Earliest due time, in Unix time", "destination"),
+        _gauge("lanes_held", "Lanes on hold", "destination"),
+        _gauge("dead_letters", "Dead letters in the store"),
+    )
+    return {family.name.removeprefix(_PREFIX): family for family in families}
 
 
 def _gauge(name: str, text: str, *labels: str) -> GaugeMetricFamily:
-    return GaugeMetricFamily(f"linear_retry_store_{name}", text, labels=("service", *labels))
+    return GaugeMetricFamily(f"{_PREFIX}{name}", text, labels=("service", *labels))
+
+
+def _families(database: Database) -> Iterable[Metric]:
+    gauges = _gauges()
+    with database.reading() as connection:
+        for service in get_args(Service):
+            for each in statistics.waiting(database, connection, service):
+                labels = (service, each.destination)
+                gauges["messages_waiting"].add_metric(labels, each.waiting)
+                gauges["messages_due"].add_metric(labels, each.due)
+                first_s = each.oldest_due_ms / 1000
+                gauges["first_due_timestamp_seconds"].add_metric(labels, first_s)
+            held = Counter(e.destination for e in statistics.held(database, connection, service))
+            for destination, lanes in held.items():
+                gauges["lanes_held"].add_metric((service, destination), lanes)
+            dead = dead_letters.count(database, connection, DeadLetterFilter(service=service))
+            gauges["dead_letters"].add_metric((service,), dead)
+    return gauges.values()
