@@ -15,6 +15,7 @@ from confluent_kafka import Message
 import linear_retry
 from linear_retry import (
     Attempt,
+    BatchError,
     CircuitView,
     DeadLetters,
     Event,
@@ -158,6 +159,20 @@ def waits(response: httpx.Response, error: urllib.error.HTTPError) -> list[Retry
         *(asked, RetryAfter(), RetryAfter(None), RetryAfter(timedelta(seconds=5))),
         *(RetryAfter(datetime.now()), RetryAfter.from_response(error)),
     ]
+
+
+def stored(messages: list[Message]) -> int:
+    for index, message in enumerate(messages):
+        if message.value() is None:
+            raise BatchError(index, ValueError("no order"))
+    return len(messages)
+
+
+def in_batches(consumer: LinearConsumer) -> None:
+    assert_type(consumer.run_batches(stored), None)
+    consumer.run_batches(lambda messages: len(messages), max_messages=10, max_bytes=1_000)
+    consumer.run_batches(handler)  # type: ignore[arg-type]  # of one message
+    consumer.run_batches(stored, 10)  # type: ignore[call-arg]  # of what?
 
 
 def running(consumer: LinearConsumer) -> None:
