@@ -20,7 +20,6 @@ from sqlalchemy import (
     select,
 )
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.engine import Dialect
 from sqlalchemy.exc import (
     ArgumentError,
     InterfaceError,
@@ -90,11 +89,6 @@ class Database:
     def insert(self, table: Table) -> sqlite.Insert | postgresql.Insert:
         """Returns an `INSERT` that may be given `ON CONFLICT`."""
         return sqlite.insert(table) if self.is_sqlite else postgresql.insert(table)
-
-    @property
-    def dialect(self) -> Dialect:
-        """The dialect to compile our statements for."""
-        return self._engine.dialect
 
     @contextmanager
     def begin(self) -> Iterator[Connection]:

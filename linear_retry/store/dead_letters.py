@@ -59,9 +59,11 @@ def add_waiting(
 def _add_some(
     connection: Connection, ids: Sequence[int], now_ms: int, reason: str, error: str
 ) -> int:
-    waiting = select(message.c.lane_id).where(message.c.id.in_(ids))
+    # Locked: one that is removed meanwhile, as it was sent, would become a dead letter too.
+    mine = select(message.c.lane_id).where(message.c.id.in_(ids)).order_by(message.c.id)
+    lane_ids = set(connection.execute(mine.with_for_update()).scalars())
     # Lane by lane, in the database: values of many megabytes need not come here and go back.
-    for each in connection.execute(select(lane).where(lane.c.id.in_(waiting)).order_by(lane.c.id)):
+    for each in connection.execute(select(lane).where(lane.c.id.in_(lane_ids))):
         constant = {
             "service": literal(each.service, StoredText),
             "destination": literal(each.destination, StoredText),

@@ -1,16 +1,19 @@
 """Dead letters of the store are kept whole, forwarded, edited and removed."""
 
 import random
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import fields, replace
 
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import Connection, select, text, update
 
 from linear_retry.store import dead_letters, messages
 from linear_retry.store.database import Database
 from linear_retry.store.lanes import LEASES
 from linear_retry.store.records import NewDeadLetter, StoredDeadLetter, StoredMessage
 from linear_retry.store.schema import dead_letter, lane
+from tests.kafka_operations import wait_until
 from tests.store.contents import new_dead_letter, new_message
 
 _LATER_MS = 2**53
@@ -153,3 +156,29 @@ def test_removed_letters_are_gone(database: Database) -> None:
         assert 2 == dead_letters.remove(connection, ids[:2])
         assert dead_letters.get(connection, ids[0]) is None
     assert ids[2:] == _ids(database)
+
+
+def test_a_message_that_is_removed_meanwhile_is_no_dead_letter(postgres_url: str) -> None:
+    """It was sent: as a dead letter it would be sent again."""
+    with closing(Database(postgres_url)) as database, ThreadPoolExecutor(1) as pool:
+        with database.begin() as connection:
+            messages.add(database, connection, [new_message()])
+        (sent,) = _due(database)
+
+        def die() -> int:
+            with database.begin() as connection:
+                return dead_letters.add_waiting(
+                    database, connection, [sent.id], reason="exhausted", error=""
+                )
+
+        with database.begin() as connection:
+            messages.remove(connection, [sent.id])
+            dying = pool.submit(die)
+            wait_until(lambda: _is_waited_for(connection), "the other waits", 30)
+        assert 0 == dying.result(30)
+        assert [] == _ids(database)
+
+
+def _is_waited_for(connection: Connection) -> bool:
+    waiting = text("SELECT count(*) FROM pg_locks WHERE NOT granted")
+    return bool(connection.execute(waiting).scalar_one())
