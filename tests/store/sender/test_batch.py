@@ -42,3 +42,11 @@ def test_one_that_is_too_large_dies_only_when_sent_by_itself() -> None:
     assert [Shortened(1, 1)] == outcomes(_BATCH, refused)
     dead = Dead(_BATCH[0], "too-large", "too large (MSG_SIZE_TOO_LARGE)")
     assert [dead] == outcomes([_BATCH[0], *_BATCH[3:]], {0: _TOO_LARGE})
+
+
+def test_a_record_that_its_topic_never_accepts_dies() -> None:
+    """Such as one without a key for a compacted topic: its lane would be held for ever."""
+    invalid = KafkaError(KafkaError.INVALID_RECORD, "no key")
+    assert [Dead(_BATCH[0], "refused", "no key (INVALID_RECORD)")] == outcomes(
+        [_BATCH[0]], {0: invalid}
+    )
