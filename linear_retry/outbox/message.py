@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 
 from linear_retry.errors import UsageError
 from linear_retry.kafka.producers.direct import Report, Unsent
+from linear_retry.records.retry_headers import ID
 from linear_retry.records.text import Header
 from linear_retry.store.lanes import slot_of
 from linear_retry.store.records import NewMessage
@@ -55,12 +56,12 @@ Recover: TypeAlias = Callable[[OutboxMessage, Exception], object]
 
 def message_of(unsent: Unsent) -> OutboxMessage:
     """Returns the message as it is sent."""
-    topic, value, key, partition, timestamp_ms, headers, *_ = unsent
+    topic, value, key, partition, timestamp_ms, headers, retry_id, *_ = unsent
     return OutboxMessage(
         topic,
         _content(key, "key"),
         _content(value, "value"),
-        tuple((name, _content(content, f"header {name!r}")) for name, content in headers),
+        (*((name, _content(each, f"header {name!r}")) for name, each in headers), (ID, retry_id)),
         None if partition < 0 else partition,
         timestamp_ms or None,
     )

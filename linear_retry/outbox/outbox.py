@@ -19,7 +19,6 @@ from linear_retry.outbox.message import Headers, Recover, header_list, reported
 from linear_retry.outbox.sender_thread import SenderThread
 from linear_retry.outbox.sending import Sending
 from linear_retry.outbox.transaction import Transactions
-from linear_retry.records.retry_headers import ID
 from linear_retry.store import lanes
 from linear_retry.store.database import Database
 from linear_retry.store.migrations import check_version, migrate
@@ -119,15 +118,14 @@ class Outbox:
         if self._is_closed or os.getpid() != self._pid:
             raise self._unusable()
         number = self._next_number()
-        all_headers: list[tuple[str, Any]] = header_list(headers) if headers else []
-        all_headers.append((ID, b"%b%d" % (self._id_prefix, number)))
         unsent = (
             topic,
             value,
             key,
             -1 if partition is None else partition,
             timestamp or 0,
-            all_headers,
+            header_list(headers) if headers else (),
+            b"%b%d" % (self._id_prefix, number),
             retry,
             on_delivery,
         )
@@ -158,9 +156,9 @@ class Outbox:
         """
         if self._is_closed or os.getpid() != self._pid:
             raise self._unusable()
-        content = [*header_list(headers), (ID, b"%b%d" % (self._id_prefix, self._next_number()))]
         place = (-1 if partition is None else partition, timestamp or 0)
-        message = self._sending.checked((topic, value, key, *place, content, True, None))
+        about = (header_list(headers), b"%b%d" % (self._id_prefix, self._next_number()))
+        message = self._sending.checked((topic, value, key, *place, *about, True, None))
         self._transactions.add(transaction, message)
         return message.retry_id
 

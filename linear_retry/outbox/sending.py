@@ -85,7 +85,7 @@ class Sending:
 
     def look(self, timeout_s: float) -> None:
         """Ends direct sending if a message has failed, or was not acknowledged for `timeout_s`."""
-        self._direct.poll(0.0)
+        self._direct.poll_if_idle()
         self._direct.mark(timeout_s)
         if self._direct.has_failed:
             self.end_direct()
