@@ -152,7 +152,8 @@ class Outbox:
 
         Raises as `produce`; `UsageError` also for what is no open transaction, or of another
         database, and `StoreVersionError` if our tables are missing there. What the database itself
-        raises is the exception of the application's library.
+        raises is the exception of the application's library; under `REPEATABLE READ` that can be a
+        serialization failure: repeat the transaction, as with any other statement.
         """
         if self._is_closed or os.getpid() != self._pid:
             raise self._unusable()
