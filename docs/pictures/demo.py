@@ -10,9 +10,9 @@ from rich.terminal_theme import MONOKAI
 
 from linear_retry.demo.display.screen import Screen
 from linear_retry.demo.display.watching import Circuits
+from linear_retry.demo.off_the_line import run as retries
+from linear_retry.demo.off_the_line.display import RetryScreen
 from linear_retry.demo.record import Record
-from linear_retry.demo.retry_topics import run as retries
-from linear_retry.demo.retry_topics.display import RetryScreen
 from linear_retry.demo.run import embedded_topics, run
 from linear_retry.scope import Scope
 

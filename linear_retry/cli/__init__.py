@@ -89,6 +89,13 @@ def demo(
             help="Show retry topics: orders that fail leave the line, and come back later.",
         ),
     ] = False,
+    scheduler: Annotated[
+        bool,
+        typer.Option(
+            "--scheduler",
+            help="Show the scheduler: a database keeps the orders that leave the line.",
+        ),
+    ] = False,
     as_json: Annotated[
         bool,
         typer.Option(
@@ -99,17 +106,21 @@ def demo(
 ) -> None:
     """Run a demo: 400 orders, two outages, and a proof.
 
-    Takes 15 seconds; with --retry-topics, 40. On a terminal it draws a live picture; in a pipe it
-    prints plain lines.
+    Takes 15 seconds; with --retry-topics or --scheduler, 40. On a terminal it draws a live picture;
+    in a pipe it prints plain lines.
 
     Example: linear-retry demo --bootstrap localhost:9092
 
-    Exit codes: 1, the proof fails; 3, no cluster answers, or httpx is missing (pip install 'linear-
-    retry[demo]').
+    Exit codes: 1, the proof fails; 3, no cluster answers, or a library is missing (pip install
+    'linear-retry[demo]').
     """
     from linear_retry.cli.demo import demo as run
 
-    run(bootstrap, as_json, retry_topics)
+    if retry_topics and scheduler:
+        raise typer.BadParameter("leave one of them out", param_hint="--retry-topics, --scheduler")
+    run(
+        bootstrap, as_json, "retry-topics" if retry_topics else "scheduler" if scheduler else "line"
+    )
 
 
 @app.command()

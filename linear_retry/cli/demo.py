@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn
+from importlib import import_module
+from typing import TYPE_CHECKING, Literal, NoReturn, Protocol, TypeAlias, cast
 
 import typer
 from rich.console import Console
@@ -22,17 +24,31 @@ from linear_retry.demo.display.lines import JsonLines, Lines
 from linear_retry.demo.display.screen import Screen
 from linear_retry.demo.display.verdicts import json_proof, table
 from linear_retry.demo.display.watching import MakeDisplay
-from linear_retry.demo.retry_topics.display import RetryLines, RetryScreen
+from linear_retry.demo.off_the_line.display import RetryLines, RetryScreen
 
 if TYPE_CHECKING:
     from linear_retry.demo.evidence import Verdict
     from linear_retry.demo.run import DemoTopics
 
 
+StoryName: TypeAlias = Literal["line", "retry-topics", "scheduler"]
+
+
+class _Demo(Protocol):
+    """The module of a demo."""
+
+    def topics_on(
+        self, bootstrap: str | None, complain: Callable[[str], object]
+    ) -> AbstractContextManager[DemoTopics]: ...
+
+    def run(self, topics: DemoTopics, make_display: MakeDisplay) -> tuple[Verdict, ...]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class _Story:
-    """What one of the demos says and shows."""
+    """What one of the demos says and shows, and the module that runs it."""
 
+    module: str
     outages: str
     next_page: str
     screen: MakeDisplay
@@ -42,36 +58,42 @@ class _Story:
         return self.screen if can_draw() else self.lines
 
 
-_LINE = _Story(
-    "the payment service goes down twice", "docs/getting-started.md", screen=Screen, lines=Lines
-)
-_RETRIES = _Story(
-    "two of the customers' banks are down, and one comes back",
-    "docs/guides/retry-off-the-line.md",
-    screen=RetryScreen,
-    lines=RetryLines,
-)
+_BANKS = "two of the customers' banks are down, and one comes back"
+_STORIES = {
+    "line": _Story(
+        "linear_retry.demo.run",
+        "the payment service goes down twice",
+        "docs/getting-started.md",
+        screen=Screen,
+        lines=Lines,
+    ),
+    "retry-topics": _Story(
+        "linear_retry.demo.off_the_line.run",
+        _BANKS,
+        "docs/guides/retry-off-the-line.md",
+        screen=RetryScreen,
+        lines=RetryLines,
+    ),
+    "scheduler": _Story(
+        "linear_retry.demo.off_the_line.scheduled",
+        _BANKS,
+        "docs/guides/scheduler.md",
+        screen=RetryScreen,
+        lines=RetryLines,
+    ),
+}
 
 
-def demo(
-    bootstrap: str | None = None, as_json: bool = False, retry_topics: bool = False
-) -> NoReturn:
+def demo(bootstrap: str | None = None, as_json: bool = False, name: StoryName = "line") -> NoReturn:
     """Runs the demo; ends in `typer.Exit` with the exit code, whatever happens."""
-    try:
-        from linear_retry.demo import run as line
-        from linear_retry.demo.retry_topics import run as retries
-    except ModuleNotFoundError as error:
-        if error.name != "httpx":
-            raise
-        fail("the demo needs httpx: pip install 'linear-retry[demo]'", UNAVAILABLE)
+    story = _STORIES[name]
+    run = _loaded(story)
     with exit_on_error():
         try:
-            story = _RETRIES if retry_topics else _LINE
             if not as_json:
                 typer.echo(f"400 orders on {bootstrap or 'an embedded broker'}; {story.outages}.")
-            run = retries.run if retry_topics else line.run
-            with _topics(bootstrap, retry_topics) as topics:
-                verdicts = run(topics, JsonLines if as_json else story.display())
+            with run.topics_on(bootstrap, lambda text: typer.echo(text, err=True)) as topics:
+                verdicts = run.run(topics, JsonLines if as_json else story.display())
         except KeyboardInterrupt as error:
             notes = getattr(error, "__notes__", [])
             fail_interrupted(error, "".join(f": {note}" for note in notes))
@@ -79,16 +101,13 @@ def demo(
     raise typer.Exit(DONE if all(verdict.holds for verdict in verdicts) else NEGATIVE)
 
 
-def _topics(bootstrap: str | None, retry_topics: bool) -> AbstractContextManager[DemoTopics]:
-    from linear_retry.demo.retry_topics.run import topics_on
-    from linear_retry.demo.run import cluster_topics, embedded_topics
-
-    def complain(text: str) -> None:
-        typer.echo(text, err=True)
-
-    if retry_topics:
-        return topics_on(bootstrap, complain)
-    return cluster_topics(bootstrap, complain) if bootstrap else embedded_topics()
+def _loaded(story: _Story) -> _Demo:
+    try:
+        return cast("_Demo", import_module(story.module))
+    except ModuleNotFoundError as error:
+        if error.name not in ("httpx", "sqlalchemy", "alembic"):
+            raise
+        fail(f"the demo needs {error.name}: pip install 'linear-retry[demo]'", UNAVAILABLE)
 
 
 def _show(verdicts: tuple[Verdict, ...], as_json: bool, next_page: str) -> None:

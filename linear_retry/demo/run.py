@@ -1,9 +1,9 @@
 """The whole demo: 400 orders, a service that goes down twice, one consumer, and the proof."""
 
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 from linear_retry.consumer.linear_consumer import LinearConsumer
@@ -20,7 +20,6 @@ from linear_retry.kafka.topics.reader import TopicReader
 from linear_retry.kafka.topics.temporary import temporary_topics
 from linear_retry.records.record import OutgoingRecord
 from linear_retry.records.record import Record as KafkaRecord
-from linear_retry.records.topics.retry_topics import retry_group
 from linear_retry.scope import Place
 from linear_retry.strategy.strategy import Strategy
 from linear_retry.testing.guarantees.done import when_done
@@ -41,6 +40,16 @@ class DemoTopics:
     group_id: str
 
 
+@dataclass(frozen=True, slots=True)
+class Extra:
+    """What a demo needs beside its topic, its dead letters and its group."""
+
+    topics: Sequence[str] = ()
+    groups: Sequence[str] = ()
+    config: Mapping[str, str] = field(default_factory=dict)
+    """The settings of all topics."""
+
+
 @contextmanager
 def embedded_topics(more: Sequence[str] = ()) -> Iterator[DemoTopics]:
     """Topics on a broker in this process, and `more` of them."""
@@ -55,27 +64,30 @@ def embedded_topics(more: Sequence[str] = ()) -> Iterator[DemoTopics]:
 def cluster_topics(
     bootstrap: str,
     complain: Callable[[str], object],
-    retry_topics: Callable[[str], Sequence[str]] | None = None,
+    extra_of: Callable[[DemoTopics], Extra] | None = None,
 ) -> Iterator[DemoTopics]:
     """Topics and a group of unique names on a real cluster, removed at the end.
 
-    `retry_topics` returns those of a topic, which the group's retry line reads.
+    `extra_of` returns what else is needed beside them.
     """
     name = f"linear-retry-demo-{uuid.uuid4().hex[:12]}"
     topics = DemoTopics(bootstrap, f"{name}.orders", f"{name}.orders.dlq", name)
-    names, groups, config = [topics.topic, topics.dead_letters], [name], {}
-    if retry_topics is not None:
-        names += retry_topics(topics.topic)
-        groups.append(retry_group(name))
-        config = {"message.timestamp.type": "LogAppendTime"}
+    extra = Extra() if extra_of is None else extra_of(topics)
     with temporary_topics(
         bootstrap,
-        dict.fromkeys(names, PARTITIONS),
-        groups=groups,
+        dict.fromkeys((topics.topic, topics.dead_letters, *extra.topics), PARTITIONS),
+        groups=(name, *extra.groups),
         complain=complain,
-        config=config,
+        config=extra.config,
     ):
         yield topics
+
+
+def topics_on(
+    bootstrap: str | None, complain: Callable[[str], object]
+) -> AbstractContextManager[DemoTopics]:
+    """The topics, on an embedded broker or a cluster."""
+    return embedded_topics() if bootstrap is None else cluster_topics(bootstrap, complain)
 
 
 def run(topics: DemoTopics, make_display: MakeDisplay) -> tuple[Verdict, ...]:

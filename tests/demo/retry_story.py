@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 from linear_retry import events as e
 from linear_retry.demo.evidence import Receipt
+from linear_retry.demo.off_the_line.proof import Evidence
+from linear_retry.demo.off_the_line.story import SEQUENCE, retries_of
 from linear_retry.demo.payments import REJECTED
-from linear_retry.demo.retry_topics.proof import Evidence
-from linear_retry.demo.retry_topics.story import SEQUENCE, retries_of
 from linear_retry.records.dead_letter import DeadLetter
 from linear_retry.records.topics.retry_topics import read_delay_ms
 from linear_retry.scope import Place

@@ -5,8 +5,8 @@ import io
 import pytest
 from rich.console import Console
 
+from linear_retry.demo.off_the_line.display import RetryLines, RetryScreen
 from linear_retry.demo.record import Record
-from linear_retry.demo.retry_topics.display import RetryLines, RetryScreen
 from tests.demo.retry_story import FOREVER, RetryStory
 
 ORDERS = {f"order-{number:03d}": number % 3 for number in range(1, 20)} | {"order-020": FOREVER}
@@ -43,8 +43,8 @@ def test_the_picture_shows_each_topic_and_who_waits_there() -> None:
     for words in (
         "one is down for good;  one is DOWN, back in 14.1 s",
         "19 of 20, 13 left it",
-        "retry.1s  (5m)   10 waiting  next in  0.0 s  010#1 011#1 002#2 013#1 014#1 and 5 more",
-        "retry.12s (1h)    0 waiting",
+        "for 1s  (5m)   10 waiting  next in  0.0 s  010#1 011#1 002#2 013#1 014#1 and 5 more",
+        "for 12s (1h)    0 waiting",
         "order-001  paid by retry #1, overtaken by 3",
     ):
         assert words in shown, shown

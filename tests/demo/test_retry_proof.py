@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from linear_retry.demo.off_the_line.journeys import journeys
+from linear_retry.demo.off_the_line.proof import Evidence, prove
+from linear_retry.demo.off_the_line.story import DELAYS_MS, NEVER_PAID
 from linear_retry.demo.payments import REJECTED
-from linear_retry.demo.retry_topics.journeys import journeys
-from linear_retry.demo.retry_topics.proof import Evidence, prove
-from linear_retry.demo.retry_topics.story import NEVER_PAID
 from linear_retry.events import SentToRetry
 from linear_retry.testing.event_log import AttemptFinished, AttemptStarted, EventEmitted
-from tests.demo.retry_story import FOREVER, RETRIES, RetryStory
+from tests.demo.retry_story import FOREVER, RetryStory
 
 BACK = "orders left the line and came back"
 ONCE = "each paid or dead-lettered once"
@@ -45,13 +45,13 @@ def test_lines_that_keep_their_promises_are_believed(drawn: list[int]) -> None:
 def test_journeys_say_who_waits_and_in_which_order_the_others_came_back() -> None:
     """The first to leave is not the first to come back; others overtake it on the line."""
     evidence = _small()
-    found = journeys(evidence.log, evidence.orders, RETRIES.delay_ms)
+    found = journeys(evidence.log, evidence.orders, DELAYS_MS)
     ended = [(each.order_id, each.step, each.is_paid, each.overtaken_by) for each in found.ended]
     assert [("d", 1, True, 0), ("b", 2, True, 1)] == ended[:2]
     assert {"e", *NEVER_PAID} == {order_id for order_id, *_ in ended[2:]}
     assert "b  paid by retry #2, overtaken by 1" == str(found.ended[1])
     assert "dead letter after retry #6" in str(found.ended[-1])
-    half = journeys(evidence.log[: len(evidence.log) // 2], evidence.orders, RETRIES.delay_ms)
+    half = journeys(evidence.log[: len(evidence.log) // 2], evidence.orders, DELAYS_MS)
     assert half.waiting
     assert not found.waiting
 

@@ -1,4 +1,4 @@
-"""Shows the line, the retry topics, and the order in which messages come back."""
+"""Shows the line, who is out until when, and the order in which messages come back."""
 
 from typing import TextIO
 
@@ -11,9 +11,9 @@ from rich.text import Text
 from linear_retry.demo.display.lines import Lines
 from linear_retry.demo.display.screen import Screen, counts
 from linear_retry.demo.display.watching import Circuits
+from linear_retry.demo.off_the_line.journeys import Ended, Journeys, journeys
+from linear_retry.demo.off_the_line.story import BANK_BACK_S, DELAYS, DELAYS_MS, SEQUENCE
 from linear_retry.demo.record import Progress, Record
-from linear_retry.demo.retry_topics.journeys import Ended, Journeys, journeys
-from linear_retry.demo.retry_topics.story import BANK_BACK_S, DELAYS, SEQUENCE, retries_of
 from linear_retry.testing.event_log import AttemptStarted
 
 _ENDED_SHOWN = 8
@@ -21,19 +21,18 @@ _ORDERS_SHOWN = 5
 
 
 def _followed(record: Record) -> Journeys:
-    topic = next(place.topic for place in record.orders)
-    return journeys(record.log.entries, record.orders, retries_of(topic).delay_ms)
+    return journeys(record.log.entries, record.orders, DELAYS_MS)
 
 
 class RetryScreen(Screen):
-    """A live view of both lines."""
+    """A live view of the line and of those that have left it."""
 
     def picture(self) -> RenderableType:
         progress, found = self._record.progress(), _followed(self._record)
         return Group(
             Panel(_bank(self._record), title="the customers' banks", title_align="left"),
             _line(progress, found),
-            _topics(found, self._record.log.now_s()),
+            _out(found, self._record.log.now_s()),
             counts(progress),
             _came_back(found.ended, self._record.started_s),
         )
@@ -77,19 +76,19 @@ def _line(progress: Progress, found: Journeys) -> Table:
     return table
 
 
-def _topics(found: Journeys, now_s: float) -> Table:
-    """A row for each topic: the orders in it, by due time, each with its retry."""
+def _out(found: Journeys, now_s: float) -> Table:
+    """A row for each delay: the orders that wait for it, by due time, each with its retry."""
     table = Table.grid(padding=(0, 1), expand=True)
     for ratio in (None, None, None, 1):
         table.add_column(no_wrap=True, ratio=ratio, overflow="ellipsis")
     for delay, meaning in DELAYS.items():
-        here = [each for each in found.waiting.values() if each.topic.endswith(f".{delay}")]
+        here = [each for each in found.waiting.values() if SEQUENCE[each.step - 1] == delay]
         here.sort(key=lambda each: each.due_s)
         due = f"next in {max(here[0].due_s - now_s, 0):4.1f} s" if here else ""
         names = " ".join(f"{each.order_id[-3:]}#{each.step}" for each in here[:_ORDERS_SHOWN])
         more = f" and {len(here) - _ORDERS_SHOWN} more" if len(here) > _ORDERS_SHOWN else ""
         table.add_row(
-            f" retry.{delay:<4}({meaning}) ", f"{len(here):2} waiting ", f"{due:<15}", names + more
+            f" for {delay:<4}({meaning}) ", f"{len(here):2} waiting ", f"{due:<15}", names + more
         )
     return table
 

@@ -1,6 +1,6 @@
 """Where the orders are that have left the line, from the log of both lines."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from linear_retry.events import DeadLettered, SentToRetry
@@ -10,10 +10,9 @@ from linear_retry.testing.event_log import AttemptFinished, AttemptStarted, Entr
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """An order in a retry topic; `passed` orders had been handled on the line when it left."""
+    """An order that is out; `passed` orders had been handled on the line when it left."""
 
     order_id: str
-    topic: str
     step: int
     due_s: float
     passed: int
@@ -51,9 +50,9 @@ class Journeys:
 
 
 def journeys(
-    entries: Iterable[Entry], orders: Mapping[Place, str], delay_ms: Callable[[str], int | None]
+    entries: Iterable[Entry], orders: Mapping[Place, str], delays_ms: Sequence[int]
 ) -> Journeys:
-    """Follows each order by its `retry-id`; `delay_ms` is that of a retry topic."""
+    """Follows each order by its `retry-id`; `delays_ms` are those of the steps."""
     found = Journeys()
     ids: dict[Place, str] = {}
     for entry in entries:
@@ -66,11 +65,11 @@ def journeys(
                 else:
                     found.on_line += 1
             case EventEmitted(at_s, _, SentToRetry() as event):
-                due_s = at_s + (delay_ms(event.retry_topic) or 0) / 1000
+                due_s = at_s + delays_ms[min(event.step, len(delays_ms)) - 1] / 1000
                 before = found.waiting.get(event.retry_id)
                 order_id = orders[event.place] if before is None else before.order_id
                 passed = found.on_line if before is None else before.passed
-                waiting = Waiting(order_id, event.retry_topic, event.step, due_s, passed)
+                waiting = Waiting(order_id, event.step, due_s, passed)
                 found.waiting[event.retry_id] = waiting
             case EventEmitted(at_s, _, DeadLettered(retry_id=retry_id)):
                 found.end(retry_id, at_s, is_paid=False)

@@ -1,16 +1,17 @@
-"""Proves that both lines kept their promises: one verdict for each, from the evidence."""
+"""Proves that what left the line kept its promises: one verdict for each, from the evidence."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from linear_retry.consumer.dead_letters.retry_topics import RetryTopics
+from linear_retry.consumer.dead_letters.scheduler import Scheduler
 from linear_retry.demo.evidence import Receipt, Verdict, offsets_of
+from linear_retry.demo.off_the_line.journeys import journeys
+from linear_retry.demo.off_the_line.story import NEVER_PAID
 from linear_retry.demo.payments import REJECTED
 from linear_retry.demo.proof import each_once
-from linear_retry.demo.retry_topics.journeys import journeys
-from linear_retry.demo.retry_topics.story import NEVER_PAID
 from linear_retry.records.dead_letter import DeadLetter
 from linear_retry.scope import Place
 from linear_retry.testing.event_log import AttemptStarted, Entry
@@ -31,7 +32,7 @@ class Evidence:
     log: Sequence[Entry]
     receipts: Sequence[Receipt]
     letters: Sequence[DeadLetter]
-    retries: RetryTopics
+    retries: RetryTopics | Scheduler
 
 
 def prove(evidence: Evidence) -> tuple[Verdict, ...]:
@@ -56,12 +57,22 @@ def _broken(evidence: Evidence, *guarantees: Guarantee) -> tuple[str, ...]:
     return tuple(violation.text for violation in broken(evidence.log, guarantees))
 
 
+def _broken_by_topics(
+    evidence: Evidence, *guarantees: Callable[[RetryTopics], Guarantee]
+) -> tuple[str, ...]:
+    """What retry topics promise beside; a scheduler's record has left its topic at once."""
+    retries = evidence.retries
+    if isinstance(retries, Scheduler):
+        return ()
+    return _broken(evidence, *(each(retries) for each in guarantees))
+
+
 def _attempts(evidence: Evidence) -> list[AttemptStarted]:
     return [entry for entry in evidence.log if isinstance(entry, AttemptStarted)]
 
 
 def _left_and_came_back(evidence: Evidence) -> Verdict:
-    ended = journeys(evidence.log, evidence.orders, evidence.retries.delay_ms).ended
+    ended = journeys(evidence.log, evidence.orders, evidence.retries.strategy.delays_ms).ended
     paid = [each for each in ended if each.is_paid]
     most = max((each.overtaken_by for each in paid), default=0)
     return Verdict(
@@ -78,7 +89,10 @@ def _line_went_on(evidence: Evidence) -> Verdict:
     return Verdict(
         "the line never waited for a retry",
         f"in order, at most {longest_s:.2f} s from one order to the next",
-        _broken(evidence, in_order, LiveLineNeverWaits(evidence.retries, _NEVER_WAITS_S)),
+        (
+            *_broken(evidence, in_order),
+            *_broken_by_topics(evidence, lambda topics: LiveLineNeverWaits(topics, _NEVER_WAITS_S)),
+        ),
     )
 
 
@@ -99,7 +113,7 @@ def _never_early(evidence: Evidence) -> Verdict:
         "no retry before its delay",
         f"{len(late)} retries, {span} later",
         (
-            *_broken(evidence, RetriedWhenDue(evidence.retries)),
+            *_broken_by_topics(evidence, RetriedWhenDue),
             *(
                 f"{order}: retry {number} was {-late_s:.3f} s early"
                 for (order, number), late_s in late.items()
@@ -122,7 +136,7 @@ def _dead_letters(evidence: Evidence) -> Verdict:
         f"a dead letter after {length} retries, in steps",
         f"{exhausted} exhausted, {len(got) - exhausted} rejected by the service",
         (
-            *_broken(evidence, WithinSequence(evidence.retries)),
+            *_broken_by_topics(evidence, WithinSequence),
             *(
                 f"{order}: expected {wanted.get(order)}, got {got.get(order)}"
                 for order in sorted({*wanted, *got})
@@ -143,6 +157,6 @@ def _one_identity(evidence: Evidence) -> Verdict:
     ids = {each.hop.retry_id for each in _attempts(evidence) if each.hop is not None}
     return Verdict(
         "one id and one place at a time",
-        f"{len(ids)} ids in retry topics, {len(evidence.letters)} original places in letters",
+        f"{len(ids)} ids off the line, {len(evidence.letters)} original places in letters",
         (*_broken(evidence, InOnePlace()), *violations),
     )

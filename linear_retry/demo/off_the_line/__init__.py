@@ -1,0 +1,1 @@
+"""The demos of retry topics and of the scheduler: orders leave the line, and come back later."""
