@@ -46,7 +46,10 @@ class _Request(BaseHTTPRequestHandler):
     server: _Listener
 
     def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
+        length = int(self.headers["Content-Length"])
+        body = self.rfile.read(length)
+        if len(body) < length:
+            return  # Ctrl-C has interrupted the client
         status = self.server.answer(body)
         self.send_response(status)
         if status == 503:
