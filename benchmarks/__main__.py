@@ -15,6 +15,7 @@ from benchmarks import (
     dlq_replay,
     lone_message,
     memory,
+    outbox_produce,
     retry,
     spark_episodes,
     spark_ingest,
@@ -53,6 +54,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "store-intake": store_intake.run,
     "store-sending": store_sending.run,
     "store-storing": store_storing.run,
+    "outbox-produce": outbox_produce.run,
 }
 ON_SPARK: dict[str, Benchmark] = {
     "spark-ingest": spark_ingest.run,

@@ -4,7 +4,9 @@ import itertools
 import os
 import time
 import uuid
+import weakref
 from collections import deque
+from collections.abc import Callable
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Self
@@ -65,7 +67,8 @@ class Outbox:
         reached.
         """
         settings = direct_settings(config)
-        self._pid = os.getpid()
+        self._is_forked = self._is_closed = False
+        os.register_at_fork(after_in_child=_noting_fork(weakref.ref(self)))
         self._reports: deque[Report] = deque()
         self._database = Database(store, schema=schema)
         waiting, own_id = _opened(self._database)
@@ -87,7 +90,6 @@ class Outbox:
         self._sender = SenderThread(self._database, config, strategy) if sender else None
         self._id_prefix = uuid.uuid4().hex.encode() + b"-"
         self._next_number = itertools.count(1).__next__
-        self._is_closed = False
         self._keeper.start()
         if self._sender is not None:
             self._sender.start()
@@ -115,7 +117,7 @@ class Outbox:
         no producer takes, such as one beyond `message.max.bytes`, and `UsageError` after `close` or
         in a forked child.
         """
-        if self._is_closed or os.getpid() != self._pid:
+        if self._is_closed:
             raise self._unusable()
         number = self._next_number()
         unsent = (
@@ -155,7 +157,7 @@ class Outbox:
         raises is the exception of the application's library; under `REPEATABLE READ` that can be a
         serialization failure: repeat the transaction, as with any other statement.
         """
-        if self._is_closed or os.getpid() != self._pid:
+        if self._is_closed:
             raise self._unusable()
         place = (-1 if partition is None else partition, timestamp or 0)
         about = (header_list(headers), b"%b%d" % (self._id_prefix, self._next_number()))
@@ -194,7 +196,7 @@ class Outbox:
 
     def close(self, timeout_s: float | None = None) -> None:
         """Waits as `flush`; then stores what is not acknowledged. A second call does nothing."""
-        if self._is_closed or os.getpid() != self._pid:
+        if self._is_closed:
             return
         self._is_closed = True
         try:
@@ -238,12 +240,23 @@ class Outbox:
         return called
 
     def _unusable(self) -> UsageError:
-        if os.getpid() != self._pid:
+        if self._is_forked:
             return UsageError(
                 "this Outbox was created before a fork: librdkafka's threads are not in the child; "
                 "create it in the process that produces"
             )
         return UsageError("this Outbox is closed; create a new one")
+
+
+def _noting_fork(found: weakref.ref[Outbox]) -> Callable[[], None]:
+    """Returns what is called in a forked child: asking for the process's id takes 0.2 us."""
+
+    def note() -> None:
+        outbox = found()
+        if outbox is not None:
+            outbox._is_forked = outbox._is_closed = True
+
+    return note
 
 
 def _opened(database: Database) -> tuple[set[tuple[str, str]], str]:
