@@ -27,6 +27,7 @@ from linear_retry.store.migrations import check_version, migrate
 from linear_retry.store.sender.identity import store_id
 from linear_retry.strategy.strategy import Strategy
 
+_STRATEGY = Strategy([3, 3, 3])
 _SLICE_S = 0.1  # Ctrl-C takes effect between two calls into librdkafka, not inside one
 
 
@@ -56,7 +57,7 @@ class Outbox:
         takes them; a SQLite file gets its tables here, PostgreSQL must have them.
 
         `strategy`: the waits of a stored message that Kafka refuses, such as one for a topic that
-        is missing; the ready-made `simple` by default. After the last it is a dead letter of the
+        is missing; 3 s, three times, by default. After the last it is a dead letter of the
         store. While the brokers are away nothing counts as a failure. `sender=False`: another
         process sends what is stored, such as `linear-retry outbox run`.
 
@@ -86,8 +87,9 @@ class Outbox:
             timeout_s=settings.timeout_s,
             recover=recover,
         )
-        strategy = Strategy.named("simple") if strategy is None else strategy
-        self._sender = SenderThread(self._database, config, strategy) if sender else None
+        self._sender: SenderThread | None = None
+        if sender:
+            self._sender = SenderThread(self._database, config, strategy or _STRATEGY)
         self._id_prefix = uuid.uuid4().hex.encode() + b"-"
         self._next_number = itertools.count(1).__next__
         self._keeper.start()
