@@ -1,5 +1,6 @@
 """Builds the site of the documentation: `make docs`."""
 
+import logging
 import sys
 import tomllib
 from importlib.metadata import version as installed_version
@@ -7,6 +8,9 @@ from pathlib import Path
 
 # Generated pages import `docs.generators` and the code that they describe.
 sys.path.insert(0, str(Path(__file__).parents[1]))
+
+# It tells of its plugins as it is imported, and Sphinx prints that.
+logging.getLogger("alembic").setLevel(logging.WARNING)
 
 project = "linear_retry"
 author = "the authors of linear_retry"

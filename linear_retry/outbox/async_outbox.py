@@ -15,12 +15,10 @@ _POLL_S = 0.1
 
 
 class AsyncOutbox:
-    """An `Outbox` whose `produce` returns a future. Belongs to the event loop that enters it.
+    """An `Outbox` whose `produce` returns a future: `await outbox.produce("orders", value)`.
 
-    ```python
-    async with AsyncOutbox(config, store="postgresql://...") as outbox:
-        await outbox.produce("orders", value, key=key)
-    ```
+    It is used as `async with AsyncOutbox(config) as outbox`, and belongs to the event loop that
+    enters it.
     """
 
     def __init__(
