@@ -32,9 +32,9 @@ def check_continues(
 ) -> None:
     """Checks that what the group has read was not stored elsewhere.
 
-    Raises `ConfigurationError` where the store knows nothing of a partition that the group has
-    committed: to go on behind that would lose what another store took, to begin again would send
-    it twice. Raises `BrokerError` and `StoreError`.
+    Raises `ConfigurationError` where the store knows nothing of a partition of which the group has
+    committed more than the beginning: to go on behind that would lose what another store took, to
+    begin again would send it twice. Raises `BrokerError` and `StoreError`.
     """
     with database.begin() as connection:
         unknown = [
@@ -42,14 +42,33 @@ def check_continues(
             for each in partitions
             if positions.read(database, connection, cluster, *each) is None
         ]
-    committed = _committed(config, group_id, unknown) if unknown else {}
-    for (topic, number), offset in committed.items():
+    for (topic, number), offset in _read(config, group_id, unknown).items():
         raise ConfigurationError(
             f"store {database} knows nothing of {topic}[{number}], which group {group_id!r} has "
             f"read up to offset {offset}: another store has those messages; give that store, or "
             "another --group to send again whatever is still in the topic, or --take-over to "
             "begin behind that offset"
         )
+
+
+def _read(
+    config: Mapping[str, Any], group_id: str, partitions: list[Partition]
+) -> dict[Partition, int]:
+    """The committed offsets of the partitions of which the group has read anything.
+
+    At its first assignment a group commits the beginning, which says nothing of a message.
+    """
+    committed = _committed(config, group_id, partitions) if partitions else {}
+    consumer = StandaloneConsumer(config, ANSWER_TIMEOUT_S)
+    try:
+        bounds = {topic: consumer.bounds(topic) for topic, _ in committed}
+    finally:
+        consumer.close()
+    return {
+        (topic, number): offset
+        for (topic, number), offset in committed.items()
+        if offset > bounds[topic][number][0]
+    }
 
 
 def _committed(

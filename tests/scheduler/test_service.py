@@ -122,6 +122,19 @@ def test_it_goes_on_where_it_ended(
     assert [b"0", b"1", b"2", b"3"] == [each.value for each in records(kafka, destination)]
 
 
+def test_partitions_without_a_message(
+    kafka: RealKafka, topic: TopicFactory, database: Database
+) -> None:
+    """What the group has committed of them is no reason to refuse the second start."""
+    intake, destination = topic(2), topic()
+    kafka.produce(intake, [(0, None, b"0", request(destination))])
+    with running(kafka, database, settings(kafka, intake)) as scheduler:
+        scheduler.wait_for(destination, 1)
+    kafka.produce(intake, [(1, None, b"1", request(destination))])
+    with running(kafka, database, settings(kafka, intake)) as scheduler:
+        scheduler.wait_for(destination, 2)
+
+
 def test_a_copy_that_is_restored(kafka: RealKafka, topic: TopicFactory, database: Database) -> None:
     """While it runs the store becomes an older one: what it lacks is read again, nothing is lost,
     and what is sent twice has the same place in its headers."""
