@@ -46,7 +46,10 @@ class Leases:
                 self._write(connection, row.number, until_ms=now_ms + self._length_ms)
             for row in mine[share:]:
                 self._write(connection, row.number, owner=None, until_ms=0)
-            free = [row for row in rows if row not in mine and row.until_ms <= now_ms]
+            # Beyond its length a lease is of before the clock was set back: nobody renews it.
+            ahead_ms = now_ms + self._length_ms
+            others = [row for row in rows if row not in mine]
+            free = [row for row in others if not now_ms < row.until_ms <= ahead_ms]
             taken = self._taken(connection, free[: max(0, share - len(mine))], now_ms)
         self._epochs = {row.number: row.epoch for row in mine[:share]} | taken
         return frozenset(taken)
@@ -93,7 +96,7 @@ class Leases:
         connection.execute(sign.on_conflict_do_update(index_elements=key, set_={"seen_ms": now_ms}))
         forgotten_ms = now_ms - _FORGOTTEN_AFTER * self._length_ms
         connection.execute(delete(instance).where(instance.c.seen_ms < forgotten_ms))
-        live = instance.c.seen_ms > now_ms - self._length_ms
+        live = instance.c.seen_ms.between(now_ms - self._length_ms, now_ms + self._length_ms)
         counted = select(func.count()).where(instance.c.service == self._service, live)
         return connection.execute(counted).scalar_one()
 

@@ -7,7 +7,7 @@ from sqlalchemy import select, update
 
 from linear_retry.store.database import Database
 from linear_retry.store.lanes import LEASES
-from linear_retry.store.schema import lease
+from linear_retry.store.schema import instance, lease
 from linear_retry.store.sender.leases import Leases
 
 _LENGTH_MS = 3_600_000
@@ -77,6 +77,18 @@ def test_its_holder_keeps_what_has_run_out(
     assert set() == only.keep()
     assert LEASES == len(only.numbers)
     assert {1} == _epochs(database)
+
+
+def test_a_clock_that_is_set_back_keeps_nothing_for_the_dead(
+    leases: Callable[[str], Leases], database: Database
+) -> None:
+    """A lease that ends later than one begun now is nobody's, and its holder counts no more."""
+    leases("killed").keep()
+    with database.begin() as connection:
+        later_ms = database.now_ms(connection) + 2 * _LENGTH_MS
+        connection.execute(update(lease).values(until_ms=later_ms))
+        connection.execute(update(instance).values(seen_ms=later_ms))
+    assert set(range(LEASES)) == leases("next").keep()
 
 
 def test_what_is_given_back_is_free_at_once(leases: Callable[[str], Leases]) -> None:
