@@ -25,6 +25,7 @@ from sqlalchemy.exc import (
     InterfaceError,
     InternalError,
     OperationalError,
+    ProgrammingError,
 )
 from sqlalchemy.exc import (
     TimeoutError as PoolTimeoutError,
@@ -41,6 +42,7 @@ _STATEMENT_TIMEOUT_MS = 60_000
 _POOL_TIMEOUT_S = 5.0
 _BUSY_TIMEOUT_MS = 10_000
 _RULE = "must be postgresql://user:password@host/database or sqlite:///path/to/file"
+_NO_PERMISSION = "42501"
 _PASSING = (OperationalError, InterfaceError, InternalError, PoolTimeoutError)
 
 # A host that vanishes sends no reset: without these libpq waits for two hours.
@@ -127,13 +129,20 @@ class Database:
     def _explained(self) -> Iterator[None]:
         try:
             yield
-        except _PASSING as error:
+        except (*_PASSING, ProgrammingError) as error:
             cause = getattr(error, "orig", None) or error
-            if getattr(cause, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR:
-                raise  # a wrong statement, or no such table: that does not pass
+            if not _passes(error, cause):
+                raise  # a wrong statement does not pass
             told, _, _ = str(cause).partition("\nDETAIL:")  # it may hold a row, with its value
-            reason = first_bytes(one_line(told.strip()), MESSAGE_LIMIT_BYTES)
+            reason = first_bytes(one_line(" ".join(told.split())), MESSAGE_LIMIT_BYTES)
             raise StoreError(f"store {self}: {reason}; a later attempt may succeed") from error
+
+
+def _passes(error: Exception, cause: object) -> bool:
+    """Whether it can succeed later; a wrong statement, or one without its table, never does."""
+    if isinstance(error, ProgrammingError):
+        return getattr(cause, "sqlstate", None) == _NO_PERMISSION  # until somebody grants it
+    return getattr(cause, "sqlite_errorcode", None) != sqlite3.SQLITE_ERROR
 
 
 def _url(text: str | None) -> URL:
@@ -147,7 +156,8 @@ def _url(text: str | None) -> URL:
             return url.set(drivername="postgresql+psycopg")
         case "sqlite" if url.database not in (None, "", ":memory:"):
             return url
-    raise ConfigurationError(f"store {url.render_as_string()}: {_RULE}")
+    # Without the query, in which there may be a password.
+    raise ConfigurationError(f"store {url.set(query={}).render_as_string()}: {_RULE}")
 
 
 def _engine(url: URL, options: Mapping[str, Any]) -> Engine:

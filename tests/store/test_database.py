@@ -6,7 +6,7 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import pytest
-from sqlalchemy import insert, select, text
+from sqlalchemy import insert, make_url, select, text
 from sqlalchemy.exc import IntegrityError
 
 from linear_retry.errors import ConfigurationError, StoreError
@@ -27,6 +27,7 @@ def _connected(url: str) -> Iterator[Database]:
     "url",
     [
         "mysql://user:secret@host/name",
+        "mysql://host/name?password=secret",
         "sqlite://",
         "sqlite:///:memory:",
         "sqlite+aiosqlite:///file",
@@ -110,6 +111,20 @@ def test_a_wrong_statement_does_not_pass(database: Database) -> None:
     with pytest.raises(Exception, match="no_such") as raised, database.begin() as connection:
         connection.execute(text("SELECT * FROM no_such"))
     assert not isinstance(raised.value, StoreError)
+
+
+def test_a_user_without_rights_is_told(postgres_url: str) -> None:
+    """In one line: somebody may grant them, while what needs them waits."""
+    with _connected(postgres_url) as database, database.begin() as connection:
+        connection.exec_driver_sql("CREATE ROLE poor LOGIN")
+    poor = make_url(postgres_url).set(username="poor")
+    with (
+        _connected(poor.render_as_string()) as database,
+        pytest.raises(StoreError, match="permission denied for table") as refused,
+        database.begin() as connection,
+    ):
+        connection.execute(select(message))
+    assert "\n" not in str(refused.value)
 
 
 def test_sqlite_keeps_what_it_has_committed(sqlite_url: str) -> None:

@@ -19,10 +19,14 @@ if TYPE_CHECKING:
 
 STORE_VARIABLE = "LINEAR_RETRY_STORE"
 
-NUMBER = Annotated[int, typer.Argument(metavar="NUMBER", help="Its number, as `list` shows it.")]
+_MOST = 2**63 - 1
+NUMBER = Annotated[
+    int,
+    typer.Argument(metavar="NUMBER", max=_MOST, help="Its number, as `list` shows it."),
+]
 NUMBERS = Annotated[
     list[int] | None,
-    typer.Argument(metavar="[NUMBER...]", help="Their numbers, as `list` shows them."),
+    typer.Argument(metavar="[NUMBER...]", max=_MOST, help="Their numbers, as `list` shows them."),
 ]
 DEAD = Annotated[bool, typer.Option("--dead", help="Dead letters, not messages that wait.")]
 PAYLOAD = Annotated[bool, typer.Option("--payload", help="Print keys and values too.")]

@@ -170,6 +170,8 @@ def test_changes_by_selection(run: Run, database: Database) -> None:
         ("postpone", "1", "--for", "1h", "--dead"),
         ("list", "--dead", "--held"),
         ("list", "--reason", "exhausted"),
+        ("show", str(2**63)),
+        ("delete", str(2**63)),
     ],
 )
 def test_what_cannot_be_meant(run: Run, arguments: tuple[str, ...]) -> None:
