@@ -61,6 +61,15 @@ def _row(each: NewMessage, lane_id: int, now_ms: int) -> dict[str, Any]:
     }
 
 
+def remove_sent(connection: Connection, sent: Sequence[StoredMessage]) -> None:
+    """Deletes messages that are in Kafka."""
+    # In a copy that was restored meanwhile, the ids are given once more, to messages not yet sent.
+    last_ms = max(each.stored_ms for each in sent)
+    for some in in_parts(each.id for each in sent):
+        these = message.c.id.in_(some) & (message.c.stored_ms <= last_ms)
+        connection.execute(delete(message).where(these))
+
+
 def remove(connection: Connection, ids: Iterable[int]) -> int:
     """Deletes the messages with these ids; returns how many were there."""
     counts = [

@@ -10,7 +10,7 @@ from linear_retry.store.database import Database
 from linear_retry.store.lanes import LEASES, lease_of, slot_of
 from linear_retry.store.messages import Limits
 from linear_retry.store.records import NewMessage, StoredMessage
-from linear_retry.store.schema import lane
+from linear_retry.store.schema import lane, message
 from tests.store.contents import new_message
 
 _ALL = range(LEASES)
@@ -198,3 +198,14 @@ def test_a_number_is_not_used_again(database: Database) -> None:
         messages.add(database, connection, [new_message()])
         assert None is messages.get(connection, 2)
         assert messages.get(connection, 3) is not None
+
+
+def test_what_was_sent_is_deleted_once(database: Database) -> None:
+    """A copy that is restored gives its number once more, to a message that is not sent yet."""
+    with database.begin() as connection:
+        messages.add(database, connection, [new_message(), new_message()])
+        sent = messages.waiting(connection, "scheduler")
+        later = update(message).where(message.c.id == sent[1].id)
+        connection.execute(later.values(stored_ms=sent[1].stored_ms + 1))
+        messages.remove_sent(connection, sent)
+        assert [sent[1].id] == [each.id for each in messages.waiting(connection, "scheduler")]

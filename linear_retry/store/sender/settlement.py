@@ -56,7 +56,7 @@ class Settlement:
     def _accepted(
         self, connection: Connection, sent: Sequence[StoredMessage], now_ms: int
     ) -> Iterator[Progress]:
-        messages.remove(connection, [each.id for each in sent])
+        messages.remove_sent(connection, sent)
         latest_ms = now_ms - min(each.due_ms for each in sent)
         yield Sent(sent[0].service, len(sent), latest_ms)
         open_again = (
