@@ -48,6 +48,24 @@ class Intake:
         self._next_offsets |= known
         return known
 
+    def forget(self) -> None:
+        """Begins again: what was stored before is no longer expected in the store.
+
+        Not between two batches: the next one would be stored beyond what the store lacks.
+        """
+        self._next_offsets.clear()
+
+    def check(self) -> None:
+        """Looks whether the store has become an older one. For any thread.
+
+        Where no message comes, no batch would show it. Raises `PositionMovedError`, `StoreError`.
+        """
+        expected = dict(self._next_offsets)  # before the look: what is stored meanwhile is more
+        with self._database.reading() as connection:
+            for each, offset in expected.items():
+                position = positions.read(self._database, connection, self._cluster, *each)
+                self._check(each, position, offset)
+
     def store(self, batch: Sequence[Message]) -> None:
         """Stores a batch of one partition: the handler of the consumer.
 
@@ -60,7 +78,7 @@ class Intake:
         place = (self._cluster, *partition)
         with self._database.begin() as connection:
             position = positions.read(self._database, connection, *place, lock=True)
-            self._check(partition, position)
+            self._check(partition, position, self._next_offsets.get(partition))
             new = [each for each in records if position is None or each.offset >= position]
             if new:
                 wanted, dead = self._sorted(new, self._database.now_ms(connection))
@@ -69,8 +87,7 @@ class Intake:
                 positions.write(self._database, connection, *place, next_offset)
         self._next_offsets[partition] = max(next_offset, position or 0)
 
-    def _check(self, partition: Partition, position: int | None) -> None:
-        expected = self._next_offsets.get(partition)
+    def _check(self, partition: Partition, position: int | None, expected: int | None) -> None:
         if expected is not None and (position is None or position < expected):
             raise PositionMovedError(
                 f"store {self._database}: {partition[0]}[{partition[1]}] is stored up to offset "

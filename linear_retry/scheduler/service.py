@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from threading import Event
 from typing import Any
@@ -25,6 +26,7 @@ from linear_retry.strategy.strategy import Strategy
 _INTAKE_DELAYS_S = (1, 2, 5, 10, 30)
 _BATCH_MESSAGES = 500
 _STORE_AWAY_S = 5.0
+_LOOK_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +66,7 @@ class SchedulerService:
         self._database = database
         self._settings = settings
         self._stopping = Event()
+        self._outdated: LinearConsumer | None = None
         self._consumer: LinearConsumer | None = None
 
     @property
@@ -106,19 +109,38 @@ class SchedulerService:
         intake = Intake(database, settings.destinations, cluster)
         sender = Sender(database, settings.config, "scheduler")
         ending = Event()
-        with stopping_on_signals(self.stop), ThreadPoolExecutor(1, "linear_retry sender") as pool:
+        with stopping_on_signals(self.stop), ThreadPoolExecutor(2, "linear_retry sender") as pool:
             sending = pool.submit(sender.run, ending)
-            sending.add_done_callback(lambda _: self.stop())
+            watching = pool.submit(self._watch, intake, ending)
+            for each in (sending, watching):
+                each.add_done_callback(lambda _: self.stop())
             try:
                 self._take_in(intake, cluster, partitions)
             finally:
                 ending.set()
             sending.result()
+            watching.result()
+
+    def _watch(self, intake: Intake, ending: Event) -> None:
+        """Lets the intake begin again once the store is an older one."""
+        while not ending.wait(_LOOK_S):
+            consumer = self._consumer
+            if consumer is None or consumer is self._outdated:
+                continue
+            with suppress(StoreError):  # the sender tells of it
+                try:
+                    intake.check()
+                except PositionMovedError as error:
+                    log_position_moved(self._settings.topic, str(error))
+                    # The consumer's thread forgets, once it has ended: it may be storing a batch.
+                    self._outdated = consumer
+                    consumer.stop()
 
     def _take_in(self, intake: Intake, cluster: str, partitions: list[Partition]) -> None:
         """Runs the intake; again from the store's position whenever that is an older one."""
         settings = self._settings
         while not self._stopping.is_set():
+            intake.forget()
             if not settings.takes_over:
                 group = settings.group_id
                 check_continues(self._database, cluster, partitions, settings.config, group)
@@ -127,7 +149,8 @@ class SchedulerService:
                 try:
                     if not self._stopping.is_set():
                         consumer.run_batches(intake.store, max_messages=_BATCH_MESSAGES)
-                    return
+                    if self._outdated is not consumer:
+                        return
                 except PermanentError as error:
                     if not isinstance(error.__cause__, PositionMovedError):
                         raise

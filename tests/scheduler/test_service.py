@@ -150,6 +150,20 @@ def test_a_copy_that_is_restored(kafka: RealKafka, topic: TopicFactory, database
     assert [b"0", b"1", b"2", b"3", b"4", b"3", b"4", b"5"] == values
 
 
+def test_a_copy_that_is_restored_while_nothing_comes(
+    kafka: RealKafka, topic: TopicFactory, database: Database
+) -> None:
+    """What the copy lacks does not wait for the next message of its partition."""
+    intake, destination = topic(), topic()
+    with running(kafka, database, settings(kafka, intake)) as scheduler:
+        kafka.produce(intake, [(0, None, b"%d" % n, request(destination)) for n in range(3)])
+        scheduler.wait_for(destination, 3)
+        with database.begin() as connection:
+            positions.write(database, connection, _cluster(kafka, intake), intake, 0, 2)
+        scheduler.wait_for(destination, 4)
+    assert [b"0", b"1", b"2", b"2"] == [each.value for each in records(kafka, destination)]
+
+
 def test_another_store(kafka: RealKafka, topic: TopicFactory, database: Database) -> None:
     """A store that knows nothing of what the group has read is refused; taking over is a choice."""
     intake, destination = topic(), topic()
