@@ -16,7 +16,7 @@ LANES := $(addprefix tests-of-,consumer commands pages others)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install check test jars checks $(LANES) tests-that-compute tests-that-wait tests-of-members demo docs torture soak rules benchmarks clean
+.PHONY: help install check test jars checks $(LANES) tests-that-compute tests-that-wait tests-of-members tests-of-stores demo docs torture soak rules benchmarks clean
 
 help:
 	@echo "make demo        see it work in 15 seconds; needs nothing but Python 3.11 or later"
@@ -61,7 +61,7 @@ check:
 	$(MAKE) --no-print-directory -j$(words checks $(LANES)) checks $(LANES)
 
 test: checks jars
-	$(MAKE) --no-print-directory -j3 tests-that-wait tests-of-members tests-that-compute
+	$(MAKE) --no-print-directory -j4 tests-that-wait tests-of-members tests-of-stores tests-that-compute
 
 checks: install
 	$(BIN)/ruff check
@@ -73,6 +73,7 @@ checks: install
 # first. So several are run at once, each with a broker of its own where it needs one.
 COMPUTING := tests/spark tests/torture tests/tuning
 MEMBERS := tests/scenarios tests/soak
+STORES := tests/store tests/scheduler tests/outbox
 $(LANES): tests-of-%: install
 	$(BIN)/pytest -q -m "not broker" $(OF_$*) | sed -u 's/^/$*: /'
 
@@ -80,10 +81,13 @@ tests-that-compute: jars
 	nice -n 10 $(BIN)/pytest -q --durations=15 $(COMPUTING) | sed -u 's/^/compute: /'
 
 tests-that-wait: jars
-	$(BIN)/pytest -q --durations=15 $(addprefix --ignore=,$(COMPUTING) $(MEMBERS)) | sed -u 's/^/wait: /'
+	$(BIN)/pytest -q --durations=15 $(addprefix --ignore=,$(COMPUTING) $(MEMBERS) $(STORES)) | sed -u 's/^/wait: /'
 
 tests-of-members: jars
 	$(BIN)/pytest -q --durations=15 $(MEMBERS) | sed -u 's/^/members: /'
+
+tests-of-stores: jars
+	$(BIN)/pytest -q --durations=15 $(STORES) | sed -u 's/^/stores: /'
 
 # Warnings are errors: a link that leads nowhere, a name that is not there. All pages are read anew
 # (-E), for some are made of the code.

@@ -69,7 +69,7 @@ def refuse_own_topics(topics: Sequence[str], own: Iterable[str], ignored: str = 
     librdkafka's patterns are POSIX; where Python's differ, the check at assignment catches it.
     """
     for source in topics:
-        for name in subscribed([source], own, ignored):
+        for name in sorted(subscribed([source], own, ignored)):
             raise ConfigurationError(
                 f"the source {source!r} matches {name!r}, to which this consumer writes its dead "
                 "letters, retries, journal or answers: it would consume them; choose another name "
