@@ -1,6 +1,10 @@
 """What waits in the store goes to a dead-letter topic, which then has all of it."""
 
 import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from threading import Event
 
 import pytest
 from typer.testing import CliRunner
@@ -65,18 +69,38 @@ def test_all_of_it_is_there(kafka: RealKafka, topic: TopicFactory, database: Dat
     assert not {name for name, _ in by_key.original_headers} & HEADER_NAMES
 
 
+@contextmanager
+def _living(leases: Leases) -> Iterator[None]:
+    """Keeps them, as an instance does, and gives them back."""
+    leases.keep()
+    ended = Event()
+
+    def keep() -> None:
+        while not ended.wait(0.1):
+            leases.keep()
+
+    with ThreadPoolExecutor(1) as pool:
+        keeping = pool.submit(keep)
+        try:
+            yield
+        finally:
+            ended.set()
+        keeping.result()
+    leases.give_back()
+
+
 def test_not_beside_a_sender(kafka: RealKafka, topic: TopicFactory, database: Database) -> None:
     """What an instance may be sending is not dead-lettered; one that was killed is waited for."""
     letters = topic()
     with database.begin() as connection:
         messages.add(database, connection, [new_message()])
-    living = Leases(database, "scheduler", str(uuid.uuid4()), 60_000)
-    living.keep()
     config = kafka.client_settings()
-    with pytest.raises(UsageError, match="another process sends its messages"):
-        drain(database, config, "scheduler", letters, lease_s=0.2)
-    living.give_back()
-    killed = Leases(database, "scheduler", str(uuid.uuid4()), 500)
+    with (
+        _living(Leases(database, "scheduler", str(uuid.uuid4()), 1000)),
+        pytest.raises(UsageError, match="another process sends its messages"),
+    ):
+        drain(database, config, "scheduler", letters, lease_s=1)
+    killed = Leases(database, "scheduler", str(uuid.uuid4()), 1000)
     killed.keep()
     assert 1 == drain(database, config, "scheduler", letters, lease_s=1)
 
