@@ -88,7 +88,10 @@ class LimitReached(_OfWait):
 
 @dataclass(frozen=True, slots=True)
 class BatchTakenApart(_OfMessage):
-    """`run_batches`: a batch of so many `messages` failed for good; each is now attempted alone."""
+    """A batch of so many `messages` failed for good; each is now attempted alone.
+
+    Of `run_batches`, or of `foreach_batch` with `"bisect"`, which attempts halves of it.
+    """
 
     messages: int
     error: str

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Literal, NamedTuple, TypeAlias
 
 Partition: TypeAlias = tuple[str, int]
 """A topic and a partition number: the key of everything that is kept per partition."""
+
+
+_PLACE = re.compile(r"([^:\[\]@]+)(?:\[([0-9]{1,9})\]|:([0-9]{1,9}))@([0-9]{1,18})")
 
 
 class Place(NamedTuple):
@@ -18,6 +24,12 @@ class Place(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}[{self.partition}]@{self.offset}"
+
+    @classmethod
+    def of(cls, text: str) -> Place | None:
+        """Reads `orders[3]@812`, or `orders:3@812`; None if it is neither."""
+        found = _PLACE.fullmatch(text)
+        return found and cls(found[1], int(found[2] or found[3]), int(found[4]))
 
 
 ScopeKind: TypeAlias = Literal["consumer", "topic", "partition"]
@@ -53,3 +65,18 @@ class Scope:
         if self.topic is None:
             return "consumer"
         return self.topic if self.partition is None else f"{self.topic}[{self.partition}]"
+
+
+def partitions_text(found: Iterable[Partition]) -> str:
+    """Formats partitions as `orders[0-2,5]`, with runs of numbers shortened."""
+    return ", ".join(
+        f"{topic}[{','.join(_runs(number for _, number in those))}]"
+        for topic, those in groupby(sorted(found), key=lambda partition: partition[0])
+    )
+
+
+def _runs(numbers: Iterable[int]) -> Iterable[str]:
+    # Within a run, number minus position is constant.
+    for _, run in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0]):
+        first, *rest = (number for _, number in run)
+        yield f"{first}-{rest[-1]}" if rest else str(first)

@@ -2,6 +2,7 @@
 
 from linear_retry.dlq.dead_letter_topic import DeadLetterTopic
 from linear_retry.dlq.export import Exported, read_export
+from linear_retry.dlq.forward import Message
 from linear_retry.dlq.letters.filters import EVERYTHING, Filter
 from linear_retry.dlq.letters.foreign import Origin
 from linear_retry.dlq.letters.letter import Letter, State
@@ -22,6 +23,7 @@ __all__ = [
     "Exported",
     "Filter",
     "Letter",
+    "Message",
     "NewerMessages",
     "Origin",
     "PartitionPlan",

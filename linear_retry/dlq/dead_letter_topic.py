@@ -9,15 +9,16 @@ from typing import Any
 from linear_retry.dlq import reading
 from linear_retry.dlq.cluster import Cluster
 from linear_retry.dlq.export import Exported, write_export
+from linear_retry.dlq.forward import Message, edit_resolution, forward, original
 from linear_retry.dlq.letters.filters import EVERYTHING, Filter
-from linear_retry.dlq.letters.letter import Letter, State
+from linear_retry.dlq.letters.letter import Letter, State, read_letter
 from linear_retry.dlq.purge import Purge, plan_purge, purge
 from linear_retry.dlq.replay.checks import RefusedError, absent_groups
 from linear_retry.dlq.replay.newer_messages import NewerMessages, newer_messages
 from linear_retry.dlq.replay.plan import Plan
 from linear_retry.dlq.replay.rate_limit import RateLimit
 from linear_retry.dlq.replay.replaying import plan_replay, replay
-from linear_retry.dlq.resolution.recording import reopen, resolve
+from linear_retry.dlq.resolution.recording import Recorded, reopen, resolve
 from linear_retry.dlq.resolution.resolutions import Resolution, Resolutions
 from linear_retry.dlq.spill import SpilledSet
 from linear_retry.dlq.stats import Stats, stats_of
@@ -156,6 +157,43 @@ class DeadLetterTopic:
         finally:
             self.forget()
 
+    def letter_at(self, partition: int, offset: int) -> tuple[Letter, State] | None:
+        """The letter at this place; None if it is gone, or never was."""
+        record = self._cluster.record_at(self.topic, partition, offset)
+        if record is None:
+            return None
+        letter = read_letter(record)
+        return letter, self.resolutions().state_of(letter)
+
+    def original(self, letter: Letter) -> Message:
+        """The letter's message as it was before it failed, to be edited and forwarded.
+
+        Raises `RefusedError` if the letter only refers to it, and it is gone.
+        """
+        return original(self._cluster, letter)
+
+    def forward(
+        self,
+        letter: Letter,
+        message: Message,
+        *,
+        by: str,
+        why: str,
+        to: str | None = None,
+        resolve: bool = True,
+    ) -> str:
+        """Sends an edited copy of an open letter's message; returns the copy's `retry-id`.
+
+        It goes to the topic that the letter came from, or to the topic `to`, for the letter's
+        group, at the end of its original partition; with another key or topic, the key decides.
+        The header `retry-edited-from` names the letter, which stays in its topic: unless `resolve`
+        is False it is resolved, in the same transaction. Raises `RefusedError` if the letter is not
+        open or the topic cannot be sent to, and `FencedError`.
+        """
+        self.forget()
+        resolution = edit_resolution(by, why) if resolve else None
+        return forward(self._cluster, letter, message, to=to, resolution=resolution)
+
     def resolve(
         self,
         letter_filter: Filter = EVERYTHING,
@@ -163,10 +201,15 @@ class DeadLetterTopic:
         by: str,
         why: str = "",
         progress: Progress | None = None,
+        recorded: Recorded | None = None,
     ) -> int:
-        """Marks the selected open letters as resolved; returns their number."""
+        """Marks the selected open letters as resolved; returns their number.
+
+        `recorded` is called after each transaction with the number that is resolved by then.
+        """
         self.forget()
-        return resolve(self._cluster, self.topic, letter_filter, by, why, progress)
+        made = Resolution(State.RESOLVED, by, why=why)
+        return resolve(self._cluster, self.topic, letter_filter, made, progress, recorded)
 
     def reopen(
         self, letter_filter: Filter = EVERYTHING, *, progress: Progress | None = None
@@ -187,13 +230,20 @@ class DeadLetterTopic:
                 everything=everything,
             )
 
-    def purge(self, *, everything: bool = False, progress: Progress | None = None) -> Purge:
+    def purge(
+        self,
+        *,
+        everything: bool = False,
+        within: Purge | None = None,
+        progress: Progress | None = None,
+    ) -> Purge:
         """Deletes each partition up to its first open letter, or all of it; returns its plan.
 
-        Once that is acknowledged, the resolutions of deleted letters are deleted too.
+        `within` is a plan made earlier: what has come since then is kept. Once the deletion is
+        acknowledged, the resolutions of deleted letters are deleted too.
         """
         self.forget()
-        return purge(self._cluster, self.topic, progress, everything=everything)
+        return purge(self._cluster, self.topic, progress, everything=everything, within=within)
 
     def resolution(self, letter: Letter) -> Resolution | None:
         """The resolution of the letter: by whom, when and why. None if it is open."""

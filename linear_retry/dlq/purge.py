@@ -37,15 +37,20 @@ def plan_purge(
     progress: Progress | None,
     *,
     everything: bool = False,
+    within: Purge | None = None,
 ) -> Purge:
     """Plans to delete the longest prefix of each partition in which all letters are done.
 
-    With `everything`, all that is in the topic now. `remaining` gets the resolution keys of the
+    With `everything`, all that is in the topic now. `within` is an earlier plan: nothing behind
+    its ends is deleted. `remaining` gets the resolution keys of the
     letters that are kept: one may have been written twice, and its resolution applies to both.
     """
     # Asked before the letters are read, so everything before these ends is seen.
     bounds = cluster.reader.bounds(topic)
-    purge = Purge({number: end for number, (_, end) in bounds.items()})
+    ends = {number: end for number, (_, end) in bounds.items()}
+    if within is not None:
+        ends = {n: min(end, within.before.get(n, bounds[n][0])) for n, end in ends.items()}
+    purge = Purge(ends)
     for letter, state in reading.letters(cluster.reader, topic, resolutions, progress=progress):
         before = purge.before[letter.partition]
         if letter.offset < before and (everything or state.is_done):
@@ -60,7 +65,14 @@ def plan_purge(
     return purge
 
 
-def purge(cluster: Cluster, topic: str, progress: Progress | None, *, everything: bool) -> Purge:
+def purge(
+    cluster: Cluster,
+    topic: str,
+    progress: Progress | None,
+    *,
+    everything: bool,
+    within: Purge | None = None,
+) -> Purge:
     """Deletes letters, and once that is acknowledged, the resolutions of deleted letters.
 
     If it is interrupted at any point, the next purge continues. Raises `FencedError`,
@@ -68,7 +80,13 @@ def purge(cluster: Cluster, topic: str, progress: Progress | None, *, everything
     """
     with recording(cluster, topic) as (recorder, resolutions), SpilledSet() as remaining:
         planned = plan_purge(
-            cluster, topic, resolutions, remaining, progress, everything=everything
+            cluster,
+            topic,
+            resolutions,
+            remaining,
+            progress,
+            everything=everything,
+            within=within,
         )
         # Deletion is not transactional. This empty transaction checks right before it that we
         # are not fenced: somebody may just have reopened a letter.

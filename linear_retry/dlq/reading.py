@@ -8,6 +8,7 @@ from linear_retry.dlq.resolution.resolutions import Resolutions
 from linear_retry.errors import UnknownTopicError
 from linear_retry.kafka.topics.reader import Progress, TopicReader
 from linear_retry.records.dead_letter import resolutions_topic
+from linear_retry.records.record import Record
 
 
 def read_resolutions(
@@ -41,13 +42,14 @@ def letters(
 ) -> Iterator[tuple[Letter, State]]:
     """The letters in `topic` that the filter selects, each partition in order.
 
-    Reads once, from the beginning to the end as of the start. Raises `BrokerError`.
+    Reads once, from the beginning to the end as of the start, or only the filter's `ranges`.
+    Raises `BrokerError`.
     """
     left = letter_filter.limit
     if left == 0:
         return
     matches, state_of = letter_filter.matches, resolutions.state_of
-    for records in reader.read(topic, progress):
+    for records in _records(reader, topic, letter_filter.ranges, progress):
         for record in records:
             letter = read_letter(record)
             state = state_of(letter)
@@ -56,3 +58,19 @@ def letters(
                 left = None if left is None else left - 1
                 if left == 0:
                     return
+
+
+def _records(
+    reader: TopicReader,
+    topic: str,
+    ranges: tuple[tuple[int, int, int], ...] | None,
+    progress: Progress | None,
+) -> Iterator[list[Record]]:
+    if ranges is None:
+        yield from reader.read(topic, progress)
+        return
+    for partition, first, last in ranges:
+        for records in reader.read(topic, progress, {partition: first}):
+            yield records  # those behind the last one do not match the filter
+            if records[-1].offset >= last:
+                break

@@ -27,6 +27,8 @@ from linear_retry.scope import Partition, Scope
 
 VERSION = 1
 DEFAULT_TOPIC = "linear-retry.journal"
+LAST_MS = 253_402_300_799_999
+"""The end of the year 9999, the latest time that an entry may have."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -125,8 +127,8 @@ def _entry(found: Found) -> Entry:
         invalid("event_id", found["event_id"], "an instance, / and a number")
     return Entry(
         instance,
-        int(sequence),
-        integer("at_ms", found.get("at_ms")),
+        integer("event_id", int(sequence)),
+        _moment_ms("at_ms", found.get("at_ms")),
         text("group", found.get("group")),
         text("member", found.get("member")),
         kind(**read_fields(found, _READERS[kind])),
@@ -143,11 +145,13 @@ def _process(found: Found) -> Process | None:
             return None
 
 
+def _moment_ms(name: str, value: object) -> int:
+    at_ms = integer(name, value)
+    return at_ms if 0 <= at_ms <= LAST_MS else invalid(name, value, "milliseconds since 1970")
+
+
 def _datetime(name: str, value: object) -> datetime:
-    try:
-        return _EPOCH + integer(name, value) * _MILLISECOND
-    except OverflowError:
-        return invalid(name, value, "milliseconds since 1970")
+    return _EPOCH + _moment_ms(name, value) * _MILLISECOND
 
 
 def _scope(name: str, value: object) -> Scope:

@@ -10,6 +10,8 @@ from linear_retry.records.process import Process
 from linear_retry.scope import Partition, Place, Scope
 
 CircuitState: TypeAlias = Literal["open", "half-open"]
+_GONE_MS = 600_000
+
 MemberState: TypeAlias = Literal["open", "closed", "idle", "silent", "stopped"]
 
 
@@ -109,6 +111,13 @@ class GroupView:
     last_events: tuple[Entry, ...]
     counts: Counts
     missing: int
+
+    def present(self, now_ms: int) -> tuple[Member, ...]:
+        """The members, without those that left the group more than ten minutes ago."""
+        gone_ms = now_ms - _GONE_MS
+        return tuple(
+            one for one in self.members if not one.left_group or one.last_event_ms > gone_ms
+        )
 
     def of(self, member: str) -> Iterator[OpenCircuit]:
         """The open circuits of this member."""

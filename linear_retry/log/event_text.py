@@ -18,7 +18,7 @@ _TEXTS: dict[type, str] = {
     e.LimitLifted: "limit lifted by an operator until a success{many}: {0.reason!r}",
     e.CommandAnswered: "{0.command}{place} by {0.by}: {0.answer} (command {0.command_id})",
     e.BatchTakenApart: "taken apart: the batch of {0.messages} from {0.place}, failures: "
-    "{0.failures}; each message is attempted alone: {0.error}",
+    "{0.failures}; its messages are attempted apart: {0.error}",
     e.DeadLettered: "dead letter: {0.place} to {0.dead_letter_topic} ({0.reason}), failures: "
     "{0.failures}, id {0.retry_id}, generation {0.generation}{escaped}: {0.error}",
     e.DeadLetterFailed: "not sent ({0.scope}): {0.place} to {0.dead_letter_topic}, "

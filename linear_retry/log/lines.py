@@ -62,10 +62,38 @@ def log_scheduler(topic: str, group: str, store: str, allow: Sequence[str]) -> N
     )
 
 
-def log_listening(host: str, port: int, *, is_secure: bool) -> None:
-    """Logs where the scheduler's API is."""
+def log_scheduler_on_spark(topic: str, checkpoint: str, allow: Sequence[str]) -> None:
+    """Logs that the scheduler on Spark has begun, and where it may send."""
+    text = f"scheduler: holds {topic} in {checkpoint}; sends to {', '.join(allow)}"
+    names = [*allow]
+    _write(logging.INFO, text, "SchedulerStarted", topic=topic, checkpoint=checkpoint, allow=names)
+
+
+def log_query_failed(topic: str, problem: str, wait_s: float) -> None:
+    """Logs that a streaming query has failed, and when it is started again."""
+    text = f"scheduler: {topic}: {problem}; starts again in {wait_s:g} s"
+    _write(logging.WARNING, text, "QueryFailed", topic=topic, problem=problem, wait_s=wait_s)
+
+
+def log_not_sent(topic: str, letters: int, undelivered: int, problem: str) -> None:
+    """Logs how many messages a micro-batch has not sent, and the first of their problems."""
+    text = (
+        f"scheduler: {topic}: {letters} dead-lettered, {undelivered} to be sent again; such as "
+        f"{problem}"
+    )
+    _write(
+        *(logging.WARNING, text, "NotSent"),
+        topic=topic,
+        letters=letters,
+        undelivered=undelivered,
+        problem=problem,
+    )
+
+
+def log_listening(what: str, host: str, port: int, *, is_secure: bool) -> None:
+    """Logs where the API over the store, or the console, is."""
     address = f"{'https' if is_secure else 'http'}://{host}:{port}"
-    _write(logging.INFO, f"scheduler: the API is at {address}", "Listening", address=address)
+    _write(logging.INFO, f"the {what} is at {address}", "Listening", address=address)
 
 
 def log_position_moved(topic: str, problem: str) -> None:
@@ -73,9 +101,9 @@ def log_position_moved(topic: str, problem: str) -> None:
     _write(logging.WARNING, problem, "PositionMoved", topic=topic)
 
 
-def log_store_away(topic: str, problem: str) -> None:
+def log_intake_waits(topic: str, problem: str) -> None:
     """Logs that where reading begins is unknown, and that it is asked again."""
-    _write(logging.WARNING, f"scheduler: {topic} waits: {problem}", "StoreAway", topic=topic)
+    _write(logging.WARNING, f"scheduler: {topic} waits: {problem}", "IntakeWaits", topic=topic)
 
 
 def log_topic_problem(topic: str, problem: str) -> None:
@@ -139,9 +167,10 @@ def log_outbox_trouble(store: str, error: str) -> None:
     _write(logging.WARNING, text, "OutboxTrouble", store=store, error=error)
 
 
-def log_outbox_sender_ended(store: str, error: str) -> None:
-    """Logs that nothing is sent from an outbox's store any more, in this process."""
-    text = f"outbox: nothing more is sent from {store} by this process: {error}"
+def log_outbox_sender_ended(store: str, error: str, *, will_begin_again: bool) -> None:
+    """Logs that the sender of an outbox's process has ended; once, as long as it is the same."""
+    then = "it begins again" if will_begin_again else "produce, add and flush raise this error"
+    text = f"outbox: sending from {store} has failed, and {then}: {error}"
     _write(logging.ERROR, text, "OutboxSenderEnded", store=store, error=error)
 
 

@@ -142,7 +142,7 @@ def _metrics(consumer: LinearConsumer) -> Callable[[str], _Answer]:
     metrics = Metrics(consumer)
 
     def answer(accept: str) -> _Answer:
-        body, content_type = exposition(metrics, accept)
+        body, content_type = exposition([metrics], accept)
         return HTTPStatus.OK, body, content_type
 
     return answer

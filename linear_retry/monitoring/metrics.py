@@ -136,10 +136,11 @@ class Metrics(Collector):
         yield _handling(handled)
 
 
-def exposition(metrics: Metrics, accept: str) -> tuple[bytes, str]:
+def exposition(collectors: Iterable[Collector], accept: str) -> tuple[bytes, str]:
     """The body of a scrape and its content type, according to what the request accepts."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(metrics)
+    for each in collectors:
+        registry.register(each)
     encode, content_type = choose_encoder(accept)
     return encode(registry), content_type
 

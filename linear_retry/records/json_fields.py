@@ -19,7 +19,9 @@ def read_object(value: bytes | None) -> Found:
     if value is None:
         raise InvalidError("no value")
     try:
-        found = json.loads(value.decode(), parse_constant=_refuse_constant)
+        found = json.loads(
+            value.decode(), parse_constant=_refuse_constant, object_pairs_hook=_object
+        )
     except RecursionError as error:
         raise InvalidError("nested too deeply") from error
     except ValueError as error:
@@ -49,7 +51,10 @@ def text(name: str, value: object) -> str:
 
 
 def integer(name: str, value: object) -> int:
-    return value if type(value) is int else invalid(name, value, "a whole number")
+    # No more than 64 bits, which is what Kafka, Arrow and Spark have.
+    if type(value) is int and -(2**63) <= value < 2**63:
+        return value
+    return invalid(name, value, "a whole number of 64 bits")
 
 
 def number(name: str, value: object) -> float:
@@ -84,6 +89,13 @@ def many(read: Reader) -> Reader:
         return tuple(read(name, item) for item in items)
 
     return read_list
+
+
+def _object(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(fields)
+    if len(found) < len(fields):
+        raise ValueError("an object has a name twice")  # readers differ in which value they take
+    return found
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -24,11 +24,13 @@ class Line:
     """A reader: the group that letters, journal and `retry-group-id` name, and its retry topics.
 
     `delay_ms` returns the wait of one of its retry topics, and None for any other topic. A live
-    line and its retry line are one `Line`, though two Kafka consumer groups.
+    line and its retry line are one `Line`, though two Kafka consumer groups. `reads_all`: it keeps
+    the records and works on none, so that none is another group's.
     """
 
     group_id: str
     delay_ms: Callable[[str], int | None] = _no_delay_ms
+    reads_all: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,8 @@ def foreign_group(record: Record, line: Line) -> str | None:
     It must in the line's own retry topics, and in the message's `retry-destination`: this group has
     read the original there. In any other topic a replayed message is for every reader.
     """
+    if line.reads_all:
+        return None
     contents = dict(record.headers)
     in_retry_topic = line.delay_ms(record.topic) is not None
     if not in_retry_topic and not is_returned(contents, record.topic):

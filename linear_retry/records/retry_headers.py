@@ -9,6 +9,10 @@ from linear_retry.records.text import Header, whole_number
 INT64_MAX = 2**63 - 1
 FORMAT_VERSION = 1
 GENERATION_MAX = STEP_MAX = 2**31 - 1
+NO_PARTITION = 2**31 - 1
+"""As the original partition: there was none, the key decides. No topic has so many."""
+NO_OFFSET = INT64_MAX
+"""As the original offset: the message was never read from its destination."""
 DEAD_LETTER = "dead-letter"
 RETRY = "retry"
 

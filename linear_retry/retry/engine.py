@@ -151,9 +151,12 @@ class Engine(Generic[T]):
         """
         return self._apply(before, classify(error, self._settings.is_transient))
 
-    def refused(self, before: Held[T], error: Exception) -> None:
-        """Handles a message that must not be attempted at all: it has failed permanently."""
-        self._apply(before, Permanent(error))
+    def refused(self, before: Held[T], error: Exception) -> CircuitOpening[T] | None:
+        """Handles a message that has failed permanently, whatever `transient` says of its error.
+
+        Returns and raises what `failed` does.
+        """
+        return self._apply(before, Permanent(error))
 
     def succeeded(self) -> None:
         """Notes that a handler has returned: a later failure belongs to a new outage."""

@@ -152,6 +152,12 @@ def duration_text(whole_ms: int) -> str:
     return written or "0s"
 
 
+def span_text(length_ms: int) -> str:
+    """Formats a duration to the second; a longer one to the minute or the hour."""
+    unit_ms = 1000 if length_ms < 3_600_000 else 60_000 if length_ms < 86_400_000 else 3_600_000
+    return duration_text(max(length_ms, 0) // unit_ms * unit_ms)
+
+
 def is_number(value: object, low: float, high: float) -> TypeGuard[float]:
     """Whether `value` is a number from `low` to `high`, and not a boolean."""
     # This form also refuses NaN, and is safe for an int too large for a float.

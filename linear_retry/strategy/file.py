@@ -83,11 +83,15 @@ def format_file(delays_ms: Sequence[int], description: str) -> str:
 
     In the description, invalid characters are replaced, and a long one is truncated.
     """
-    elements = ((duration_text(ms), sum(1 for _ in same)) for ms, same in groupby(delays_ms))
-    written = [wait if times == 1 else {"every": wait, "times": times} for wait, times in elements]
-    lines = ",\n    ".join(json.dumps(element) for element in written)
+    lines = ",\n    ".join(json.dumps(element) for element in elements(delays_ms))
     cleaned = json.dumps(NOT_TEXT.sub("\ufffd", description)[: MAX_BYTES // 64])
     return f'{{\n  "description": {cleaned},\n  "delays": [\n    {lines}\n  ]\n}}\n'
+
+
+def elements(delays_ms: Sequence[int]) -> list[str | dict[str, Any]]:
+    """Returns these delays as a file has them: `["1s", {"every": "5s", "times": 3}]`."""
+    counted = ((duration_text(ms), sum(1 for _ in same)) for ms, same in groupby(delays_ms))
+    return [wait if times == 1 else {"every": wait, "times": times} for wait, times in counted]
 
 
 def schema() -> dict[str, Any]:

@@ -57,6 +57,18 @@ def test_the_longest_prefix_without_an_open_letter(scene: NewScene) -> None:
     assert 5 == given.replay()
 
 
+def test_a_purge_within_a_plan_keeps_what_has_come_since(scene: NewScene) -> None:
+    """Someone agreed to delete what was counted, not the letters that came a moment later."""
+    given = scene(2)
+    given.add_letters([given.letter(0, n) for n in range(3)])
+    with given.topic as topic:
+        planned = topic.plan_purge(everything=True)
+        given.add_letters([given.letter(p, 9) for p in range(2)])
+        done = topic.purge(everything=True, within=planned)
+    assert (3, 2) == (done.letters, done.remaining)
+    assert [(0, 3), (1, 0)] == _offsets(given)
+
+
 def test_what_is_recorded_of_a_letter_that_lies_there_twice_stays(scene: NewScene) -> None:
     """Or its second copy would be open, and sent once more."""
     given = scene(2)

@@ -5,19 +5,20 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from linear_retry.journal.entry import Entry
+from linear_retry.journal.entry import LAST_MS, Entry
 from linear_retry.records.process import Process
 from linear_retry.scope import Scope
 
 st.register_type_strategy(
     datetime,
-    st.integers(-(10**12), 10**13).map(
+    st.integers(0, 10**13).map(
         lambda ms: datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)
     ),
 )
 # Half a surrogate pair is text in Python, and may be in an exception's.
 _TEXTS = st.text(st.characters())
 st.register_type_strategy(str, _TEXTS)
+st.register_type_strategy(int, st.integers(-(2**63), 2**63 - 1))
 st.register_type_strategy(float, st.floats(allow_nan=False, allow_infinity=False))
 st.register_type_strategy(
     Scope,
@@ -33,4 +34,4 @@ def entries(kind: type[Any]) -> st.SearchStrategy[Entry]:
     numbers = st.integers(1, 10**18)
     processes = st.none() | st.builds(Process, _TEXTS, st.integers(), _TEXTS)
     output = _TEXTS, _TEXTS, st.from_type(kind), processes
-    return st.builds(Entry, uuids, numbers, st.integers(), *output)
+    return st.builds(Entry, uuids, numbers, st.integers(0, LAST_MS), *output)

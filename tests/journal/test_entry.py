@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from linear_retry import Scope, events
 from linear_retry.events import Event
 from linear_retry.journal.entry import Entry, Unreadable, encode, read_entry
+from tests.journal.entry_corpus import CORPUS
 from tests.journal.journal_entries import entries
 
 _TYPES: tuple[type[Any], ...] = get_args(Event)
@@ -111,6 +112,12 @@ def test_what_breaks_parsers_is_refused(value: bytes | None) -> None:
     assert isinstance(read_entry(value), Unreadable)
 
 
+@pytest.mark.parametrize(("value", "is_entry"), CORPUS.items())
+def test_the_corpus_is_read_as_in_spark(value: bytes, is_entry: bool) -> None:
+    """Names that are there twice, huge numbers and absurd times: the same entries, or none."""
+    assert is_entry == isinstance(read_entry(value), Entry)
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
@@ -120,12 +127,17 @@ def test_what_breaks_parsers_is_refused(value: bytes | None) -> None:
         ({"event": None}, "event is None: a text"),
         ({"event_id": "life"}, "event_id is 'life': an instance, / and a number"),
         ({"event_id": "life/٣"}, "event_id is 'life/\\u0663': an instance, / and a number"),
-        ({"offset": True}, "offset is True: a whole number"),
+        ({"offset": True}, "offset is True: a whole number of 64 bits"),
         ({"delay_s": 10**400}, f"delay_s is {'1' + '0' * 79}: a finite number"),
         ({"delay_s": None}, "delay_s is None: a finite number"),
-        ({"retry_at": 10**30}, f"retry_at is {10**30}: milliseconds since 1970"),
+        ({"at_ms": -1}, "at_ms is -1: milliseconds since 1970"),
+        ({"retry_at": 2**60}, f"retry_at is {2**60}: milliseconds since 1970"),
+        ({"retry_at": 10**30}, f"retry_at is {10**30}: a whole number of 64 bits"),
         ({"scope": {"topic": None, "partition": 3}}, None),
-        ({"scope": {"topic": "orders", "partition": 0.5}}, "scope is 0.5: a whole number"),
+        (
+            {"scope": {"topic": "orders", "partition": 0.5}},
+            "scope is 0.5: a whole number of 64 bits",
+        ),
     ],
 )
 def test_it_says_why(changes: dict[str, Any], reason: str | None) -> None:

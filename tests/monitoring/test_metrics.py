@@ -64,7 +64,7 @@ def kafka() -> Iterator[EmbeddedKafka]:
 
 def _figures(metrics: Metrics) -> dict[str, dict[tuple[str, ...], float]]:
     """Name to labels' values to value, as Prometheus reads them."""
-    body, _ = exposition(metrics, "")
+    body, _ = exposition([metrics], "")
     found: dict[str, dict[tuple[str, ...], float]] = {}
     for family in plain_text(body.decode()):
         for sample in family.samples:
@@ -164,7 +164,7 @@ def test_no_key_and_no_offset_is_shown(kafka: EmbeddedKafka) -> None:
     """Nor an exception's text: what Prometheus keeps is for many eyes, and for each value apart."""
     with consuming(kafka, Dependency()) as consumer:
         wait_until(lambda: consumer.health().state == "open", "a circuit is open")
-        body, _ = exposition(Metrics(consumer), "")
+        body, _ = exposition([Metrics(consumer)], "")
     text = body.decode()
     assert [] == [word for word in ("secret", "offset=", "ConnectionError") if word in text]
 
@@ -174,8 +174,8 @@ def test_both_forms_can_be_read(kafka: EmbeddedKafka) -> None:
     with consuming(kafka, Dependency()) as consumer:
         wait_until(lambda: consumer.health().state == "open", "a circuit is open")
         metrics = Metrics(consumer)
-        plain, plain_type = exposition(metrics, "text/plain")
-        new, new_type = exposition(metrics, "application/openmetrics-text; version=1.0.0")
+        plain, plain_type = exposition([metrics], "text/plain")
+        new, new_type = exposition([metrics], "application/openmetrics-text; version=1.0.0")
     names = {family.name for family in plain_text(plain.decode())}
     families = open_metrics(new.decode())  # type: ignore[no-untyped-call]  # the client has no types for it
     assert {name.removesuffix("_total") for name in names} == {one.name for one in families}

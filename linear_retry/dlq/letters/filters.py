@@ -17,7 +17,9 @@ class Filter:
     without `#generation`. `chosen` has the resolution keys of the selected letters, which may be
     too many for a tuple; None: all letters. `limit` is for readers: at most so many
     that match, the first that are read; a replay takes the oldest. `not_exceptions` and
-    `not_origins` exclude what the same values in `exceptions` and `origins` would select.
+    `not_origins` exclude what the same values in `exceptions` and `origins` would select. `ranges`
+    are partitions of the dead-letter topic, each with a first and a last offset: nothing else is
+    read.
     """
 
     reasons: tuple[str, ...] = ()
@@ -33,6 +35,7 @@ class Filter:
     limit: int | None = None
     not_exceptions: tuple[str, ...] = ()
     not_origins: tuple[tuple[str, int | None], ...] = ()
+    ranges: tuple[tuple[int, int, int], ...] | None = None
 
     def matches(self, letter: Letter, state: State) -> bool:
         """Whether the filter selects `letter`, which is in this state."""
@@ -42,6 +45,7 @@ class Filter:
             and (self.until_ms is None or letter.timestamp_ms < self.until_ms)
             and (not self.reasons or letter.reason in self.reasons)
             and (not self.keys or letter.key in self.keys)
+            and (self.ranges is None or _is_within(letter, self.ranges))
             and (self.chosen is None or letter.resolution_key in self.chosen)
             and (not self.ids or letter.id in self.ids or letter.resolution_key in self.ids)
             and (not self.origins or _is_from(letter, self.origins))
@@ -50,6 +54,13 @@ class Filter:
             and not (self.not_exceptions and _failed_with(letter, self.not_exceptions))
             and all(header in letter.headers for header in self.headers)
         )
+
+
+def _is_within(letter: Letter, ranges: tuple[tuple[int, int, int], ...]) -> bool:
+    return any(
+        letter.partition == partition and first <= letter.offset <= last
+        for partition, first, last in ranges
+    )
 
 
 def _is_from(letter: Letter, origins: tuple[tuple[str, int | None], ...]) -> bool:

@@ -6,7 +6,13 @@ from typing import NamedTuple
 from linear_retry.dlq.letters.foreign import FOREIGN, Contents, ForeignFormat, Origin
 from linear_retry.errors import DeadLetterError
 from linear_retry.records.record import Record
-from linear_retry.records.retry_headers import RETRY, VERSION, read_retry_headers
+from linear_retry.records.retry_headers import (
+    NO_OFFSET,
+    NO_PARTITION,
+    RETRY,
+    VERSION,
+    read_retry_headers,
+)
 from linear_retry.records.text import Header
 
 OURS = "linear-retry"
@@ -108,8 +114,8 @@ def _ours(record: Record, contents: Contents) -> Letter:
         None,
         Origin(
             headers.destination,
-            headers.original_partition,
-            headers.original_offset,
+            None if headers.original_partition == NO_PARTITION else headers.original_partition,
+            None if headers.original_offset == NO_OFFSET else headers.original_offset,
             headers.original_timestamp_ms,
         ),
         headers.group_id,

@@ -156,6 +156,9 @@ def outgoing(
 
 def _identity(letter: Letter, contents: dict[str, bytes | None]) -> list[Header]:
     if letter.format == OURS:
+        if letter.origin is not None and letter.origin.offset is None:
+            # With a place that was never its own, a handler would take it for another message.
+            return [("retry-id", contents.get("retry-id"))]
         return [(name, contents.get(name) or default) for name, default in _IDENTITY]
     origin = letter.origin
     if origin is None or letter.format == NONE:

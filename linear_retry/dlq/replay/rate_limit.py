@@ -28,12 +28,13 @@ class RateLimit:
         self._wait = wait
         self._next_s: float | None = None
 
-    def acquire(self, messages: int) -> None:
-        """Waits until a batch of this many may be sent."""
+    def acquire(self, messages: int, waiting: Callable[[], object] = lambda: None) -> None:
+        """Waits until a batch of this many may be sent; calls `waiting`, which may raise."""
         if self._rate is None:
             return
         now_s = self._now_s()
         begin_s = now_s if self._next_s is None else max(self._next_s, now_s)
         while (left_s := begin_s - self._now_s()) > 0:
+            waiting()
             self._wait(min(left_s, _SLICE_S))
         self._next_s = begin_s + messages / self._rate

@@ -106,7 +106,8 @@ def send(
 ) -> int:
     """Sends what is still open, each batch and its resolutions in one transaction; counts it.
 
-    `progress` is called after each batch. Raises `FencedError`, `BrokerError`.
+    `progress` is called after each batch, and while the rate lets it wait; then it may raise.
+    Raises `FencedError`, `BrokerError`.
     """
     sent = passed = 0
     total = plan.letters
@@ -120,8 +121,12 @@ def send(
             else:
                 passed += 1
 
+    def tell() -> None:
+        if progress is not None:
+            progress(sent + passed, total)
+
     for batch in batches(still_open(), rate_limit.largest_batch, _BATCH_BYTES):
-        rate_limit.acquire(len(batch))
+        rate_limit.acquire(len(batch), tell)
         value = encoded(replace(resolution, at_ms=now_ms()))
         records: list[OutgoingRecord] = []
         for entry in batch:
@@ -129,8 +134,7 @@ def send(
             records.append(recorder.resolution(entry.name, value))
         recorder.commit(records)
         sent += len(batch)
-        if progress is not None:
-            progress(sent + passed, total)
+        tell()
     return sent
 
 

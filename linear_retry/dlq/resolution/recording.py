@@ -1,24 +1,27 @@
 """Records resolutions of letters, as the only process that can."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
+from typing import TypeAlias
 
 from linear_retry.dlq import reading
 from linear_retry.dlq.cluster import Cluster
 from linear_retry.dlq.letters.filters import Filter
 from linear_retry.dlq.letters.letter import State
-from linear_retry.dlq.replay.checks import check_resolutions
+from linear_retry.dlq.replay.checks import Facts, check_resolutions
 from linear_retry.dlq.resolution.resolutions import Resolution, Resolutions, encoded
 from linear_retry.errors import BrokerError, FencedError, UnknownTopicError
 from linear_retry.kafka.producers.batch_transactions import BatchTransactions, batch_config
 from linear_retry.kafka.topics.reader import Progress
 from linear_retry.records.dead_letter import resolutions_topic
 from linear_retry.records.record import OutgoingRecord
-from linear_retry.records.topics.description import TopicDescription
 from linear_retry.records.topics.setup import resolutions_needed
+
+Recorded: TypeAlias = Callable[[int], object]
+"""Is called with the number of resolutions that are recorded, after each transaction."""
 
 _ANSWER_S = 60.0
 _VISIBLE_S = 3.0
@@ -42,7 +45,7 @@ class Recorder:
         self,
         topic: str,
         cluster: Cluster,
-        facts: Mapping[str, TopicDescription | None] | None = None,
+        facts: Facts | None = None,
     ) -> None:
         """`facts` describe all topics written to, the dead letters' and the resolutions'."""
         self._topic, self._resolutions = topic, resolutions_topic(topic)
@@ -122,9 +125,14 @@ class Recorder:
 
 
 @contextmanager
-def recording(cluster: Cluster, topic: str) -> Iterator[tuple[Recorder, Resolutions]]:
-    """Yields the only recorder, and what is recorded; at the end all of it is visible."""
-    recorder = Recorder(topic, cluster)
+def recording(
+    cluster: Cluster, topic: str, facts: Facts | None = None
+) -> Iterator[tuple[Recorder, Resolutions]]:
+    """Yields the only recorder, and what is recorded; at the end all of it is visible.
+
+    `facts` describe all topics written to, if there are others than the dead letters' own.
+    """
+    recorder = Recorder(topic, cluster, facts)
     recorder.fence_others()
     # Read after all others are fenced: nobody can change these meanwhile.
     with Resolutions() as resolutions:
@@ -134,11 +142,16 @@ def recording(cluster: Cluster, topic: str) -> Iterator[tuple[Recorder, Resoluti
 
 
 def resolve(
-    cluster: Cluster, topic: str, selected: Filter, by: str, why: str, progress: Progress | None
+    cluster: Cluster,
+    topic: str,
+    selected: Filter,
+    resolution: Resolution,
+    progress: Progress | None,
+    recorded: Recorded | None = None,
 ) -> int:
-    """Marks the selected open letters as resolved; returns their number."""
+    """Records `resolution` of the selected open letters; returns their number."""
     only_open = replace(selected, states=(State.OPEN,))
-    return _record(cluster, topic, only_open, Resolution(State.RESOLVED, by, why=why), progress)
+    return _record(cluster, topic, only_open, resolution, progress, recorded)
 
 
 def reopen(cluster: Cluster, topic: str, selected: Filter, progress: Progress | None) -> int:
@@ -154,6 +167,7 @@ def _record(
     selected: Filter,
     resolution: Resolution | None,
     progress: Progress | None,
+    recorded: Recorded | None = None,
 ) -> int:
     count = 0
     with recording(cluster, topic) as (recorder, resolutions):
@@ -162,4 +176,6 @@ def _record(
         while batch := dict.fromkeys(islice(keys, _BATCH)):  # a letter written twice counts once
             recorder.record(batch, resolution)
             count += len(batch)
+            if recorded is not None:
+                recorded(count)
     return count

@@ -19,6 +19,8 @@ _UNSEEN = (*MISSING, KafkaError.TOPIC_AUTHORIZATION_FAILED)
 TOO_LARGE = frozenset(
     {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_MSG_SIZE, KafkaError.RECORD_LIST_TOO_LARGE}
 )
+LARGEST_MESSAGE_BYTES = 1_000_000_000
+"""librdkafka's upper bound. By default it refuses a megabyte itself, whatever the topic takes."""
 _SLICE_S = 0.5  # Ctrl-C takes effect between two calls into librdkafka, not inside one
 
 
@@ -90,12 +92,7 @@ class AcknowledgedProducer(ProducerHandle):
 
         Raises `KafkaException` where no broker answers.
         """
-        described = self._handle().list_topics(topic, timeout=timeout_s).topics[topic]
-        if described.error is None:
-            return len(described.partitions)
-        if described.error.code() in _UNSEEN:
-            return None
-        raise KafkaException(described.error)
+        return partitions(self._handle(), topic, timeout_s)
 
     def cluster_id(self, timeout_s: float) -> str:
         """Returns the id of the producer's cluster. Raises `KafkaException` without an answer."""
@@ -150,6 +147,16 @@ class AcknowledgedProducer(ProducerHandle):
             self._fatal = error
 
 
+def partitions(handle: Any, topic: str, timeout_s: float) -> int | None:
+    """As `AcknowledgedProducer.partitions`, for a producer of librdkafka."""
+    described = handle.list_topics(topic, timeout=timeout_s).topics[topic]
+    if described.error is None:
+        return len(described.partitions)
+    if described.error.code() in _UNSEEN:
+        return None
+    raise KafkaException(described.error)
+
+
 def produce(handle: Any, record: OutgoingRecord, on_delivery: Callable[..., object]) -> None:
     """Hands one record to librdkafka. Raises `KafkaException`; `BufferError` if the queue is full.
 
@@ -176,6 +183,7 @@ def control_config(config: Config, timeout_s: float) -> dict[str, Any]:
         "enable.idempotence": True,
         "message.timeout.ms": int(timeout_s * 1000),
         "allow.auto.create.topics": False,
+        "message.max.bytes": LARGEST_MESSAGE_BYTES,
         "partitioner": "murmur2_random",
     }
 
@@ -193,7 +201,7 @@ def write_all(
     nevertheless.
     """
     handle = make_client(producer, dict(config))
-    sent = [(record, _queued(handle, record)) for record in records]
+    sent = [(record, queued(handle, record)) for record in records]
     deadline_s = time.monotonic() + within_s
     while handle.flush(_SLICE_S) and time.monotonic() < deadline_s:
         pass
@@ -203,7 +211,11 @@ def write_all(
     return [delivery.offset for _, delivery in sent]
 
 
-def _queued(handle: Any, record: OutgoingRecord) -> Delivery:
+def queued(handle: Any, record: OutgoingRecord) -> Delivery:
+    """Hands one record to librdkafka, and waits while its queue is full.
+
+    An immediate refusal completes the delivery that is returned.
+    """
     delivery = Delivery()
     while True:
         try:

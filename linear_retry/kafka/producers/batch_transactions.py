@@ -9,6 +9,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from linear_retry.errors import BrokerError, FencedError
 from linear_retry.kafka.consumer.settings import Config, bounded_socket_timeout, connection
+from linear_retry.kafka.producers.acknowledged import LARGEST_MESSAGE_BYTES
 from linear_retry.kafka.producers.transactional import (
     Broken,
     Completed,
@@ -23,7 +24,6 @@ from linear_retry.records.record import OutgoingRecord
 TRANSACTION_TIMEOUT_MS = 30_000
 """How long readers may wait for the transaction of a sender that was killed."""
 
-_LARGEST_MESSAGE_BYTES = 1_000_000_000  # librdkafka's upper bound: the topic's limit decides
 _BATCH_BYTES = 1_000_000  # librdkafka's default
 _SLICE_S = 0.5  # Ctrl-C takes effect between two calls into librdkafka, not inside one
 _ABORT_S = 2.0
@@ -49,7 +49,7 @@ def batch_config(config: Config, transactional_id: str, batch_bytes: int | None)
         "message.timeout.ms": TRANSACTION_TIMEOUT_MS,
         "acks": "all",
         "enable.idempotence": True,
-        "message.max.bytes": _LARGEST_MESSAGE_BYTES,
+        "message.max.bytes": LARGEST_MESSAGE_BYTES,
         "batch.size": min(_BATCH_BYTES, batch_bytes or _BATCH_BYTES),
         "linger.ms": 5,
         # Like the consumer's dead letters, and like Java's clients.

@@ -5,7 +5,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
@@ -75,7 +75,7 @@ class DirectProducer(ProducerHandle):
         self._last = 0
         self._is_polled = False
         self._polling = threading.RLock()
-        self._numbered = _callbacks(self._report)
+        self._numbered = _callbacks(self._undelivered, self._reports, self._report_error)
         self.check()
 
     def __len__(self) -> int:
@@ -117,11 +117,18 @@ class DirectProducer(ProducerHandle):
         Does nothing while another thread polls. Calls none of the caller's code: librdkafka
         would lose the reports that follow one whose callback raises.
         """
+        self._take_reports("poll", timeout_s)
+
+    def flush(self, timeout_s: float) -> None:
+        """As `poll`, but sends at once what waits for `linger.ms`, and waits for all reports."""
+        self._take_reports("flush", timeout_s)
+
+    def _take_reports(self, call: Literal["poll", "flush"], timeout_s: float) -> None:
         if self._polling.acquire(blocking=timeout_s > 0, timeout=_SLICE_S if timeout_s > 0 else -1):
             try:
                 self._is_polled = True
                 if self._producer is not None:
-                    self._producer.poll(min(timeout_s, _SLICE_S))
+                    getattr(self._producer, call)(min(timeout_s, _SLICE_S))
             except KafkaException as fatal:
                 self._fail(fatal.args[0])
             except SystemError as lost:
@@ -170,19 +177,8 @@ class DirectProducer(ProducerHandle):
             last, self._producer = [self._producer], None
         free_in_thread(last, "outbox")
         for number in list(self._undelivered):
-            self._report(number, KafkaError(KafkaError._MSG_TIMED_OUT))
+            self._report_error(number, KafkaError(KafkaError._MSG_TIMED_OUT))
         return list(self._undelivered.values())
-
-    def _report(
-        self, number: int, error: KafkaError | None, message: Message | None = None
-    ) -> None:
-        if error is not None:
-            self._report_error(number, error)
-            return
-        # Kept until here: should Ctrl-C strike in between, it is sent twice, and never lost.
-        unsent = self._undelivered.pop(number, None)
-        if unsent is not None and unsent[-1] is not None and message is not None:
-            self._reports.append(Report(unsent, None, message.partition(), message.offset()))
 
     def _report_error(self, number: int, error: KafkaError) -> None:
         unsent = self._undelivered.get(number)
@@ -210,8 +206,12 @@ class DirectProducer(ProducerHandle):
             self.error = error
 
 
-def _callbacks(report: Callable[..., None]) -> type[Any]:
-    """Returns a type of numbers that can be called, to `report` on themselves.
+def _callbacks(
+    undelivered: dict[int, Unsent],
+    reports: deque[Report],
+    fail: Callable[[int, KafkaError], object],
+) -> type[Any]:
+    """Returns a type of numbers that can be called, to report what became of their message.
 
     One is made for every message. Unlike a closure it is nothing to the garbage collector, which
     would look at thousands of them again and again: 1 us for each message.
@@ -221,7 +221,13 @@ def _callbacks(report: Callable[..., None]) -> type[Any]:
         __slots__ = ()
 
         def __call__(self, error: KafkaError | None, message: Message) -> None:
-            report(self, error, message)
+            if error is not None:
+                fail(self, error)
+                return
+            # Kept until here: should Ctrl-C strike in between, it is sent twice, and never lost.
+            unsent = undelivered.pop(self, None)
+            if unsent is not None and unsent[-1] is not None:
+                reports.append(Report(unsent, None, message.partition(), message.offset()))
 
     return Number
 

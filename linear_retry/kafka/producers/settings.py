@@ -13,12 +13,10 @@ from linear_retry.kafka.consumer.settings import (
     whole_ms,
 )
 from linear_retry.kafka.key_check import check_keys
+from linear_retry.kafka.producers.acknowledged import LARGEST_MESSAGE_BYTES
 
 # Defaults of librdkafka 2.x (CONFIGURATION.md), used here if the user does not set them.
 _RECEIVE_MAX_BYTES = 100_000_000
-
-# A consumer may receive messages twice as large as librdkafka lets a producer send.
-_MESSAGE_MAX_BYTES = 1_000_000_000
 
 _WHERE = "DeadLetters config "
 _ONE_TRANSACTION = (
@@ -43,7 +41,8 @@ def producer_config(settings: ConsumerSettings, overlay: Config) -> dict[str, An
     received_bytes = int(settings.config.get("receive.message.max.bytes", _RECEIVE_MAX_BYTES))
     config |= {
         # The default is 1 MB, whatever the consumer accepts; a letter is as large as its message.
-        "message.max.bytes": min(max(received_bytes, 1_000_000), _MESSAGE_MAX_BYTES),
+        # A consumer may receive messages twice as large as librdkafka lets a producer send.
+        "message.max.bytes": min(max(received_bytes, 1_000_000), LARGEST_MESSAGE_BYTES),
         "message.timeout.ms": max(min(_LONGEST_LETTER_MS, limit_ms), 1),
         "linger.ms": 0,
         "partitioner": "murmur2_random",

@@ -27,6 +27,9 @@ from linear_retry.records.topics.description import NeededTopic, TopicDescriptio
 from linear_retry.scope import Partition
 
 _LOOK_AGAIN_S = 0.05
+_NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
+"""The id of topics of brokers before Kafka 2.8."""
+_NO_IDS = (KafkaError.UNSUPPORTED_VERSION, KafkaError._UNSUPPORTED_FEATURE)
 
 
 class Topics:
@@ -67,6 +70,13 @@ class Topics:
             name: _description(there[name], configs[name]) if name in there else None
             for name in asked
         }
+
+    def id_of(self, name: str) -> str | None:
+        """Returns the id that no other topic has, of the same name neither; None: it has none."""
+        asked = TopicCollection([name])
+        described = self._handle().describe_topics(asked, request_timeout=self._timeout_s)
+        found = self._answer(described[name], f"topic {name!r}", accepted=_NO_IDS)
+        return None if found is None or str(found.topic_id) == _NO_ID else str(found.topic_id)
 
     def create(self, topic: NeededTopic) -> bool:
         """Creates the topic. False: it exists by now, and is left as it is.

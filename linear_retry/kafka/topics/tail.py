@@ -52,9 +52,23 @@ class TopicTail:
         self._since_ms = since_ms
         self._timeout_s = timeout_s
         self._look_every_s = look_every_s
+        self._look_after_s = look_every_s
         self._look_at_s = 0.0
         self._next: dict[int, int] = {}
         self._handle: StandaloneConsumer
+
+    @property
+    def positions(self) -> dict[int, int]:
+        """The offset after the last that was read, by partition; negative where none was."""
+        return dict(self._next)
+
+    def begin_at(self, positions: Mapping[int, int]) -> None:
+        """In place of the backlog: `follow` reads from here, other partitions from their beginning.
+
+        An offset that retention has removed counts as the beginning.
+        """
+        self._next = dict(positions)
+        self._look_after_s = 0.0
 
     def backlog(self, progress: Progress | None = None) -> Iterator[list[Record]]:
         """Yields what is in the topic when this is called, in batches, each partition in order.
@@ -79,7 +93,7 @@ class TopicTail:
 
         keys = _FOLLOWING | dict(self._config) | {"error_cb": on_error}
         with closing(StandaloneConsumer(keys, self._timeout_s)) as self._handle:
-            self._look_at_s = time.monotonic() + self._look_every_s
+            self._look_at_s = time.monotonic() + self._look_after_s
             self._assign(self._next)
             yield self
 
@@ -109,9 +123,13 @@ class TopicTail:
         error = message.error()
         if error is None:
             self.trouble = None
-            return read_fresh(message)
+            record = read_fresh(message)
+            self._next[record.partition] = record.offset + 1
+            return record
         if error.code() == KafkaError._PARTITION_EOF:
             self.trouble = None
+            # Offsets before the end may be invisible, such as a transaction's marker.
+            self._next[message.partition() or 0] = message.offset() or 0
         elif error.code() in MISSING or error.retriable() or not is_lasting(error):
             # A broker that has just started may not know its topics yet.
             self._note(error)

@@ -1,11 +1,11 @@
-"""Lists the permissions that a consumer with retry topics needs."""
+"""Lists the permissions of a consumer with retry topics, and of the scheduler."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from linear_retry.records.topics.retry_topics import retry_group
-from linear_retry.records.topics.setup import TopicSetup
+from linear_retry.records.topics.setup import TopicSetup, scheduler_group
 
 Resource: TypeAlias = Literal["Topic", "Group", "TransactionalId"]
 
@@ -44,6 +44,20 @@ def live_acls(
     yield from _operations(setup, "journal", "control")
     for name in setup.retry_patterns:
         yield Acl("retry topics", "Topic", name, ("Write", "DescribeConfigs"))
+    if setup.scheduler is not None:
+        yield Acl("scheduler", "Topic", setup.scheduler, ("Write", "DescribeConfigs"))
+        for source in setup.sources:
+            yield Acl("scheduler", "Topic", source, ("DescribeConfigs",))
+
+
+def scheduler_acls(topic: str, destinations: Iterable[str]) -> Iterator[Acl]:
+    """Yields the permissions of `scheduler run`."""
+    purpose = "`scheduler run`"
+    yield Acl(purpose, "Topic", topic, ("Read",))
+    yield Acl(purpose, "Group", scheduler_group(topic), ("Read",))
+    for name in destinations:
+        yield Acl(purpose, "Topic", name, ("Write",))
+    yield Acl(purpose, "TransactionalId", "linear-retry-*", ("Write",))
 
 
 def retry_acls(setup: TopicSetup, *, transactional: bool, back_to_source: bool) -> Iterator[Acl]:

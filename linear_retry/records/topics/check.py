@@ -60,7 +60,8 @@ def check_topic(needed: NeededTopic, found: TopicDescription | None) -> list[Top
             problems += [*_of_messages(needed, found), *_kept_long(found, kept)]
         case "scheduler":
             kept = "if the scheduler is down for longer, the only copies of its records are removed"
-            problems += [*_of_messages(needed, found), *_kept_long(found, kept)]
+            problems += [*_of_messages(needed, found), *_limited_by_size(found)]
+            problems += _kept_long(found, kept)
         case "resolutions":
             problems += _of_resolutions(found)
         case "journal" | "control":
@@ -157,12 +158,7 @@ def _of_retries(needed: NeededTopic, found: TopicDescription) -> _Problems:
             "message.timestamp.type=CreateTime: records would be due by the clocks of their "
             "writers, and not in the order of the topic; set it to LogAppendTime",
         )
-    if found.retention_bytes is not None:
-        yield _error(
-            "retention",
-            f"retention.bytes={found.retention_bytes}: records may be removed before they are "
-            "due, whatever their age; set it to -1",
-        )
+    yield from _limited_by_size(found)
     delay_ms = needed.delay_ms or 0
     if found.retention_ms is None or found.retention_ms >= kept_ms(delay_ms):
         return
@@ -179,6 +175,15 @@ def _of_retries(needed: NeededTopic, found: TopicDescription) -> _Problems:
             f"{what} leaves {delay_text(found.retention_ms - delay_ms)} after the delay of "
             f"{delay_text(delay_ms)}: if the retry line is down for longer, the only copies of its "
             f"records are removed; {remedy}",
+        )
+
+
+def _limited_by_size(found: TopicDescription) -> _Problems:
+    if found.retention_bytes is not None:
+        yield _error(
+            "retention",
+            f"retention.bytes={found.retention_bytes}: records may be removed before they are "
+            "due, whatever their age; set it to -1",
         )
 
 

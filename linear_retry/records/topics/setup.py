@@ -1,12 +1,12 @@
-"""The topics that a consumer with retry topics needs, and their settings."""
+"""The topics that a consumer with retry topics or a scheduler needs, and their settings."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from linear_retry.records.dead_letter import resolutions_topic
-from linear_retry.records.topics.check import kept_ms
-from linear_retry.records.topics.description import NeededTopic, TopicDescription
+from linear_retry.records.topics.check import LEAST_KEPT_MS, kept_ms
+from linear_retry.records.topics.description import NeededTopic, Purpose, TopicDescription
 from linear_retry.records.topics.names import CONVENTION, follows_convention, is_topic_name
 from linear_retry.records.topics.retry_topics import retry_topic
 
@@ -31,11 +31,11 @@ _RESOLUTIONS: Mapping[str, str] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class TopicSetup:
-    """A consumer with retry topics: its sources, its group, and the topics that it writes to.
+    """A consumer whose messages leave its line: its sources, its group, the topics it writes to.
 
     `retry_topics` has the milliseconds that records wait in each. All begin with `prefix` and a
-    dot; or there is only one, and `prefix` is None. `journal` and `control` are None if it does not
-    use them.
+    dot; or there is only one, and `prefix` is None. In their place, `scheduler` is the topic of
+    that service. `journal` and `control` are None if it does not use them.
     """
 
     sources: tuple[str, ...]
@@ -45,6 +45,7 @@ class TopicSetup:
     dead_letters: str
     journal: str | None
     control: str | None
+    scheduler: str | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -54,13 +55,19 @@ class TopicSetup:
     @property
     def other_names(self) -> tuple[str, ...]:
         """All that are not retry topics."""
-        shared = (name for name in (self.journal, self.control) if name is not None)
-        return (self.dead_letters, resolutions_topic(self.dead_letters), *shared)
+        letters = (self.dead_letters, resolutions_topic(self.dead_letters))
+        names = (self.scheduler, *letters, self.journal, self.control)
+        return tuple(name for name in names if name is not None)
 
     @property
     def retry_patterns(self) -> tuple[str, ...]:
         """The names of its retry topics for permissions; with a prefix, including future ones."""
         return (*self.retry_topics,) if self.prefix is None else (f"{self.prefix}.*",)
+
+
+def scheduler_group(topic: str) -> str:
+    """Returns the consumer group of the scheduler that reads `topic`, unless it has another."""
+    return f"{topic}.scheduler"
 
 
 def retry_topics(prefix: str, delays_ms: Iterable[int]) -> dict[str, int]:
@@ -117,7 +124,9 @@ class _Shape:
     def topics(self, setup: TopicSetup) -> Iterator[NeededTopic]:
         for name, delay_ms in setup.retry_topics.items():
             yield self._retry(name, delay_ms)
-        yield self._dead_letters(setup.dead_letters)
+        if setup.scheduler is not None:
+            yield self._only_copies(setup.scheduler, "scheduler", LEAST_KEPT_MS)
+        yield self._only_copies(setup.dead_letters, "dead letters", _MONTH_MS)
         made = resolutions_needed(setup.dead_letters, self._partitions, self._replication)
         yield replace(made, settings=self._safe(made.settings))
         if setup.journal is not None:
@@ -142,10 +151,10 @@ class _Shape:
             self._largest_bytes,
         )
 
-    def _dead_letters(self, name: str) -> NeededTopic:
+    def _only_copies(self, name: str, purpose: Purpose, retention_ms: int) -> NeededTopic:
         return NeededTopic(
-            *(name, "dead letters", self._partitions, self._replication),
-            self._safe({**_kept(_MONTH_MS), **self._sizes()}),
+            *(name, purpose, self._partitions, self._replication),
+            self._safe({**_kept(retention_ms), **self._sizes()}),
             largest_bytes=self._largest_bytes,
         )
 

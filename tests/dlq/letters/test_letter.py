@@ -10,6 +10,7 @@ from linear_retry.dlq.letters.letter import read_letter
 from linear_retry.errors import DeadLetterError
 from linear_retry.records.dead_letter import DeadLetter, parse
 from linear_retry.records.record import Record
+from linear_retry.records.retry_headers import NO_OFFSET, NO_PARTITION
 from linear_retry.records.text import ErrorText
 from tests.dlq.sample_letters import RECORDS, our_record, our_records
 
@@ -50,8 +51,8 @@ def test_ours_say_what_the_parser_reads(record: Record) -> None:
     assert (parsed.retry_id, parsed.generation) == (letter.id, letter.generation)
     assert letter.origin == Origin(
         parsed.destination,
-        parsed.original_partition,
-        parsed.original_offset,
+        None if parsed.original_partition == NO_PARTITION else parsed.original_partition,
+        None if parsed.original_offset == NO_OFFSET else parsed.original_offset,
         parsed.original_timestamp_ms,
     )
     assert (parsed.group_id, parsed.reason) == (letter.group_id, letter.reason)
@@ -62,6 +63,19 @@ def test_ours_say_what_the_parser_reads(record: Record) -> None:
         letter.exception_message,
         letter.exception_stack,
     )
+
+
+def test_a_message_without_a_partition() -> None:
+    """One that the scheduler was to send by its key has no partition, and no offset there."""
+    ours = our_record(7)
+    none = {
+        "retry-original-partition": b"2147483647",
+        "retry-original-offset": b"9223372036854775807",
+    }
+    headers = tuple((name, none.get(name, value)) for name, value in ours.headers)
+    letter = read_letter(replace(ours, headers=headers))
+    assert letter.origin is not None
+    assert ("orders", None, None) == letter.origin[:3]
 
 
 def test_an_id_is_of_the_letter_or_of_its_place() -> None:

@@ -8,10 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from linear_retry.dlq import EVERYTHING
+from linear_retry.dlq import EVERYTHING, State
 from linear_retry.dlq.cluster import Cluster
 from linear_retry.dlq.purge import purge
 from linear_retry.dlq.resolution.recording import reopen, resolve
+from linear_retry.dlq.resolution.resolutions import Resolution
 from linear_retry.errors import FencedError
 from tests.dlq.scene import NewScene, Scene
 from tests.torture.replays.life import replay_all
@@ -19,6 +20,7 @@ from tests.torture.replays.points import reporting
 
 pytestmark = pytest.mark.broker
 
+_RESOLVED = Resolution(State.RESOLVED, "me")
 _LIMIT_S = 60.0
 # Before it has taken over it is the newer; before it has read what is recorded it knows all.
 _EARLY = ["planned", "before init_transactions", "after init_transactions"]
@@ -102,7 +104,7 @@ def test_whoever_records_ends_an_older_replay(scene: NewScene, other: str) -> No
     given = scene(2)
     _letters(given)
     acts: dict[str, Callable[[], object]] = {
-        "resolve": lambda: resolve(given.cluster, given.letters, EVERYTHING, "me", "", None),
+        "resolve": lambda: resolve(given.cluster, given.letters, EVERYTHING, _RESOLVED, None),
         "reopen": lambda: reopen(given.cluster, given.letters, EVERYTHING, None),
         "purge": lambda: purge(given.cluster, given.letters, None, everything=True),
     }
@@ -123,7 +125,7 @@ def test_a_purge_that_is_overtaken_deletes_nothing(scene: NewScene) -> None:
     """Somebody has opened a letter again after the purge has seen it dealt with."""
     given = scene(2)
     _letters(given)
-    resolve(given.cluster, given.letters, EVERYTHING, "me", "", None)
+    resolve(given.cluster, given.letters, EVERYTHING, _RESOLVED, None)
 
     def act(cluster: Cluster, _: Callable[[str], None]) -> int:
         return purge(cluster, given.letters, None, everything=False).letters

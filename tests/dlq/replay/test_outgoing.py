@@ -23,7 +23,7 @@ from linear_retry.records.dead_letter import (
 )
 from linear_retry.records.lineage import Line, foreign_group
 from linear_retry.records.record import Record
-from linear_retry.records.retry_headers import HEADER_NAMES
+from linear_retry.records.retry_headers import HEADER_NAMES, NO_OFFSET
 from linear_retry.records.text import Header
 from tests.dlq.sample_letters import CONTENT, RECORDS, REPLAYED, TEXT, our_letter, our_record
 
@@ -145,6 +145,19 @@ def test_headers_of_another_system_are_not_sent() -> None:
     assert ("foreign/orders.DLT/1/5", 2, 1042) == (
         *(died.retry_id, died.generation, died.original_offset),
     )
+
+
+def test_a_message_that_was_never_read_there_has_no_place() -> None:
+    """That of a drained store comes with its id alone, to every group, as a message of its own."""
+    ours = our_record(7)
+    never = ("retry-original-offset", str(NO_OFFSET).encode())
+    headers = tuple(never if name == never[0] else (name, value) for name, value in ours.headers)
+    letter = read_letter(replace(ours, headers=headers))
+    sent = dict(_sent(letter).headers)
+    assert {"retry-id", "retry-replay-id", "retry-replay-count"} == HEADER_NAMES & sent.keys()
+    assert foreign_group(_again(letter, 99), Line("audit")) is None
+    died = to_dead_letter(_again(letter, 99), _FAILURE)
+    assert ("orders", 3, 99) == (died.destination, died.original_partition, died.original_offset)
 
 
 def test_nobody_passes_over_what_was_replayed_for_a_group_that_is_not_known() -> None:

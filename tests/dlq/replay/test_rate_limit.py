@@ -1,5 +1,6 @@
 """There are never more messages in a second than the rate allows."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -57,3 +58,18 @@ def test_a_stall_is_not_made_up_for() -> None:
         rate_limit.acquire(5)
         begun_s.append(clock.now_s)
     assert [60.0, 60.5, 61.0] == begun_s
+
+
+def test_a_wait_may_be_ended() -> None:
+    """A replay at a low rate was deaf to its cancellation, and sent one more batch."""
+    clock = _Clock()
+    rate_limit = RateLimit(0.1, 1, clock, clock.wait)
+    rate_limit.acquire(1)
+
+    def cancelled() -> None:
+        if clock.now_s >= 1:
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        rate_limit.acquire(1, cancelled)
+    assert 1.0 == clock.now_s

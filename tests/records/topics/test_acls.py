@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from linear_retry.records.topics.acls import Acl, live_acls, retry_acls
+from linear_retry.records.topics.acls import Acl, live_acls, retry_acls, scheduler_acls
 from linear_retry.records.topics.setup import TopicSetup, retry_topics
 
 _SETUP = TopicSetup(
@@ -60,6 +60,25 @@ def test_one_topic() -> None:
     """Its name is no prefix: topics that begin like it are somebody else's."""
     setup = replace(_SETUP, retry_topics={"later": 10_000}, prefix=None)
     assert ("Topic", "later", "Write") in _granted([*live_acls(setup, transactional=False)])
+
+
+def test_a_scheduler() -> None:
+    """The consumer writes to its topic, and looks whether its source is compacted."""
+    setup = replace(_SETUP, retry_topics={}, prefix=None, scheduler="later")
+    plain = replace(setup, scheduler=None)
+    assert {
+        ("Topic", "later", "Write"),
+        ("Topic", "later", "DescribeConfigs"),
+        ("Topic", "orders", "DescribeConfigs"),
+    } == _granted([*live_acls(setup, transactional=False)]) - _granted(
+        [*live_acls(plain, transactional=False)]
+    )
+    assert {
+        ("Topic", "later", "Read"),
+        ("Group", "later.scheduler", "Read"),
+        ("Topic", "orders", "Write"),
+        ("TransactionalId", "linear-retry-*", "Write"),
+    } == _granted([*scheduler_acls("later", ["orders"])])
 
 
 def test_transactions() -> None:

@@ -67,6 +67,22 @@ def test_every_topic_is_there() -> None:
     assert _SETUP.names == tuple(topic.name for topic in needed)
 
 
+def test_the_topic_of_a_scheduler() -> None:
+    """It keeps the only copies of messages, as retry topics do, as long as the service is down."""
+    setup = replace(_SETUP, retry_topics={}, prefix=None, scheduler="later")
+    first, *others = needed_topics(setup, [_SOURCE])
+    assert ("later", "scheduler", 6) == (first.name, first.purpose, first.partitions)
+    assert {
+        "cleanup.policy": "delete",
+        "retention.ms": "1209600000",
+        "retention.bytes": "-1",
+        "max.message.bytes": "2016384",
+        "min.insync.replicas": "2",
+    } == first.settings
+    assert setup.names == ("later", *(topic.name for topic in others))
+    assert [] == check_topic(first, _as_created(first))
+
+
 def test_the_settings_of_a_retry_topic() -> None:
     """By the broker's clock, for two weeks, whatever the brokers' defaults are."""
     first = needed_topics(_SETUP, [_SOURCE])[0]
