@@ -98,7 +98,7 @@ def plan(
         answer_within_s=answer_within_s(for_letters),
         topics=line.topics,
         own_topics=own_topics,
-        line=_line(line, settings),
+        line=_line(line, settings, reads_all=dependencies.start_positions is not None),
         retries=line.retries,
         recovery=line.recovery,
         reads_retries=line.reads_retries,
@@ -123,9 +123,9 @@ def _check_returns(line: LineConfig, letters: DeadLetters | None) -> None:
         )
 
 
-def _line(line: LineConfig, settings: ConsumerSettings) -> Line:
-    group_id = line.live_group(settings.group_id)
-    return Line(group_id) if line.retries is None else Line(group_id, line.retries.delay_ms)
+def _line(line: LineConfig, settings: ConsumerSettings, *, reads_all: bool) -> Line:
+    made = Line(line.live_group(settings.group_id), reads_all=reads_all)
+    return made if line.retries is None else replace(made, delay_ms=line.retries.delay_ms)
 
 
 def _producer_config(settings: ConsumerSettings, letters: DeadLetters | None) -> dict[str, Any]:

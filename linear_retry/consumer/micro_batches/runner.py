@@ -1,70 +1,40 @@
 """Attempts a micro-batch until it is done or given up, like a consumer's message."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import NoReturn, Protocol
 
 from linear_retry import events
 from linear_retry.consumer.dead_letters.publisher import (
     DeadLetterPublisher,
-    Steps,
     Stop,
 )
+from linear_retry.consumer.micro_batches.bad_rows import BadRows
+from linear_retry.consumer.micro_batches.delivery import answer, check_topic
+from linear_retry.consumer.micro_batches.micro_batch import MicroBatch
 from linear_retry.consumer.runners.results import Results, UndoneError
-from linear_retry.errors import BrokerError, ConfigurationError, UnknownTopicError, UsageError
+from linear_retry.errors import ConfigurationError, UsageError
 from linear_retry.events import Listener
 from linear_retry.journal.journal import Journal
-from linear_retry.kafka import KafkaException
 from linear_retry.records.dead_letter import DeadLetter
 from linear_retry.records.lineage import Line, Lineage, lineage_of
 from linear_retry.records.record import Record
+from linear_retry.records.text import brief
 from linear_retry.retry.circuits import Circuits, CircuitView
 from linear_retry.retry.clock import Clock
+from linear_retry.retry.decision import classify
 from linear_retry.retry.engine import (
     Abandoned,
     Acknowledged,
-    Answer,
     ConsecutiveDeadLetters,
     Engine,
     NotSent,
 )
-from linear_retry.retry.held import Held, dead_letter
-from linear_retry.retry.policy import RetrySettings
-from linear_retry.scope import Partition, Scope
+from linear_retry.retry.held import CircuitOpening, Held, dead_letter
+from linear_retry.retry.policy import Permanent, RetrySettings
+from linear_retry.scope import Scope
 
 _SCOPE = Scope()
-_START_WITHIN_S = 10.0
-
-
-class MicroBatch(Protocol):
-    """One micro-batch of a stream, which does not continue until it is finished."""
-
-    @property
-    def place(self) -> Partition:
-        """The stream's name and 0: the topic and partition of its events."""
-
-    @property
-    def number(self) -> int:
-        """Its number in the stream: the offset of its events."""
-
-    @property
-    def run(self) -> str:
-        """The id of the stream's run that it belongs to."""
-
-    def attempt(self) -> object:
-        """Calls the handler. Returns and raises what the handler does."""
-
-    def wait(self, seconds: float) -> None:
-        """Waits at least that long. If the stream is stopped meanwhile, calls `end` at once."""
-
-    def is_stopping(self) -> bool:
-        """Whether the stream is being stopped: failures are then meaningless."""
-
-    def end(self) -> NoReturn:
-        """Raises what a stream that is being stopped takes for its end."""
-
-    def records(self) -> Iterator[Record]:
-        """Yields its rows as read from Kafka, in order per partition, few in memory at a time."""
+_MAX_HALVINGS = 100
 
 
 class MicroBatchRunner:
@@ -90,7 +60,9 @@ class MicroBatchRunner:
         """`publisher` makes a stream's publisher; None only if no choice needs dead letters."""
         self.needs_dead_letters = settings.policy.needs_dead_letters
         self._circuits = circuits
+        self._is_transient = settings.is_transient
         self._emit = emit
+        self._clock = clock
         self._line = Line(group_id)
         self._publisher = None if publisher is None else publisher(self)
         self._journals = journals
@@ -109,20 +81,13 @@ class MicroBatchRunner:
         `transient` raises or the handler returns work that would not run, and what `MicroBatch.end`
         raises. The batch is not done then, and is delivered again.
         """
-        self._begin(batch)
+        is_first = self._begin(batch)
         is_over = False
         try:
             held = Held(batch, batch.place, batch.number, epoch=None)
-            while (error := self._error_of(batch)) is not None:
-                if batch.is_stopping():
-                    batch.end()  # a stop may make the handler fail with any error
-                opening = self._engine.failed(held, error)
-                if opening is None:
-                    break
-                held = opening.held
-                self._wait(batch, opening.delay_s)
-            else:
-                self._engine.finish(held, "recovered")
+            if is_first:
+                held = self._recalled(held)
+            self._handle(held)
             is_over = True
         finally:
             self._in_hand = None
@@ -166,7 +131,10 @@ class MicroBatchRunner:
         return dead_letter(self._record(held), held, reason, self._line)
 
     def publish(self, held: Held[MicroBatch], reason: str) -> None:
-        """Sends a letter for each row, in order; done once the last is acknowledged."""
+        """Sends a letter for each row, or each bad one, in order.
+
+        Done once the last is acknowledged.
+        """
         batch = held.message
         for record in batch.records():
             if batch.is_stopping():
@@ -191,21 +159,94 @@ class MicroBatchRunner:
     def _record(held: Held[MicroBatch]) -> Record:
         return Record(*held.partition, held.offset, -1, None, None)
 
-    def _begin(self, batch: MicroBatch) -> None:
+    def _handle(self, held: Held[MicroBatch]) -> None:
+        """Handles the batch, or else its halves, the first one to its end before the second."""
+        parts, halvings = [held.message], 0
+        while parts:
+            part = replace(held, message=parts.pop())
+            halves = self._finished(part, may_halve=halvings < _MAX_HALVINGS)
+            parts += reversed(halves)
+            halvings += bool(halves)
+
+    def _finished(self, held: Held[MicroBatch], *, may_halve: bool) -> Sequence[MicroBatch]:
+        """Returns the halves to handle in its place, if any; else it is done or given up."""
+        batch = held.message
+        while (error := self._error_of(batch)) is not None:
+            if batch.is_stopping():
+                batch.end()  # a stop may make the handler fail with any error
+            if may_halve and (halves := self._halves(held, error)):
+                return halves
+            # First: a stream that is stopped because of the event has counted the failure.
+            batch.note(held.failures + 1, held.first_failure_ms or self._clock.utc_ms())
+            opening = self._failed(held, error)
+            if opening is None:
+                return ()
+            held = opening.held
+            self._wait(batch, opening.delay_s)
+        self._engine.finish(held, "recovered")
+        return ()
+
+    def _halves(self, held: Held[MicroBatch], error: Exception) -> Sequence[MicroBatch]:
+        if isinstance(error, BadRows):
+            return ()
+        if not isinstance(classify(error, self._is_transient), Permanent):
+            return ()
+        batch = held.message
+        halves = batch.halves()
+        if halves and batch is self._in_hand:
+            place, failures = (*held.partition, held.offset), held.failures + 1
+            self._emit(events.BatchTakenApart(*place, batch.size(), brief(error), failures))
+        return halves
+
+    def _begin(self, batch: MicroBatch) -> bool:
+        """Returns whether it is the first of a run, which may have come in an earlier one."""
         self._in_hand = batch
-        if self._run != batch.run:
-            if self._publisher is not None:
-                _check_topic(self._publisher)
-            for journal in self._journals:
-                journal.prepare([journal.topic])
-            self._run, self._has_begun = batch.run, True
-            self._emit(events.Assigned((batch.place,)))
+        if self._run == batch.run:
+            return False
+        if self._publisher is not None:
+            check_topic(self._publisher)
+        for journal in self._journals:
+            journal.prepare([journal.topic])
+        self._run, self._has_begun = batch.run, True
+        self._emit(events.Assigned((batch.place,)))
+        return True
+
+    def _recalled(self, held: Held[MicroBatch]) -> Held[MicroBatch]:
+        """Continues to count: else a job that is restarted often enough would never give up."""
+        known = held.message.recall()
+        if known is None:
+            return held
+        failures, first_ms = known
+        elapsed_s = max(self._clock.utc_ms() - first_ms, 0) / 1000
+        return replace(
+            held,
+            failures=failures,
+            first_failure_ms=first_ms,
+            first_failure_s=self._clock.now_s() - elapsed_s,
+        )
 
     def _leave(self, batch: MicroBatch) -> None:
-        """Drops the batch as its stream ends; the next stream counts failures from zero."""
+        """Drops the batch as its stream ends."""
         self._run = None
         self._engine.drop(_SCOPE)
         self._emit(events.Revoked((batch.place,)))
+
+    def _failed(
+        self, held: Held[MicroBatch], error: Exception
+    ) -> CircuitOpening[MicroBatch] | None:
+        if not isinstance(error, BadRows):
+            return self._engine.failed(held, error)
+        place = self.place(held)
+        if not isinstance(error.cause, Exception):
+            raise UsageError(
+                f"{place}: the handler raised BadRows with cause={error.cause!r}; give the error"
+            )
+        try:
+            held.message.choose(error.rows)
+        except UsageError as wrong:
+            raise UsageError(f"{place}: the handler raised BadRows with {wrong}") from error
+        # Whatever `transient` says of the cause: the handler is done with the others.
+        return self._engine.refused(held, error.cause)
 
     def _error_of(self, batch: MicroBatch) -> Exception | None:
         try:
@@ -230,7 +271,7 @@ class MicroBatchRunner:
         letter = dead_letter(record, held, reason, self._line)
         of_row = replace(held, partition=(record.topic, record.partition), offset=record.offset)
         while True:
-            match _answer(publisher.send(of_row, letter, lambda: record)):
+            match answer(publisher.send(of_row, letter, lambda: record)):
                 case Acknowledged():
                     self._engine.acknowledged(of_row, letter, finishes=False)
                     return
@@ -245,30 +286,3 @@ class MicroBatchRunner:
     def _wait(self, batch: MicroBatch, delay_s: float) -> None:
         batch.wait(delay_s)
         self._circuits.half_open(_SCOPE)
-
-
-def _answer(steps: Steps[Answer]) -> Answer:
-    """Runs the steps to their result: a stream has no consumer to poll meanwhile."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as ended:
-            answer: Answer = ended.value
-            return answer
-
-
-def _check_topic(publisher: DeadLetterPublisher) -> None:
-    """Raises `ConfigurationError`, `UnknownTopicError` and `BrokerError`."""
-    publisher.prepare()
-    try:
-        is_there = publisher.partitions(publisher.topic, _START_WITHIN_S) is not None
-    except KafkaException as error:
-        raise BrokerError(
-            f"topic {publisher.topic!r}: no broker said within {_START_WITHIN_S:g} s whether it "
-            f"exists: {error}; check the address, the network and the security settings"
-        ) from error
-    if not is_there:
-        raise UnknownTopicError(
-            f"topic {publisher.topic!r} for dead letters does not exist; create it, or give "
-            "this user DESCRIBE on it"
-        )

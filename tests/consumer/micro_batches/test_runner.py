@@ -8,11 +8,13 @@ from confluent_kafka import KafkaError
 
 from linear_retry import (
     ConfigurationError,
+    Event,
     RetryAfter,
     UsageError,
     events,
 )
-from linear_retry.errors import UnknownTopicError
+from linear_retry.consumer.micro_batches.bad_rows import BadRows
+from linear_retry.errors import PermanentError, UnknownTopicError
 from linear_retry.records.dead_letter import parse
 from linear_retry.scope import Scope
 from tests.consumer.group import OutageError, PoisonError
@@ -58,6 +60,85 @@ def test_work_that_nobody_would_do_is_refused() -> None:
     with pytest.raises(UsageError, match=r"spark:charge, micro-batch 0: .* type generator: "):
         world.runner.handle(stream)
     assert ["Assigned", "Revoked"] == world.kinds()
+    assert [] == world.letters()
+
+
+def test_a_restart_does_not_set_the_count_back() -> None:
+    """A job that is restarted more often than its strategy has delays gives the batch up; and
+    `max_elapsed` counts from the first failure of all runs."""
+    world = World([1, 5])
+    stream = world.stream(_failing(*[OutageError()] * 3), [row(4)])
+    first_ms = world.kafka.clock.utc_ms()
+    world.runner.handle(stream)
+    assert (3, first_ms) == stream.noted
+    again = replace(world.stream(_failing(OutageError()), [row(4)]), run="run-2", noted=(2, 1000))
+    world.runner.handle(again)
+    assert 1 == len(again.attempted_at_s)
+    kept = world.letters(0)[-1]
+    letter = parse(kept.headers or (), kept.key, kept.value)
+    assert (3, 1000, "exhausted") == (letter.failures, letter.first_failure_ms, letter.reason)
+    later = replace(again, number=1, handler=_failing(OutageError()), noted=(2, 1000), read=0)
+    world.runner.handle(later)
+    assert 0 == later.read
+
+
+def test_a_failure_is_counted_before_it_is_said() -> None:
+    """Whoever stops the query because its circuit opened finds the failure counted by the next
+    run. The bug: the stop came between the event and the count."""
+
+    def stop(event: Event) -> None:
+        if isinstance(event, events.CircuitOpened):
+            stream.stop()
+
+    world = World([1], listener=stop)
+    stream = world.stream(_failing(OutageError()))
+    first_ms = world.kafka.clock.utc_ms()
+    with pytest.raises(StoppedError):
+        world.runner.handle(stream)
+    assert (1, first_ms) == stream.noted
+
+
+def test_bad_rows_alone_become_letters() -> None:
+    """With the cause as their error, whatever `transient` says of it; the others are done."""
+    world = World([1])
+    rows = [row(4), row(5), row(6)]
+    bad = BadRows([rows[1].place], OutageError("no amount"))
+    stream = world.stream(_failing(OutageError(), bad), rows)
+    world.runner.handle(stream)
+    kinds = ["Assigned", "CircuitOpened", "DeadLettered", "CircuitClosed"]
+    assert kinds == world.kinds()
+    (kept,) = world.letters(0)
+    letter = parse(kept.headers or (), kept.key, kept.value)
+    assert (b"v5", "permanent") == (kept.value, letter.reason)
+    assert letter.error is not None
+    assert letter.error.type.endswith("OutageError")
+    assert 1 == stream.read
+
+
+def test_bad_rows_may_be_skipped_or_stop_the_query() -> None:
+    """As `on_permanent` says for any error."""
+    bad = BadRows([row(5).place], PoisonError("no amount"))
+    world = World([1], on_permanent="skip")
+    world.runner.handle(world.stream(_failing(bad), [row(5)]))
+    assert ["Assigned", "Skipped"] == world.kinds()
+    world = World([1], on_permanent="stop")
+    with pytest.raises(PermanentError, match="no amount"):
+        world.runner.handle(world.stream(_failing(bad), [row(5)]))
+
+
+@pytest.mark.parametrize(
+    ("bad", "text"),
+    [
+        (BadRows([], PoisonError()), "BadRows with rows that are not there"),
+        (BadRows([row(9).place], PoisonError()), "BadRows with rows that are not there"),
+        (BadRows([row(5).place], "x"), "BadRows with cause='x'"),  # type: ignore[arg-type]
+    ],
+)
+def test_bad_rows_that_cannot_be_meant_end_the_query(bad: BadRows, text: str) -> None:
+    """Nothing is sent, and the micro-batch is not done."""
+    world = World([1])
+    with pytest.raises(UsageError, match=f"spark:charge, micro-batch 0: the handler raised {text}"):
+        world.runner.handle(world.stream(_failing(bad), [row(5)]))
     assert [] == world.letters()
 
 

@@ -1,17 +1,20 @@
 """A stream of micro-batches in virtual time, over a fake Kafka."""
 
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from linear_retry import Event, Strategy
+from linear_retry import Event, Strategy, UsageError
 from linear_retry.consumer.dead_letters.plain import PlainDelivery
 from linear_retry.consumer.dead_letters.publisher import (
     AckWait,
     DeadLetterPublisher,
     Stop,
 )
-from linear_retry.consumer.micro_batches.runner import MicroBatch, MicroBatchRunner
+from linear_retry.consumer.micro_batches.micro_batch import MicroBatch
+from linear_retry.consumer.micro_batches.runner import MicroBatchRunner
+from linear_retry.events import Listener
 from linear_retry.kafka.producers.acknowledged import AcknowledgedProducer
 from linear_retry.records.record import Record
 from linear_retry.retry.circuits import Circuits
@@ -44,15 +47,31 @@ class Stream:
     waits_s: list[float] = field(default_factory=list)
     read: int = 0
 
+    chosen: Sequence[Record] | None = None
+    noted: tuple[int, int] | None = None
+
     def attempt(self) -> object:
+        self.chosen = None
         self.attempted_at_s.append(self.kafka.clock.now_s())
         return self.handler(self.number)
+
+    def halves(self) -> Sequence["Stream"]:
+        return ()
+
+    def size(self) -> int:
+        return len(self.rows)
+
+    def recall(self) -> tuple[int, int] | None:
+        return self.noted
+
+    def note(self, failures: int, first_failure_ms: int) -> None:
+        self.noted = failures, first_failure_ms
 
     def wait(self, seconds: float) -> None:
         self.waits_s.append(seconds)
         until_s = self.kafka.clock.now_s() + seconds
         while self.kafka.clock.now_s() < until_s:
-            if self.stopping:
+            if self.is_stopping():
                 self.end()
             self.kafka.clock.wait(until_s)
 
@@ -62,13 +81,45 @@ class Stream:
     def end(self) -> NoReturn:
         raise StoppedError
 
+    def choose(self, rows: object) -> None:
+        assert isinstance(rows, list)
+        self.chosen = [each for each in self.rows if each.place in rows]
+        if not rows or len(self.chosen) < len(rows):
+            raise UsageError("rows that are not there")
+
     def records(self) -> Iterator[Record]:
-        for row in self.rows:
+        for row in self.rows if self.chosen is None else self.chosen:
             self.read += 1
             yield row
 
     def stop(self) -> None:
         self.stopping = True
+
+
+@dataclass
+class Bisected(Stream):
+    """May be halved; `of_offsets` is its handler, and gets those of its rows."""
+
+    of_offsets: Callable[[list[int]], object] = lambda offsets: None
+    attempted: list[list[int]] = field(default_factory=list)
+    whole: Stream | None = None
+
+    def attempt(self) -> object:
+        self.chosen = None
+        self.attempted.append([each.offset for each in self.rows])
+        return self.of_offsets(self.attempted[-1])
+
+    def halves(self) -> Sequence[Stream]:
+        middle = len(self.rows) // 2
+        return [self._part(self.rows[:middle]), self._part(self.rows[middle:])] if middle else ()
+
+    def is_stopping(self) -> bool:
+        return self.stopping if self.whole is None else self.whole.stopping
+
+    def _part(self, rows: Sequence[Record]) -> Stream:
+        part = copy(self)
+        part.rows, part.whole = rows, self.whole or self
+        return part
 
 
 class World:
@@ -83,7 +134,9 @@ class World:
         limit: int | None = None,
         with_letters: bool = True,
         is_transient: IsTransient = lambda error: isinstance(error, OutageError),
+        listener: Listener = lambda event: None,
     ) -> None:
+        self.listener = listener
         self.kafka = FakeKafka()
         self.kafka.create_topic(LETTERS, 2)
         self.events: list[Event] = []
@@ -93,7 +146,7 @@ class World:
         self.runner = MicroBatchRunner(
             RetrySettings(policy, is_transient, "consumer"),
             self.circuits,
-            self.events.append,
+            self._emit,
             self.kafka.clock,
             "billing",
             self._publisher if with_letters else None,
@@ -113,7 +166,11 @@ class World:
         producer = AcknowledgedProducer(
             LETTERS, {"message.timeout.ms": 30_000}, self.kafka.producer
         )
-        return DeadLetterPublisher(PlainDelivery(producer, wait), wait, "hold", self.events.append)
+        return DeadLetterPublisher(PlainDelivery(producer, wait), wait, "hold", self._emit)
+
+    def _emit(self, event: Event) -> None:
+        self.events.append(event)
+        self.listener(event)
 
 
 def row(offset: int, partition: int = 0, topic: str = "orders") -> Record:
