@@ -7,5 +7,6 @@
 from linear_retry.outbox.async_outbox import AsyncOutbox
 from linear_retry.outbox.message import OutboxMessage
 from linear_retry.outbox.outbox import Outbox
+from linear_retry.outbox.status import OutboxCounts, OutboxHealth
 
-__all__ = ["AsyncOutbox", "Outbox", "OutboxMessage"]
+__all__ = ["AsyncOutbox", "Outbox", "OutboxCounts", "OutboxHealth", "OutboxMessage"]

@@ -9,6 +9,7 @@ from linear_retry.errors import BrokerError
 from linear_retry.kafka.consumer.settings import Config
 from linear_retry.outbox.message import Headers, OutboxMessage, Recover
 from linear_retry.outbox.outbox import Outbox
+from linear_retry.outbox.status import OutboxCounts, OutboxHealth
 from linear_retry.strategy.strategy import Strategy
 
 _POLL_S = 0.1
@@ -106,6 +107,8 @@ class AsyncOutbox:
 
         Else as `Outbox.add`.
         """
+        # `run_sync` is of the loop's thread, which must not wait for another connection's locks.
+        await asyncio.to_thread(self._outbox.prepare, topic, key, partition)
         retry_id: str = await transaction.run_sync(
             self._outbox.add,
             topic,
@@ -130,6 +133,20 @@ class AsyncOutbox:
             await asyncio.to_thread(self._outbox.close, timeout_s)
         finally:
             self._closing.set()
+
+    @property
+    def outbox(self) -> Outbox:
+        """The outbox behind it, for metrics."""
+        return self._outbox
+
+    def health(self) -> OutboxHealth:
+        """Returns its health, from memory."""
+        return self._outbox.health()
+
+    @property
+    def counts(self) -> OutboxCounts:
+        """The counts since it was created."""
+        return self._outbox.counts
 
     def _poll(self) -> None:
         while not self._closing.is_set():

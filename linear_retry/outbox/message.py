@@ -8,8 +8,7 @@ from linear_retry.errors import UsageError
 from linear_retry.kafka.producers.direct import Report, Unsent
 from linear_retry.records.retry_headers import ID
 from linear_retry.records.text import Header
-from linear_retry.store.lanes import slot_of
-from linear_retry.store.records import NewMessage
+from linear_retry.store.records import NewMessage, slot_of
 
 Headers: TypeAlias = Mapping[str, bytes | str | None] | Iterable[tuple[str, bytes | str | None]]
 
@@ -59,9 +58,9 @@ def message_of(unsent: Unsent) -> OutboxMessage:
     topic, value, key, partition, timestamp_ms, headers, retry_id, *_ = unsent
     return OutboxMessage(
         topic,
-        _content(key, "key"),
-        _content(value, "value"),
-        (*((name, _content(each, f"header {name!r}")) for name, each in headers), (ID, retry_id)),
+        content(key, "key"),
+        content(value, "value"),
+        (*((name, content(each, f"header {name!r}")) for name, each in headers), (ID, retry_id)),
         None if partition < 0 else partition,
         timestamp_ms or None,
     )
@@ -94,11 +93,12 @@ def header_list(headers: Headers) -> list[tuple[str, Any]]:
     return given
 
 
-def _content(content: Any, what: str) -> bytes | None:
-    if content is None or isinstance(content, bytes):
-        return content
-    if isinstance(content, str):
-        return content.encode()
+def content(given: Any, what: str) -> bytes | None:
+    """Returns a key, value or header as bytes. Raises `UsageError` for another type."""
+    if given is None or isinstance(given, bytes):
+        return given
+    if isinstance(given, str):
+        return given.encode()
     raise UsageError(
-        f"{what} is of type {type(content).__name__}, must be bytes, text or None; encode it first"
+        f"{what} is of type {type(given).__name__}, must be bytes, text or None; encode it first"
     )

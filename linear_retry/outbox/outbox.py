@@ -7,24 +7,24 @@ import uuid
 import weakref
 from collections import deque
 from collections.abc import Callable
-from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Self
 
-from linear_retry.errors import UsageError
+from linear_retry.errors import ConfigurationError, LinearRetryError, UsageError
 from linear_retry.kafka.consumer.settings import Config
 from linear_retry.kafka.producers.direct import DirectProducer, OnDelivery, Report
 from linear_retry.kafka.producers.direct_settings import direct_settings
 from linear_retry.outbox.held_lanes import HeldLanes
 from linear_retry.outbox.keeper import Keeper
 from linear_retry.outbox.message import Headers, Recover, header_list, reported
+from linear_retry.outbox.opening import opened
+from linear_retry.outbox.outbox_sender import OutboxSender
 from linear_retry.outbox.sender_thread import SenderThread
 from linear_retry.outbox.sending import Sending
+from linear_retry.outbox.status import OutboxCounts, OutboxHealth, health_of
 from linear_retry.outbox.transaction import Transactions
 from linear_retry.store import lanes
 from linear_retry.store.database import Database
-from linear_retry.store.migrations import check_version, migrate
-from linear_retry.store.sender.identity import store_id
 from linear_retry.strategy.strategy import Strategy
 
 _STRATEGY = Strategy([3, 3, 3])
@@ -68,15 +68,19 @@ class Outbox:
         reached.
         """
         settings = direct_settings(config)
-        self._is_forked = self._is_closed = False
+        self._is_forked = self._is_closed = self._is_unusable = False
+        self._ended_by: Exception | None = None
         os.register_at_fork(after_in_child=_noting_fork(weakref.ref(self)))
         self._reports: deque[Report] = deque()
         self._database = Database(store, schema=schema)
-        waiting, own_id = _opened(self._database)
+        waiting, own_id = opened(self._database)
         self._transactions = Transactions(self._database, own_id)
+        self._id_prefix = uuid.uuid4().hex.encode() + b"-"
+        self._next_number = itertools.count(1).__next__
         self._sending = Sending(
             lambda: DirectProducer(settings.config, self._reports),
             HeldLanes(waiting),
+            self._next_number,
             queue_messages=settings.queue_messages,
             largest_bytes=settings.largest_bytes,
         )
@@ -87,11 +91,9 @@ class Outbox:
             timeout_s=settings.timeout_s,
             recover=recover,
         )
-        self._sender: SenderThread | None = None
-        if sender:
-            self._sender = SenderThread(self._database, config, strategy or _STRATEGY)
-        self._id_prefix = uuid.uuid4().hex.encode() + b"-"
-        self._next_number = itertools.count(1).__next__
+        self._outbox_sender = OutboxSender(self._database, config, strategy or _STRATEGY)
+        thread = SenderThread(self._outbox_sender, str(self._database), self._end)
+        self._sender = thread if sender else None
         self._keeper.start()
         if self._sender is not None:
             self._sender.start()
@@ -116,10 +118,11 @@ class Outbox:
         not be stored, the store's exception; `message` is an `OutboxMessage`.
 
         Raises `BufferError` if too many messages wait, `KafkaException` or `TypeError` for one that
-        no producer takes, such as one beyond `message.max.bytes`, and `UsageError` after `close` or
-        in a forked child.
+        no producer takes, such as one beyond `message.max.bytes`, `UsageError` for a topic that no
+        broker accepts, after `close` or in a forked child, and `ConfigurationError` once it is
+        known that the store's messages cannot be sent to this cluster, as they belong to another.
         """
-        if self._is_closed:
+        if self._is_unusable:
             raise self._unusable()
         number = self._next_number()
         unsent = (
@@ -159,13 +162,19 @@ class Outbox:
         raises is the exception of the application's library; under `REPEATABLE READ` that can be a
         serialization failure: repeat the transaction, as with any other statement.
         """
-        if self._is_closed:
+        if self._is_unusable:
             raise self._unusable()
         place = (-1 if partition is None else partition, timestamp or 0)
         about = (header_list(headers), b"%b%d" % (self._id_prefix, self._next_number()))
         message = self._sending.checked((topic, value, key, *place, *about, True, None))
         self._transactions.add(transaction, message)
         return message.retry_id
+
+    def prepare(self, topic: str, key: bytes | str | None, partition: int | None) -> None:
+        """Asks the store for what `add` needs beside the transaction. Raises `StoreError` too."""
+        if self._is_unusable:
+            raise self._unusable()
+        self._transactions.prepare(topic, key, partition)
 
     def poll(self, timeout_s: float = 0.0) -> int:
         """Calls the `on_delivery` of messages; waits for the first for at most `timeout_s`.
@@ -185,14 +194,21 @@ class Outbox:
         """Waits until every message is in Kafka or in the store, and calls `on_delivery`.
 
         Returns the number of messages that are in neither after `timeout_s`. Without it, that ends
-        soon after `message.timeout.ms`: what is not acknowledged by then is stored, or reported as
-        failed.
+        soon after `message.timeout.ms`: what is not acknowledged is stored then, or reported as
+        failed. Raises `ConfigurationError` as `produce`, after all that.
         """
+        left = self._flush(timeout_s)
+        if self._ended_by is not None:
+            raise self._unusable()
+        return left
+
+    def _flush(self, timeout_s: float | None) -> int:
         until_s = None if timeout_s is None else time.monotonic() + timeout_s
         while left := len(self._sending):
             if until_s is not None and time.monotonic() >= until_s:
                 return left
-            self.poll(_SLICE_S)
+            self._sending.flush(_SLICE_S)
+            self._call()
         self._call()
         return 0
 
@@ -200,9 +216,9 @@ class Outbox:
         """Waits as `flush`; then stores what is not acknowledged. A second call does nothing."""
         if self._is_closed:
             return
-        self._is_closed = True
+        self._is_closed = self._is_unusable = True
         try:
-            self.flush(timeout_s)
+            self._flush(timeout_s)
         finally:
             if len(self._sending):
                 self._sending.end_direct()
@@ -223,6 +239,29 @@ class Outbox:
     ) -> None:
         self.close()
 
+    def health(self) -> OutboxHealth:
+        """Returns its health, from memory; for any thread, such as that of a probe."""
+        sender, sending = self._sender, self._sending
+        return health_of(
+            is_closed=self._is_closed,
+            ended_by=self._ended_by,
+            troubles=(self._keeper.trouble, "" if sender is None else sender.trouble),
+            stored_for=sending.reason if sending.holds_any else None,
+        )
+
+    @property
+    def counts(self) -> OutboxCounts:
+        """The counts since it was created."""
+        keeper, sender = self._keeper, self._outbox_sender
+        return OutboxCounts(keeper.stored, keeper.lost, sender.sent, sender.dead)
+
+    def oldest_s(self) -> float | None:
+        """Asks the store how long its oldest message waits; None: none. Raises `StoreError`."""
+        with self._database.reading() as connection:
+            first_ms = min(lanes.waiting(connection, "outbox").values(), default=None)
+            now_ms = self._database.now_ms(connection)
+        return None if first_ms is None else (now_ms - first_ms) / 1000
+
     def __len__(self) -> int:
         """The number of messages that are neither in Kafka nor in the store, as far as is known."""
         return len(self._sending)
@@ -241,12 +280,18 @@ class Outbox:
                 on_delivery(report.error, reported(report))
         return called
 
-    def _unusable(self) -> UsageError:
+    def _end(self, error: Exception) -> None:
+        """Lets nothing more be produced: the sender's thread has met an error that stays."""
+        self._ended_by, self._is_unusable = error, True
+
+    def _unusable(self) -> LinearRetryError:
         if self._is_forked:
             return UsageError(
                 "this Outbox was created before a fork: librdkafka's threads are not in the child; "
                 "create it in the process that produces"
             )
+        if self._ended_by is not None and not self._is_closed:
+            return ConfigurationError(f"{self._ended_by}")
         return UsageError("this Outbox is closed; create a new one")
 
 
@@ -256,19 +301,6 @@ def _noting_fork(found: weakref.ref[Outbox]) -> Callable[[], None]:
     def note() -> None:
         outbox = found()
         if outbox is not None:
-            outbox._is_forked = outbox._is_closed = True
+            outbox._is_forked = outbox._is_closed = outbox._is_unusable = True
 
     return note
-
-
-def _opened(database: Database) -> tuple[set[tuple[str, str]], str]:
-    """Checks the store; returns the lanes that still have messages, and its id."""
-    with ExitStack() as undo:
-        undo.callback(database.close)
-        if database.is_sqlite:
-            migrate(database)
-        check_version(database)
-        with database.begin() as connection:
-            opened = lanes.waiting(connection, "outbox"), store_id(database, connection)
-        undo.pop_all()
-        return opened

@@ -1,24 +1,36 @@
 """Sends what an outbox has stored, from a thread of the outbox's process."""
 
 import threading
+from collections.abc import Callable
 
-from linear_retry.kafka.consumer.settings import Config, connection
+from linear_retry.errors import ConfigurationError, StoreVersionError
 from linear_retry.log.lines import log_outbox_sender_ended
-from linear_retry.store.database import Database
-from linear_retry.store.sender.sender import Sender
-from linear_retry.strategy.strategy import Strategy
+from linear_retry.outbox.outbox_sender import OutboxSender
+
+_AGAIN_S = 2.0
 
 
 class SenderThread:
-    """A thread with a `Sender` of its own; other processes may send from the same store."""
+    """A thread with a sender of its own; other processes may send from the same store.
 
-    def __init__(self, database: Database, config: Config, strategy: Strategy) -> None:
-        self._database = database
-        self._sender = outbox_sender(database, config, strategy)
+    A sender that an error ends begins again: without it messages would only be stored.
+    """
+
+    def __init__(
+        self, sender: OutboxSender, store: str, ended: Callable[[Exception], object]
+    ) -> None:
+        """`ended` is called, from the thread, with an error that no new sender can do without."""
+        self._sender, self._store, self._ended = sender, store, ended
+        self._error = ""
         self._stop = threading.Event()
         self._thread = threading.Thread(
             target=self._run, name="linear_retry outbox sender", daemon=True
         )
+
+    @property
+    def trouble(self) -> str:
+        """The error that has ended the sender; empty if it works again."""
+        return self._error if self._sender.problem else ""
 
     def start(self) -> None:
         """Starts the thread."""
@@ -30,12 +42,21 @@ class SenderThread:
         self._thread.join()
 
     def _run(self) -> None:
-        try:
-            self._sender.run(self._stop)
-        except Exception as error:  # noqa: BLE001  (what is stored stays stored; nothing sends it)
-            log_outbox_sender_ended(str(self._database), f"{type(error).__name__}: {error}")
+        while not self._stop.is_set():
+            try:
+                self._sender.run(self._stop)
+            except Exception as error:  # noqa: BLE001  (nothing else would send what is stored)
+                # Tables that are missing, or of another version, may be there again soon.
+                is_lasting = isinstance(error, ConfigurationError)
+                will_begin_again = not is_lasting or isinstance(error, StoreVersionError)
+                self._note(error, will_begin_again=will_begin_again)
+                if not will_begin_again:
+                    self._ended(error)
+                    return
+                self._stop.wait(_AGAIN_S)
 
-
-def outbox_sender(database: Database, config: Config, strategy: Strategy) -> Sender:
-    """Returns the sender of an outbox's messages: one that is refused waits as `strategy` says."""
-    return Sender(database, connection(config), "outbox", delays=strategy.delay_s)
+    def _note(self, error: Exception, *, will_begin_again: bool) -> None:
+        text = f"{type(error).__name__}: {error}"
+        if text != self.trouble:
+            log_outbox_sender_ended(self._store, text, will_begin_again=will_begin_again)
+        self._error = self._sender.problem = text

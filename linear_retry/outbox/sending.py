@@ -2,13 +2,15 @@
 
 import threading
 from collections import deque
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Set
 
-from linear_retry.kafka.producers.direct import DirectProducer, Unsent, too_large
+from linear_retry.errors import UsageError
+from linear_retry.kafka import KafkaException
+from linear_retry.kafka.producers.direct import DirectProducer, Unsent, text_of, too_large
 from linear_retry.outbox.held_lanes import HeldLanes, Lane
 from linear_retry.outbox.message import OutboxMessage, message_of
-from linear_retry.store.lanes import slot_of
+from linear_retry.records.topics.names import is_topic_name
+from linear_retry.store.records import slot_of
 
 _DRAIN_S = 10.0
 
@@ -25,19 +27,23 @@ class Sending:
         self,
         make: Callable[[], DirectProducer],
         held: HeldLanes,
+        next_number: Callable[[], int],
         *,
         queue_messages: int,
         largest_bytes: int,
     ) -> None:
         self.wake = threading.Event()
         """Set when the keeper has something to do."""
-        self.error: Any = None
-        """Why messages were last stored."""
+        self.reason = "the store has earlier ones, which are sent first"
+        """Why messages are stored."""
         self._make = make
         self._held = held
+        self._next_number = next_number
         self._queue_messages = queue_messages
         self._largest_bytes = largest_bytes
         self._lock = threading.Lock()
+        self._is_stored = threading.Condition(self._lock)
+        self._names: set[str] = set()
         self._direct = make()
         self._failed: list[DirectProducer] = []
         self._to_store: deque[Unsent] = deque()
@@ -55,12 +61,22 @@ class Sending:
         return self._held.any
 
     @property
+    def is_failing(self) -> bool:
+        """Whether nothing shows yet that Kafka takes messages again after a failure."""
+        return bool(self._failed) or self._held.all_closed
+
+    @property
     def must_store(self) -> bool:
         """Whether there is something to `take`."""
         return bool(self._failed or self._to_store)
 
     def send(self, number: int, unsent: Unsent) -> None:
-        """Sends a message, or lets it be stored. Raises as `DirectProducer.send`."""
+        """Sends a message, or lets it be stored. Raises as `DirectProducer.send`.
+
+        Raises `UsageError` for a topic that no broker accepts.
+        """
+        if unsent[0] not in self._names:
+            self._check_name(unsent[0])
         with self._lock:
             if self._direct.has_failed:
                 self._replace()
@@ -73,6 +89,7 @@ class Sending:
 
     def checked(self, unsent: Unsent) -> OutboxMessage:
         """Returns the message if a producer would take it; raises as that does."""
+        self._check_name(unsent[0])
         message = message_of(unsent)
         size_bytes = len(message.key or b"") + len(message.value or b"")
         if size_bytes > self._largest_bytes:
@@ -82,6 +99,18 @@ class Sending:
     def poll(self, timeout_s: float) -> None:
         """Waits for delivery reports, at most `timeout_s`."""
         self._direct.poll(timeout_s)
+
+    def flush(self, timeout_s: float) -> None:
+        """Waits, at most `timeout_s`, until Kafka has what was sent, or the store some of the rest.
+
+        Kafka comes first; it may be that neither has, as another message has failed meanwhile.
+        """
+        if len(self._direct):
+            self._direct.flush(timeout_s)
+            return
+        with self._lock:
+            if self.must_store or self._taken:
+                self._is_stored.wait(timeout_s)
 
     def look(self, timeout_s: float) -> None:
         """Ends direct sending if a message has failed, or was not acknowledged for `timeout_s`."""
@@ -95,8 +124,11 @@ class Sending:
         with self._lock:
             self._replace()
 
-    def take(self) -> list[Unsent]:
-        """Returns what is to be stored, in order; `done` says that it is."""
+    def take(self, nearly_empty: Set[Lane] = frozenset()) -> list[Unsent]:
+        """Returns what is to be stored, in order; `done` says that it is.
+
+        Messages of lanes that are `nearly_empty` in the store stay, unless Kafka takes nothing.
+        """
         taken: list[Unsent] = []
         while True:
             ended = self._failed[:]
@@ -109,25 +141,64 @@ class Sending:
                     self._held.add(_lane_of(unsent))
                 # What has failed meanwhile is older than what waits here behind it.
                 if not self._failed:
-                    self._taken += len(self._to_store)
-                    taken += self._to_store
-                    self._to_store.clear()
-                    return taken
+                    return taken + self._take_waiting(nearly_empty)
+
+    def _take_waiting(self, nearly_empty: Set[Lane]) -> list[Unsent]:
+        waiting, self._to_store = self._to_store, deque()
+        taken: list[Unsent] = []
+        for unsent in waiting:
+            lane = _lane_of(unsent)
+            if lane in nearly_empty and not self.is_failing:
+                self._to_store.append(unsent)
+            else:
+                self._held.add(lane)
+                taken.append(unsent)
+        self._taken += len(taken)
+        return taken
 
     def done(self, count: int) -> None:
         """Forgets so many of those taken: the store has them, or their senders were told."""
         with self._lock:
             self._taken -= count
+            self._is_stored.notify_all()
 
-    def settle(self, waiting: set[Lane]) -> None:
+    def settle(self, waiting: Set[Lane]) -> None:
         """Sends directly again what cannot overtake the messages in the store's `waiting` lanes."""
         with self._lock:
             if not self._failed:
-                self._held.settle(waiting | {_lane_of(unsent) for unsent in self._to_store})
+                self._held.settle(waiting, {topic for topic, *_ in self._to_store})
+                self._send_kept()
+
+    def _send_kept(self) -> None:
+        """Sends what need not be stored any more: else a busy lane would stay in the store."""
+        kept, self._to_store = self._to_store, deque()
+        for unsent in kept:
+            lane = _lane_of(unsent)
+            if self._held.holds(lane):
+                self._to_store.append(unsent)
+            elif not self._is_sent(unsent):
+                self._held.add(lane)
+                self._to_store.append(unsent)
+
+    def _is_sent(self, unsent: Unsent) -> bool:
+        if self._direct.has_failed:
+            return False
+        try:
+            return self._direct.send(self._next_number(), unsent)
+        except (BufferError, KafkaException):  # a full queue; the store's sender finds out the rest
+            return False
+
+    def _check_name(self, topic: str) -> None:
+        if not is_topic_name(topic):
+            raise UsageError(
+                f"topic {topic!r}: no topic can have this name; it has at most 249 letters, "
+                "digits, dots, underscores and hyphens"
+            )
+        self._names.add(topic)
 
     def _replace(self) -> None:
         new = self._make()
-        self.error = self._direct.error
+        self.reason = text_of(self._direct.error)
         self._failed.append(self._direct)
         self._direct = new
         self._held.close()
@@ -142,9 +213,10 @@ class Sending:
             )
         if self._direct.has_failed:
             self._replace()
-        self._held.add(_lane_of(unsent))
+        self._held.note(unsent[0])
         self._to_store.append(unsent)
-        self.wake.set()
+        if self.is_failing:
+            self.wake.set()
 
 
 def _may_be_stored(unsent: Unsent) -> bool:

@@ -14,11 +14,12 @@ from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
 
 from linear_retry.errors import UsageError
-from linear_retry.outbox.message import OutboxMessage
+from linear_retry.outbox.message import OutboxMessage, content
 from linear_retry.store import lanes, messages
 from linear_retry.store.database import Database
 from linear_retry.store.lanes import Lane
 from linear_retry.store.migrations import check_version
+from linear_retry.store.records import slot_of
 from linear_retry.store.sender.identity import store_id
 
 _OPEN = "begin a transaction first, or the message is sent even if the rest is not committed"
@@ -60,6 +61,13 @@ class Transactions:
             self._make_lane(("outbox", due.destination, due.slot), due.due_ms)
             messages.add(self._database, connection, [due])
 
+    def prepare(self, topic: str, key: bytes | str | None, partition: int | None) -> None:
+        """Makes the lane of such a message: `add` then uses the caller's connection alone.
+
+        Raises `UsageError` for a key of another type, and `StoreError`.
+        """
+        self._make_lane(("outbox", topic, slot_of(content(key, "key"), partition)))
+
     @contextmanager
     def _connection(self, transaction: Any) -> Iterator[Connection]:
         if isinstance(transaction, Session):
@@ -100,14 +108,15 @@ class Transactions:
             )
         self._is_checked = True
 
-    def _make_lane(self, lane: Lane, due_ms: int) -> None:
-        """Makes a missing lane in a transaction of ours.
+    def _make_lane(self, lane: Lane, due_ms: int | None = None) -> None:
+        """Makes a missing lane in a transaction of ours, for what is due then, or from now on.
 
         In the application's others would wait for its end, or for each other. SQLite has only one
         writer, which is that transaction.
         """
         if lane not in self._known and not self._database.is_sqlite:
             with self._database.begin() as connection:
+                due_ms = self._database.now_ms(connection) if due_ms is None else due_ms
                 lanes.get_or_make(self._database, connection, {lane: due_ms})
             self._known.add(lane)
 

@@ -1,14 +1,21 @@
 """What people change in the store: each change with its entry of the audit, or neither."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from linear_retry.errors import DeadLetterError
 from linear_retry.records.topics.names import is_topic_name
+from linear_retry.scheduler.destination_setting import remembered
 from linear_retry.scheduler.destinations import Destinations
+from linear_retry.scheduler.letters import origin_topic
 from linear_retry.store import audit, dead_letters, messages
 from linear_retry.store.database import Database
+
+MOST_IDS = 10_000
+"""Of one change: it is one transaction, and one entry of the audit."""
+MOST_COUNTED = 100_000
+"""To count ten million takes longer than the store lets a statement run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,58 +30,63 @@ class Changes:
     """Changes messages that wait and dead letters, by id; each call is one transaction.
 
     Every method returns how many there were: what is gone was sent, deleted or forwarded since.
-    Without `destinations`, dead letters may go to every topic. All methods raise `StoreError`.
+    A scheduler's dead letters go where that of their topic may send, or, if it is not known, where
+    all may that were started over the store. All methods raise `StoreError`.
     """
 
-    def __init__(self, database: Database, destinations: Destinations | None = None) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._destinations = destinations
 
     def send_now(self, ids: Collection[int], reason: Reason) -> int:
         """Makes messages due now."""
-        with self._database.begin() as connection:
-            count = messages.reschedule(self._database, connection, ids)
-            entry = _entry("send-now", count, reason, ids)
-            audit.write(self._database, connection, **entry)
-            return count
+        return self._made(
+            "send-now",
+            ids,
+            reason,
+            lambda connection: messages.reschedule(self._database, connection, ids),
+        )
 
     def postpone(self, ids: Collection[int], due_ms: int, reason: Reason) -> int:
         """Makes messages due at `due_ms`, which may also be earlier than now."""
-        with self._database.begin() as connection:
-            count = messages.reschedule(self._database, connection, ids, due_ms)
-            entry = _entry("postpone", count, reason, ids, due_ms=due_ms)
-            audit.write(self._database, connection, **entry)
-            return count
+        return self._made(
+            "postpone",
+            ids,
+            reason,
+            lambda connection: messages.reschedule(self._database, connection, ids, due_ms),
+            due_ms=due_ms,
+        )
 
     def delete_messages(self, ids: Collection[int], reason: Reason) -> int:
         """Deletes messages; they are never sent."""
-        with self._database.begin() as connection:
-            count = messages.remove(connection, ids)
-            entry = _entry("delete-message", count, reason, ids)
-            audit.write(self._database, connection, **entry)
-            return count
+        return self._made(
+            "delete-message", ids, reason, lambda connection: messages.remove(connection, ids)
+        )
 
     def delete_dead_letters(self, ids: Collection[int], reason: Reason) -> int:
         """Deletes dead letters."""
-        with self._database.begin() as connection:
-            count = dead_letters.remove(connection, ids)
-            entry = _entry("delete-dead-letter", count, reason, ids)
-            audit.write(self._database, connection, **entry)
-            return count
+        return self._made(
+            "delete-dead-letter",
+            ids,
+            reason,
+            lambda connection: dead_letters.remove(connection, ids),
+        )
 
     def forward(self, ids: Collection[int], reason: Reason) -> int:
         """Lets dead letters wait again, due now.
 
         Raises `DeadLetterError`, and forwards none, if one of them may not go to its destination.
         """
-        with self._database.begin() as connection:
-            for service, destination in dead_letters.destinations(connection, ids):
-                if service == "scheduler":  # an outbox's go where the application sends them
-                    self._check(destination)
-            count = dead_letters.forward(self._database, connection, ids)
-            entry = _entry("forward", count, reason, ids)
-            audit.write(self._database, connection, **entry)
-            return count
+
+        def checked(connection: Any) -> int:
+            _check_all(connection, ids)
+            return dead_letters.forward(self._database, connection, ids)
+
+        return self._made("forward", ids, reason, checked)
+
+    def check_forward(self, ids: Collection[int]) -> None:
+        """Raises what `forward` would raise; changes nothing."""
+        with self._database.reading() as connection:
+            _check_all(connection, ids)
 
     def forward_edited(
         self, letter_id: int, parts: Mapping[str, Any], reason: Reason
@@ -90,7 +102,7 @@ class Changes:
                 return None
             edited = replace(found, **parts)
             if edited.service == "scheduler" or edited.destination != found.destination:
-                self._check(edited.destination)
+                _check(remembered(connection), edited.destination, edited.origin)
             retry_id = dead_letters.forward_edited(self._database, connection, edited)
             if retry_id is None:
                 return None
@@ -99,18 +111,44 @@ class Changes:
             audit.write(self._database, connection, **entry)
             return retry_id
 
-    def _check(self, destination: str) -> None:
-        refusal = self._refusal(destination)
-        if refusal is not None:
-            raise DeadLetterError(
-                f"a dead letter for {destination!r} cannot be forwarded: {refusal}; edit its "
-                "destination, or leave it out"
-            )
+    def _made(
+        self,
+        action: str,
+        ids: Collection[int],
+        reason: Reason,
+        make: Callable[[Any], int],
+        **about: object,
+    ) -> int:
+        """Makes a change and its entry of the audit in one transaction; returns its count."""
+        with self._database.begin() as connection:
+            count = make(connection)
+            entry = _entry(action, count, reason, ids, **about)
+            audit.write(self._database, connection, **entry)
+            return count
 
-    def _refusal(self, destination: str) -> str | None:
-        if not is_topic_name(destination):
-            return "this is no name of a topic"
-        return None if self._destinations is None else self._destinations.refusal(destination)
+
+def _check_all(connection: Any, ids: Collection[int]) -> None:
+    known = remembered(connection)
+    for service, destination, origin in dead_letters.destinations(connection, ids):
+        if service == "scheduler":  # an outbox's go where the application sends them
+            _check(known, destination, origin)
+
+
+def _check(known: Mapping[str, Destinations], destination: str, origin: str | None) -> None:
+    refusal = _refusal(known, destination, origin)
+    if refusal is not None:
+        raise DeadLetterError(
+            f"a dead letter for {destination!r} cannot be forwarded: {refusal}; edit its "
+            "destination, or leave it out"
+        )
+
+
+def _refusal(known: Mapping[str, Destinations], destination: str, origin: str | None) -> str | None:
+    if not is_topic_name(destination):
+        return "this is no name of a topic"
+    own = known.get(origin_topic(origin) or "")
+    asked = known.values() if own is None else (own,)
+    return next((found for each in asked if (found := each.refusal(destination))), None)
 
 
 def _entry(

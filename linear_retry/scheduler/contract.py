@@ -1,6 +1,7 @@
 """Reads what a record asks of the scheduler: where it goes, and when."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 from linear_retry.records import retry_headers as names
 from linear_retry.records.record import Record
@@ -14,8 +15,7 @@ from linear_retry.records.text import (
 )
 from linear_retry.records.topics.names import is_topic_name
 from linear_retry.scheduler.destinations import Destinations
-from linear_retry.store.lanes import slot_of
-from linear_retry.store.records import NewDeadLetter, NewMessage
+from linear_retry.store.records import NewDeadLetter, NewMessage, slot_of
 
 RETRY_AT_MS = "retry-at-ms"
 _PARTITION = "retry-original-partition"
@@ -46,26 +46,12 @@ def read_request(
     in microseconds. Key, value and headers stay as they are. Never raises.
     """
     contents = dict(record.headers)
-    partition: int | None = None
     try:
         destination = _destination(contents, destinations)
         partition = _partition(contents)
         due_ms = _due_ms(contents, now_ms)
     except _RefusedError as refused:
-        return NewDeadLetter(
-            service="scheduler",
-            destination=_topic(contents) or "",
-            partition=partition,
-            key=record.key,
-            value=record.value,
-            headers=_headers(record, contents),
-            timestamp_ms=None,
-            retry_id=_retry_id(record, contents),
-            group_id=_text(contents.get(names.GROUP_ID)),
-            origin=str(record.place),
-            reason=refused.reason,
-            error=str(refused),
-        )
+        return refuse(record, refused.reason, str(refused))
     return NewMessage(
         service="scheduler",
         destination=destination,
@@ -78,6 +64,28 @@ def read_request(
         retry_id=_retry_id(record, contents),
         group_id=_text(contents.get(names.GROUP_ID)),
         origin=str(record.place),
+    )
+
+
+def refuse(record: Record, reason: str, error: str) -> NewDeadLetter:
+    """Returns the dead letter of a record that is not sent: one word for it, and one sentence."""
+    contents = dict(record.headers)
+    partition: int | None = None
+    with suppress(_RefusedError):
+        partition = _partition(contents)
+    return NewDeadLetter(
+        service="scheduler",
+        destination=_topic(contents) or "",
+        partition=partition,
+        key=record.key,
+        value=record.value,
+        headers=_headers(record, contents),
+        timestamp_ms=None,
+        retry_id=_retry_id(record, contents),
+        group_id=_text(contents.get(names.GROUP_ID)),
+        origin=str(record.place),
+        reason=reason,
+        error=error,
     )
 
 

@@ -1,9 +1,10 @@
 """The scheduler's service: intake and sender in one process, with one end."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from threading import Event
 from typing import Any
 
@@ -11,21 +12,26 @@ from linear_retry.consumer.config.consumer_config import Dependencies
 from linear_retry.consumer.linear_consumer import LinearConsumer
 from linear_retry.consumer.monitoring.health import Health
 from linear_retry.consumer.runners.signals import stopping_on_signals
-from linear_retry.errors import PermanentError, StoreError
-from linear_retry.log.lines import log_position_moved, log_scheduler, log_store_away
+from linear_retry.errors import BrokerError, LinearRetryError, PermanentError, StoreError
+from linear_retry.log.lines import log_intake_waits, log_position_moved, log_scheduler
 from linear_retry.records.topics.names import check_topic_name
+from linear_retry.records.topics.setup import scheduler_group
+from linear_retry.scheduler.destination_setting import remember
 from linear_retry.scheduler.destinations import Destinations, check_patterns
 from linear_retry.scheduler.intake import Intake, PositionMovedError
-from linear_retry.scheduler.start import check_continues, cluster_and_partitions
+from linear_retry.scheduler.same_topic import check_topic
+from linear_retry.scheduler.start import beginnings, check_continues, cluster_and_partitions
 from linear_retry.scope import Partition
 from linear_retry.store.database import Database
 from linear_retry.store.migrations import check_version
+from linear_retry.store.records import Service
+from linear_retry.store.sender.progress import Progress, Sent, log_progress
 from linear_retry.store.sender.sender import Sender
 from linear_retry.strategy.strategy import Strategy
 
 _INTAKE_DELAYS_S = (1, 2, 5, 10, 30)
 _BATCH_MESSAGES = 500
-_STORE_AWAY_S = 5.0
+_AWAY_S = 5.0
 _LOOK_S = 5.0
 
 
@@ -35,7 +41,7 @@ class SchedulerSettings:
 
     `config` holds librdkafka's keys of the cluster; `group` is the intake's consumer group, by
     default the topic's name with `.scheduler`. `takes_over`: where the store knows nothing of a
-    partition, the intake begins where the group has committed; else that is refused.
+    partition at the start, it is given the group's committed offset; else that is refused.
     """
 
     config: Mapping[str, Any]
@@ -52,7 +58,7 @@ class SchedulerSettings:
 
     @property
     def group_id(self) -> str:
-        return self.group or f"{self.topic}.scheduler"
+        return self.group or scheduler_group(self.topic)
 
     @property
     def destinations(self) -> Destinations:
@@ -62,17 +68,16 @@ class SchedulerSettings:
 class SchedulerService:
     """Stores what is in its topic, and sends each message when it is due, until it is stopped."""
 
+    name: Service = "scheduler"
+
     def __init__(self, database: Database, settings: SchedulerSettings) -> None:
         self._database = database
         self._settings = settings
         self._stopping = Event()
         self._outdated: LinearConsumer | None = None
         self._consumer: LinearConsumer | None = None
-
-    @property
-    def destinations(self) -> Destinations:
-        """The topics that it may send to."""
-        return self._settings.destinations
+        self._was_assigned = False
+        self._sent = 0
 
     def not_alive(self) -> str | None:
         """Returns why the process should be started again, for a probe; None: it should not."""
@@ -90,6 +95,21 @@ class SchedulerService:
         consumer = self._consumer
         return None if consumer is None else consumer.health()
 
+    @property
+    def intake(self) -> LinearConsumer | None:
+        """The consumer of its topic, for metrics; None before it has begun."""
+        return self._consumer
+
+    @property
+    def sent(self) -> int:
+        """The number of messages that it has sent."""
+        return self._sent
+
+    def _note(self, event: Progress) -> None:
+        if isinstance(event, Sent):
+            self._sent += event.count
+        log_progress(event)
+
     def stop(self) -> None:
         """Ends `run` after the current batches. For any thread, and for signal handlers."""
         self._stopping.set()
@@ -105,9 +125,9 @@ class SchedulerService:
         """
         settings, database = self._settings, self._database
         check_version(database)
-        cluster, partitions = cluster_and_partitions(settings.config, settings.topic)
+        cluster, _ = cluster_and_partitions(settings.config, settings.topic)
         intake = Intake(database, settings.destinations, cluster)
-        sender = Sender(database, settings.config, "scheduler")
+        sender = Sender(database, settings.config, "scheduler", listener=self._note)
         ending = Event()
         with stopping_on_signals(self.stop), ThreadPoolExecutor(2, "linear_retry sender") as pool:
             sending = pool.submit(sender.run, ending)
@@ -115,7 +135,7 @@ class SchedulerService:
             for each in (sending, watching):
                 each.add_done_callback(lambda _: self.stop())
             try:
-                self._take_in(intake, cluster, partitions)
+                self._take_in(intake, cluster)
             finally:
                 ending.set()
             sending.result()
@@ -136,30 +156,70 @@ class SchedulerService:
                     self._outdated = consumer
                     consumer.stop()
 
-    def _take_in(self, intake: Intake, cluster: str, partitions: list[Partition]) -> None:
+    def _take_in(self, intake: Intake, cluster: str) -> None:
         """Runs the intake; again from the store's position whenever that is an older one."""
-        settings = self._settings
         while not self._stopping.is_set():
-            intake.forget()
-            if not settings.takes_over:
-                group = settings.group_id
-                check_continues(self._database, cluster, partitions, settings.config, group)
-            log_scheduler(settings.topic, settings.group_id, str(self._database), settings.allow)
-            with self._new_consumer(intake) as consumer:
-                try:
-                    if not self._stopping.is_set():
-                        consumer.run_batches(intake.store, max_messages=_BATCH_MESSAGES)
-                    if self._outdated is not consumer:
-                        return
-                except PermanentError as error:
-                    if not isinstance(error.__cause__, PositionMovedError):
-                        raise
-                    log_position_moved(settings.topic, str(error.__cause__))
-                except StoreError as error:  # at an assignment; a batch is held instead
-                    log_store_away(settings.topic, str(error))
-                    self._stopping.wait(_STORE_AWAY_S)
+            try:
+                self._begin(intake, cluster)
+                if self._has_ended(intake, cluster):
+                    return
+            except StoreError as error:  # at a start or an assignment; a batch is held instead
+                self._wait(error)
+            except BrokerError as error:
+                if not self._was_assigned:
+                    raise
+                self._wait(error)
 
-    def _new_consumer(self, intake: Intake) -> LinearConsumer:
+    def _wait(self, error: Exception) -> None:
+        log_intake_waits(self._settings.topic, str(error))
+        self._stopping.wait(_AWAY_S)
+
+    def _begin(self, intake: Intake, cluster: str) -> None:
+        settings = self._settings
+        intake.forget()
+        # Asked each time: partitions may have been added since.
+        _, partitions = cluster_and_partitions(settings.config, settings.topic)
+        check_continues(
+            *(self._database, cluster, partitions, settings.config, settings.group_id),
+            takes_over=self._takes_over,
+        )
+        remember(self._database, settings.destinations)
+        log_scheduler(settings.topic, settings.group_id, str(self._database), settings.allow)
+
+    @property
+    def _takes_over(self) -> bool:
+        """Once: what a copy lacks that is restored later must not be passed over."""
+        return self._settings.takes_over and not self._was_assigned
+
+    def _has_ended(self, intake: Intake, cluster: str) -> bool:
+        """Runs the intake to its end; False: the store is an older one, and it begins again."""
+        with self._new_consumer(intake, cluster) as consumer:
+            try:
+                if not self._stopping.is_set():
+                    consumer.run_batches(intake.store, max_messages=_BATCH_MESSAGES)
+                return self._outdated is not consumer
+            except PermanentError as error:
+                match error.__cause__:
+                    case PositionMovedError() as moved:
+                        log_position_moved(self._settings.topic, str(moved))
+                        return False
+                    case LinearRetryError() as cause:  # the store's own sentence
+                        raise cause from error
+                raise
+
+    def _positions(
+        self, intake: Intake, cluster: str, partitions: Collection[Partition]
+    ) -> dict[Partition, int]:
+        """From the store. What it does not know begins at its beginning, or what a copy lacks that
+        was restored is lost: the group has committed behind it."""
+        config = self._settings.config
+        check_topic(self._database, cluster, partitions, config, takes_over=self._takes_over)
+        self._was_assigned = True
+        found = intake.start_positions(partitions)
+        unknown = [each for each in partitions if each not in found]
+        return found | (beginnings(config, unknown) if unknown else {})
+
+    def _new_consumer(self, intake: Intake, cluster: str) -> LinearConsumer:
         settings = self._settings
         ours = {"group.id": settings.group_id, "auto.offset.reset": "earliest"}
         self._consumer = LinearConsumer(
@@ -169,6 +229,6 @@ class SchedulerService:
             transient=StoreError,
             on_exhausted="repeat",
             on_permanent="stop",
-            _dependencies=Dependencies(start_positions=intake.start_positions),
+            _dependencies=Dependencies(start_positions=partial(self._positions, intake, cluster)),
         )
         return self._consumer

@@ -1,6 +1,6 @@
 """What a scheduler asks of Kafka and of its store before it begins."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from linear_retry.errors import BrokerError, ConfigurationError
@@ -29,12 +29,15 @@ def check_continues(
     partitions: list[Partition],
     config: Mapping[str, Any],
     group_id: str,
+    *,
+    takes_over: bool = False,
 ) -> None:
     """Checks that what the group has read was not stored elsewhere.
 
     Raises `ConfigurationError` where the store knows nothing of a partition of which the group has
     committed more than the beginning: to go on behind that would lose what another store took, to
-    begin again would send it twice. Raises `BrokerError` and `StoreError`.
+    begin again would send it twice. `takes_over`: the store is given the group's offsets instead.
+    Raises `BrokerError` and `StoreError`.
     """
     with database.begin() as connection:
         unknown = [
@@ -42,13 +45,39 @@ def check_continues(
             for each in partitions
             if positions.read(database, connection, cluster, *each) is None
         ]
-    for (topic, number), offset in _read(config, group_id, unknown).items():
+    read = _read(config, group_id, unknown)
+    if takes_over:
+        _take_over(database, cluster, read)
+        return
+    for (topic, number), offset in read.items():
         raise ConfigurationError(
             f"store {database} knows nothing of {topic}[{number}], which group {group_id!r} has "
             f"read up to offset {offset}: another store has those messages; give that store, or "
             "another --group to send again whatever is still in the topic, or --take-over to "
             "begin behind that offset"
         )
+
+
+def beginnings(
+    config: Mapping[str, Any], partitions: Collection[Partition]
+) -> dict[Partition, int]:
+    """Returns the first offset of each that the brokers have. Raises `BrokerError`."""
+    consumer = StandaloneConsumer(config, ANSWER_TIMEOUT_S)
+    try:
+        bounds = {topic: consumer.bounds(topic) for topic, _ in partitions}
+    finally:
+        consumer.close()
+    found = {(topic, number): bounds[topic][number][0] for topic, number in partitions}
+    return {each: offset for each, offset in found.items() if offset >= 0}  # -1: a mock cluster
+
+
+def _take_over(database: Database, cluster: str, offsets: Mapping[Partition, int]) -> None:
+    with database.begin() as connection:
+        for (topic, number), offset in offsets.items():
+            place = (cluster, topic, number)
+            # Another instance that takes over may have stored messages meanwhile.
+            if positions.read(database, connection, *place, lock=True) is None:
+                positions.write(database, connection, *place, offset)
 
 
 def _read(
@@ -59,16 +88,8 @@ def _read(
     At its first assignment a group commits the beginning, which says nothing of a message.
     """
     committed = _committed(config, group_id, partitions) if partitions else {}
-    consumer = StandaloneConsumer(config, ANSWER_TIMEOUT_S)
-    try:
-        bounds = {topic: consumer.bounds(topic) for topic, _ in committed}
-    finally:
-        consumer.close()
-    return {
-        (topic, number): offset
-        for (topic, number), offset in committed.items()
-        if offset > bounds[topic][number][0]
-    }
+    first = beginnings(config, committed) if committed else {}
+    return {each: offset for each, offset in committed.items() if offset > first.get(each, -1)}
 
 
 def _committed(

@@ -4,6 +4,7 @@ import sqlite3
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import (
@@ -18,6 +19,7 @@ from sqlalchemy import (
     func,
     make_url,
     select,
+    text,
 )
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import (
@@ -32,17 +34,24 @@ from sqlalchemy.exc import (
 )
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from linear_retry.errors import ConfigurationError, StoreError
+from linear_retry.errors import ConfigurationError, StoreError, StoreVersionError
 from linear_retry.records.text import MESSAGE_LIMIT_BYTES, first_bytes, one_line
 
 DEFAULT_FILE = "linear-retry.sqlite3"
 """The store when none is named, in the working directory."""
 
 _STATEMENT_TIMEOUT_MS = 60_000
+_IDLE_TIMEOUT_MS = 15_000
 _POOL_TIMEOUT_S = 5.0
 _BUSY_TIMEOUT_MS = 10_000
 _RULE = "must be postgresql://user:password@host/database or sqlite:///path/to/file"
 _NO_PERMISSION = "42501"
+_POSTGRESQL_LACKS = ("42P01", "42703", "3F000")  # a table, a column, the schema
+_SQLITE_LACKS = ("no such table", "no such column")
+_NO_TABLES = (
+    "its tables were dropped, or are of another version: restore them, or run "
+    "`linear-retry scheduler migrate`, and start again"
+)
 _PASSING = (OperationalError, InterfaceError, InternalError, PoolTimeoutError)
 
 # A host that vanishes sends no reset: without these libpq waits for two hours.
@@ -84,6 +93,15 @@ class Database:
         self._engine = _engine(self._url, self.execution_options)
 
     @property
+    def missing_file(self) -> Path | None:
+        """The SQLite file, if nobody has made it yet: a connection would."""
+        name = self._url.database if self.is_sqlite else None
+        if name is None or name.startswith("file:"):
+            return None
+        path = Path(name).absolute()
+        return None if path.exists() else path
+
+    @property
     def execution_options(self) -> Mapping[str, Any]:
         """Options for `execute` of statements over our tables on a connection that is not ours."""
         return {} if self.schema is None else {"schema_translate_map": {None: self.schema}}
@@ -96,8 +114,9 @@ class Database:
     def begin(self) -> Iterator[Connection]:
         """Opens a transaction; commits at the end of the `with`, or rolls back.
 
-        Raises `StoreError` if the store cannot be reached, or if it fails for a reason that passes.
-        On SQLite the transaction is the only writer from its first moment.
+        Raises `StoreError` if the store cannot be reached, or if it fails for a reason that passes,
+        and `StoreVersionError` if it lacks our tables. On SQLite the transaction is the only writer
+        from its first moment.
         """
         with self._explained(), self._engine.begin() as connection:
             yield connection
@@ -117,6 +136,15 @@ class Database:
         clock = func.extract("epoch", func.clock_timestamp()) * 1000
         return connection.execute(select(cast(clock, BigInteger))).scalar_one()
 
+    def read_in_order(self, connection: Connection) -> None:
+        """Lets the rest of the transaction read lanes in the order of their index.
+
+        Of a store that grows fast PostgreSQL believes that a lane has few messages, until it is
+        analyzed: it would read and sort the whole lane for the first ones.
+        """
+        if not self.is_sqlite:
+            connection.execute(text("SET LOCAL enable_bitmapscan = off"))
+
     def close(self) -> None:
         """Closes all connections."""
         self._engine.dispose()
@@ -131,11 +159,20 @@ class Database:
             yield
         except (*_PASSING, ProgrammingError) as error:
             cause = getattr(error, "orig", None) or error
-            if not _passes(error, cause):
-                raise  # a wrong statement does not pass
             told, _, _ = str(cause).partition("\nDETAIL:")  # it may hold a row, with its value
             reason = first_bytes(one_line(" ".join(told.split())), MESSAGE_LIMIT_BYTES)
+            if _lacks_tables(cause):
+                raise StoreVersionError(f"store {self}: {reason}; {_NO_TABLES}") from error
+            if not _passes(error, cause):
+                raise  # a wrong statement does not pass
             raise StoreError(f"store {self}: {reason}; a later attempt may succeed") from error
+
+
+def _lacks_tables(cause: object) -> bool:
+    """Whether somebody has dropped our tables, or a file of ours has none."""
+    if isinstance(cause, sqlite3.OperationalError):
+        return str(cause).startswith(_SQLITE_LACKS)
+    return getattr(cause, "sqlstate", None) in _POSTGRESQL_LACKS
 
 
 def _passes(error: Exception, cause: object) -> bool:
@@ -183,8 +220,8 @@ def _engine(url: URL, options: Mapping[str, Any]) -> Engine:
 def _set_up_postgresql(connection: Any, _: ConnectionPoolEntry) -> None:
     # The intake and the sender wait for each statement: one that hangs would stop them for ever.
     connection.execute(f"SET statement_timeout = {_STATEMENT_TIMEOUT_MS}")
-    # One that is suspended within a transaction would hold its locks for ever.
-    connection.execute(f"SET idle_in_transaction_session_timeout = {_STATEMENT_TIMEOUT_MS}")
+    # One that is suspended within a transaction would hold its locks, and with them the others.
+    connection.execute(f"SET idle_in_transaction_session_timeout = {_IDLE_TIMEOUT_MS}")
     connection.commit()
 
 

@@ -18,7 +18,7 @@ from sqlalchemy import (
 from linear_retry.records.retry_headers import ID
 from linear_retry.store import header_bytes, lanes, messages
 from linear_retry.store.database import Database
-from linear_retry.store.lanes import Lane, slot_of
+from linear_retry.store.lanes import Lane
 from linear_retry.store.messages import in_parts
 from linear_retry.store.records import (
     NewDeadLetter,
@@ -26,6 +26,7 @@ from linear_retry.store.records import (
     Service,
     StoredDeadLetter,
     partition_of,
+    slot_of,
 )
 from linear_retry.store.schema import StoredText, dead_letter, lane, message
 
@@ -88,12 +89,14 @@ def get(connection: Connection, letter_id: int) -> StoredDeadLetter | None:
     return StoredDeadLetter(**row._asdict() | {"headers": header_bytes.read(row.headers)})
 
 
-def destinations(connection: Connection, ids: Iterable[int]) -> set[tuple[Service, str]]:
-    """Returns where the dead letters with these ids would be forwarded to."""
+def destinations(
+    connection: Connection, ids: Iterable[int]
+) -> set[tuple[Service, str, str | None]]:
+    """Returns where the dead letters with these ids would be forwarded to, and their origins."""
     columns = dead_letter.c
-    wanted = select(columns.service, columns.destination).distinct()
+    wanted = select(columns.service, columns.destination, columns.origin)
     return {
-        (row.service, row.destination)
+        (row.service, row.destination, row.origin)
         for some in in_parts(ids)
         for row in connection.execute(wanted.where(columns.id.in_(some)))
     }

@@ -11,7 +11,7 @@ from sqlalchemy import (
     Connection,
     Row,
     bindparam,
-    exists,
+    func,
     select,
     tuple_,
     update,
@@ -24,20 +24,8 @@ from linear_retry.store.schema import lane, message
 LEASES = 8
 """The number of leases of a service; each lane has one of them for ever."""
 
-_KEY_SLOTS = 64
-
 Lane: TypeAlias = tuple[Service, str, str]
 """Service, destination, slot."""
-
-
-def slot_of(key: bytes | None, partition: int | None) -> str:
-    """Returns the slot of a record within its destination: what is sent in order.
-
-    The partition in decimal digits; without one `key-N` by the key's hash; without a key `any`.
-    """
-    if partition is not None:
-        return str(partition)
-    return "any" if key is None else f"key-{crc32(key) % _KEY_SLOTS}"
 
 
 def lease_of(service: Service, destination: str, slot: str) -> int:
@@ -62,14 +50,18 @@ def get_or_make(
     return {name: row.id for name, row in found.items()}
 
 
-def waiting(connection: Connection, service: Service) -> set[tuple[str, str]]:
-    """Returns the lanes that have messages, as (destination, slot)."""
-    # From `low_due_ms`: an old snapshot keeps the index entries of deleted rows before it.
-    any_message = exists().where(
-        message.c.lane_id == lane.c.id, message.c.due_ms >= lane.c.low_due_ms
+def waiting(connection: Connection, service: Service) -> dict[tuple[str, str], int]:
+    """Returns when the first message of each lane that has any is due, by (destination, slot)."""
+    # From `low_due_ms`: an old snapshot keeps the index entries of deleted rows before it. With
+    # EXISTS, PostgreSQL may read the index of all messages.
+    first_ms = (
+        select(func.min(message.c.due_ms))
+        .where(message.c.lane_id == lane.c.id, message.c.due_ms >= lane.c.low_due_ms)
+        .scalar_subquery()
     )
-    wanted = select(lane.c.destination, lane.c.slot).where(lane.c.service == service, any_message)
-    return {(row.destination, row.slot) for row in connection.execute(wanted)}
+    wanted = select(lane.c.destination, lane.c.slot, first_ms.label("first_ms"))
+    wanted = wanted.where(lane.c.service == service, first_ms.is_not(None))
+    return {(row.destination, row.slot): row.first_ms for row in connection.execute(wanted)}
 
 
 def lower(database: Database, connection: Connection, due_ms: Mapping[int, int]) -> None:

@@ -112,13 +112,16 @@ def due(
     service: Service,
     leases: Collection[int],
     limits: Limits = Limits(),
+    now_ms: int | None = None,
 ) -> list[StoredMessage]:
     """Reads messages that are due in the lanes of these leases, by lane, then (due, id).
 
     Of each lane the first that are due, without a gap; lanes on hold are left out. If there are
     more than `limits`, each lane gets its share, and the lanes that have waited longest come first.
+    `now_ms`: by default the database's time.
     """
-    now_ms = database.now_ms(connection)
+    now_ms = database.now_ms(connection) if now_ms is None else now_ms
+    database.read_in_order(connection)
     found = _due_lanes(connection, service, leases, now_ms, limits.rows)
     if not found:
         return []

@@ -1,6 +1,6 @@
 """Where the intake continues: the next offset of each partition, kept with its messages."""
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, delete, select
 
 from linear_retry.store.database import Database
 from linear_retry.store.schema import position
@@ -45,3 +45,8 @@ def write(
     connection.execute(
         first.on_conflict_do_update(index_elements=list(key), set_={"next_offset": next_offset})
     )
+
+
+def forget(connection: Connection, cluster: str, topic: str) -> None:
+    """Removes the next offsets of all partitions of this topic."""
+    connection.execute(delete(position).filter_by(cluster=cluster, topic=topic))

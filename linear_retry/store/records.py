@@ -2,12 +2,15 @@
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
+from zlib import crc32
 
 from linear_retry.records.record import OutgoingRecord
 from linear_retry.records.text import Header
 
 Service: TypeAlias = Literal["scheduler", "outbox"]
 """The entrance by which a message came; each has lanes and leases of its own."""
+
+_KEY_SLOTS = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +78,16 @@ class StoredDeadLetter(NewDeadLetter):
 
     id: int
     died_ms: int
+
+
+def slot_of(key: bytes | None, partition: int | None) -> str:
+    """Returns the slot of a record within its destination: what is sent in order.
+
+    The partition in decimal digits; without one `key-N` by the key's hash; without a key `any`.
+    """
+    if partition is not None:
+        return str(partition)
+    return "any" if key is None else f"key-{crc32(key) % _KEY_SLOTS}"
 
 
 def partition_of(slot: str) -> int | None:

@@ -1,10 +1,11 @@
 """Futures end once the message is durable, or known to be in neither place."""
 
 import asyncio
+import sqlite3
 from typing import Any
 
 import pytest
-from sqlalchemy import select, text
+from sqlalchemy import make_url, select, text
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
 from linear_retry.errors import BrokerError
@@ -72,6 +73,24 @@ def test_a_message_that_cannot_be_stored_raises(
     asyncio.run(scene())
 
 
+def test_produce_does_not_wait_for_the_store(down: dict[str, Any], sqlite_url: str) -> None:
+    """While another has the database locked the loop is free, and the futures end afterwards."""
+    writer = sqlite3.connect(sqlite_url.removeprefix("sqlite:///"), isolation_level=None)
+
+    async def scene() -> list[OutboxMessage]:
+        config = down | {"message.timeout.ms": 300}
+        async with AsyncOutbox(config, store=sqlite_url, sender=False) as outbox:
+            await outbox.produce("orders", b"first", b"k")
+            writer.execute("BEGIN IMMEDIATE")
+            futures = [outbox.produce("orders", b"%d" % number, b"k") for number in range(100)]
+            assert not any(each.done() for each in futures)
+            writer.rollback()
+            return await asyncio.gather(*futures)
+
+    assert [None] * 100 == [each.offset for each in asyncio.run(scene())]
+    writer.close()
+
+
 def test_a_message_is_stored_with_an_asynchronous_transaction(
     down: dict[str, Any], postgres_url: str
 ) -> None:
@@ -92,4 +111,31 @@ def test_a_message_is_stored_with_an_asynchronous_transaction(
     asyncio.run(scene())
     database = Database(postgres_url)
     assert [b"1", b"2"] == _values(database)
+    database.close()
+
+
+def test_add_does_not_wait_for_the_store(down: dict[str, Any], postgres_url: str) -> None:
+    """While another has the lanes locked the loop is free, though the lane is a new one."""
+    database = Database(postgres_url)
+    with database.begin() as connection:
+        name = make_url(postgres_url).database
+        connection.execute(text(f"ALTER DATABASE \"{name}\" SET lock_timeout = '5s'"))
+    database.close()
+
+    async def scene() -> None:
+        engine = create_async_engine(postgres_url.replace("postgresql:", "postgresql+psycopg:"))
+        async with (
+            AsyncOutbox(down, store=postgres_url, sender=False) as outbox,
+            engine.connect() as locking,
+            engine.begin() as connection,
+        ):
+            await locking.execute(text("LOCK TABLE linear_retry_lane"))
+            adding = asyncio.create_task(outbox.add(connection, "orders", b"1", b"k"))
+            assert set() == (await asyncio.wait([adding], timeout=0.3))[0]
+            await locking.rollback()
+            await adding
+        await engine.dispose()
+
+    asyncio.run(scene())
+    assert [b"1"] == _values(database)
     database.close()

@@ -24,9 +24,9 @@ def test_a_topic_is_open_again_once_the_store_has_sent_one_of_its_lanes() -> Non
     held.close()
     held.add(("orders", "key-1"))
     held.add(("orders", "key-2"))
-    held.settle({("orders", "key-1"), ("orders", "key-2")})
+    held.settle({("orders", "key-1"), ("orders", "key-2")}, set())
     assert held.holds(("orders", "key-3"))
-    held.settle({("orders", "key-2")})
+    held.settle({("orders", "key-2")}, set())
     assert held.holds(("orders", "key-2"))
     assert not held.holds(("orders", "key-1"))
     assert not held.holds(("orders", "key-3"))
@@ -38,7 +38,7 @@ def test_a_topic_that_takes_nothing_stays_closed_while_others_open() -> None:
     held.close()
     held.add(("missing", "key-1"))
     held.add(("orders", "key-1"))
-    held.settle({("missing", "key-1")})
+    held.settle({("missing", "key-1")}, set())
     assert held.holds(("missing", "key-2"))
     assert not held.holds(("orders", "key-1"))
 
@@ -47,6 +47,6 @@ def test_a_failure_of_which_nothing_was_stored_holds_nothing() -> None:
     """The next message tries Kafka again."""
     held = HeldLanes(set())
     held.close()
-    held.settle(set())
+    held.settle(set(), set())
     assert not held.any
     assert not held.holds(("orders", "any"))

@@ -15,6 +15,7 @@ from tests.conftest import TopicFactory
 from tests.kafka_operations import wait_until
 from tests.real_kafka import RealKafka
 
+_LIVES = 3
 _COMMITTED = 220
 """In each of the lives, at least: with those rolled back some 1,000 transactions in all."""
 
@@ -44,11 +45,12 @@ def _is_sent(database: Database) -> bool:
 def test_exactly_the_messages_of_committed_transactions_are_sent(
     kafka: RealKafka, topic: TopicFactory, store_url: str, database: Database
 ) -> None:
-    """Killed three times while it stores and sends: each once, or twice with one id."""
+    """Killed three times while it stores and sends: each once, or once more for each of these
+    times, with one id."""
     name = topic(3)
     with database.begin() as connection:
         connection.execute(text("CREATE TABLE shop_order (number BIGINT PRIMARY KEY)"))
-    for life in range(3):
+    for life in range(_LIVES):
         _live(database, store_url, kafka.bootstrap, name, str(1 + life * 100_000))
     with Outbox(kafka.client_settings(), store=store_url):
         wait_until(lambda: _is_sent(database), "the store has sent all", 60.0)
@@ -57,4 +59,5 @@ def test_exactly_the_messages_of_committed_transactions_are_sent(
         ids[int(each.value() or b"")].append(dict(each.headers() or [])["retry-id"])
     assert _orders(database) == sorted(ids)
     assert all(number % 3 for number in ids)
-    assert [] == [copies for copies in ids.values() if len(copies) > 2 or len(set(copies)) > 1]
+    assert {1} == {len(set(copies)) for copies in ids.values()}
+    assert 1 + _LIVES >= max(map(len, ids.values()))

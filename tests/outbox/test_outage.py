@@ -1,12 +1,16 @@
 """The brokers go down in the middle: every message arrives, and those of a key in order."""
 
+import time
 from collections import defaultdict
+from itertools import count
 from typing import Any
 
 from linear_retry.outbox import Outbox
 from linear_retry.store import lanes
 from linear_retry.store.database import Database
+from tests.conftest import TopicFactory
 from tests.kafka_operations import wait_until
+from tests.outbox.conftest import MakeOutbox
 from tests.real_kafka import RealKafka
 
 _MESSAGES = 6_000
@@ -68,3 +72,33 @@ def test_an_outage_loses_nothing_and_keeps_the_order_of_each_key(
         wait_until(lambda: _is_empty(database), "the store has sent all", 60.0)
     last = {_MESSAGES + number * _KEYS for number in range(len(offsets))}
     _check(own_kafka, "orders", last | set(range(_MESSAGES)))
+
+
+def test_a_lane_that_always_gets_more_leaves_the_store(
+    kafka: RealKafka,
+    topic: TopicFactory,
+    make_outbox: MakeOutbox,
+    up: dict[str, Any],
+    down: dict[str, Any],
+) -> None:
+    """However fast messages of a key come, they are sent directly again, and in order."""
+    name, numbers, offsets = topic(), count(), list[int | None]()
+
+    def produce(outbox: Outbox) -> None:
+        outbox.produce(
+            *(name, b"%d" % next(numbers), b"k"),
+            on_delivery=lambda _, message: offsets.append(message.offset),
+        )
+
+    with make_outbox(down) as before:
+        for _ in range(100):
+            produce(before)
+    with make_outbox(up, sender=True) as outbox:
+        until_s = time.monotonic() + 60.0
+        while offsets.count(None) == len(offsets) and time.monotonic() < until_s:
+            produce(outbox)
+            outbox.poll(0.001)
+        outbox.flush()
+    assert {None} != set(offsets)
+    values = [int(each.value() or b"") for each in kafka.read(name)]
+    assert list(range(next(numbers))) == list(dict.fromkeys(values))

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sqlite3
 import threading
 from typing import Any
 
@@ -222,6 +223,36 @@ def test_a_full_queue_raises(make_outbox: MakeOutbox, down: dict[str, Any]) -> N
     with pytest.raises(BufferError):
         outbox.produce("orders", b"10")
     outbox.close(0.0)
+
+
+def _produced_until_full(outbox: Outbox) -> int:
+    """The next number after those that were accepted, from 1."""
+    for number in range(1, 100):
+        try:
+            outbox.produce("orders", b"%d" % number, b"k")
+        except BufferError:
+            return number
+    return 100
+
+
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
+def test_a_full_queue_before_the_store_raises(
+    make_outbox: MakeOutbox, down: dict[str, Any], store_url: str, database: Database
+) -> None:
+    """While the store takes nothing; what was accepted is stored afterwards."""
+    outbox = make_outbox(down | {"queue.buffering.max.messages": 10})
+    outbox.produce("orders", b"0", b"k")
+    assert 0 == outbox.flush()
+    writer = sqlite3.connect(store_url.removeprefix("sqlite:///"), isolation_level=None)
+    writer.execute("BEGIN IMMEDIATE")
+    accepted = _produced_until_full(outbox)
+    writer.rollback()
+    writer.close()
+    assert 0 == outbox.flush()
+    assert 10 < accepted < 30
+    assert [b"%d" % number for number in range(accepted)] == [
+        row.value for row in _stored(database)
+    ]
 
 
 def test_a_forked_child_is_refused(make_outbox: MakeOutbox, up: dict[str, Any]) -> None:

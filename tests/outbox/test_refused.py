@@ -2,9 +2,12 @@
 
 from typing import Any
 
+import pytest
+from confluent_kafka.admin import AdminClient
 from sqlalchemy import select
 
 from linear_retry import Strategy
+from linear_retry.errors import UsageError
 from linear_retry.store.database import Database
 from linear_retry.store.schema import dead_letter
 from tests.conftest import TopicFactory
@@ -57,3 +60,62 @@ def test_a_missing_topic_holds_up_no_other(
     assert [[b"1"], [b"2"]] == [
         [one.value() for one in kafka.read(each)] for each in (missing, name)
     ]
+
+
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
+def test_a_name_that_no_topic_can_have_is_refused(
+    make_outbox: MakeOutbox, down: dict[str, Any], database: Database
+) -> None:
+    """At once, where the mistake is: sent directly, stored, or in a transaction."""
+    outbox = make_outbox(down)
+    for wrong in ("orders ", "x" * 600, ""):
+        for retry in (True, False):
+            with pytest.raises(UsageError, match="no topic can have this name"):
+                outbox.produce(wrong, b"1", retry=retry)
+        with pytest.raises(UsageError, match="no topic can have this name"):
+            outbox.add(None, wrong, b"1")
+    assert 0 == outbox.flush()
+
+
+def test_a_message_that_its_topic_never_takes_dies_alone(
+    make_outbox: MakeOutbox,
+    up: dict[str, Any],
+    kafka: RealKafka,
+    topic: TopicFactory,
+    database: Database,
+) -> None:
+    """A compacted topic takes none without a key; those of other lanes were in the same batch."""
+    name = topic(1, {"cleanup.policy": "compact"})
+    outbox = make_outbox(up, sender=True)
+    for number in range(30):
+        outbox.produce(name, b"%d" % number, None if number == 7 else b"k%d" % number)
+    assert 0 == outbox.flush()
+    keyed = {b"%d" % number for number in range(30) if number != 7}
+    wait_until(lambda: keyed == {each.value() for each in kafka.read(name)}, "all others", 60.0)
+    wait_until(lambda: outbox.health().state == "direct", "the store is empty", 60.0)
+    assert [(b"7", "refused")] == _dead(database)
+
+
+def test_a_topic_that_is_deleted_and_made_again_gets_all_in_order(
+    make_outbox: MakeOutbox, up: dict[str, Any], kafka: RealKafka, topic: TopicFactory
+) -> None:
+    """Those that were produced meanwhile, and those that come afterwards behind them."""
+    name = topic()
+    settings = up | {"allow.auto.create.topics": False, "message.timeout.ms": 1_000}
+    outbox = make_outbox(settings, sender=True, strategy=Strategy([{"every": 0.5, "times": 100}]))
+    outbox.produce(name, b"before", b"k")
+    assert 0 == outbox.flush()
+    kafka.delete_topic(name)
+    admin = AdminClient(kafka.client_settings())
+    wait_until(lambda: name not in admin.list_topics(timeout=5.0).topics, "it is gone")
+    for number in range(20):
+        outbox.produce(name, b"%d" % number, b"k")
+    assert 0 == outbox.flush()
+    wait_until(lambda: outbox.health().state == "storing", "they are stored", detail=outbox.health)
+    kafka.create_topic(name)
+    for number in range(20, 40):
+        outbox.produce(name, b"%d" % number, b"k")
+    assert 0 == outbox.flush()
+    wait_until(lambda: len(kafka.read(name)) >= 40, "all are sent", 60.0, outbox.health)
+    values = [each.value() for each in kafka.read(name)]
+    assert [b"%d" % number for number in range(40)] == list(dict.fromkeys(values))

@@ -14,9 +14,13 @@ from sqlalchemy.orm import Session
 from linear_retry.errors import StoreVersionError, UsageError
 from linear_retry.outbox import Outbox
 from linear_retry.store.database import Database
+from linear_retry.store.migrations import migrate
 from linear_retry.store.schema import message
+from tests.conftest import TopicFactory
+from tests.kafka_operations import wait_until
 from tests.outbox.conftest import MakeOutbox
 from tests.postgres import Postgres
+from tests.real_kafka import RealKafka
 
 
 @pytest.fixture
@@ -170,3 +174,51 @@ def test_an_error_of_the_database_is_the_librarys_own(
         connection.execute("SET TRANSACTION READ ONLY")
         with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
             outbox.add(connection, "orders", b"1")
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize("store_url", ["postgres"], indirect=True)
+def test_a_message_that_is_committed_late_is_sent(
+    make_outbox: MakeOutbox,
+    up: dict[str, Any],
+    postgres_url: str,
+    kafka: RealKafka,
+    topic: TopicFactory,
+) -> None:
+    """Though one that was stored after it, in the same lane, was sent before."""
+    name = topic()
+    outbox = make_outbox(up, store=postgres_url, sender=True)
+    with _engine(postgres_url) as engine, engine.begin() as slow:
+        outbox.add(slow, name, b"first", b"k")
+        with engine.begin() as quick:
+            outbox.add(quick, name, b"second", b"k")
+        wait_until(lambda: outbox.counts.sent == 1, "the second is sent", 30.0, outbox.health)
+    wait_until(lambda: outbox.counts.sent == 2, "the first is sent", 30.0, outbox.health)
+    assert [b"second", b"first"] == [each.value() for each in kafka.read(name)]
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize("store_url", ["postgres"], indirect=True)
+def test_the_tables_may_have_a_schema_of_their_own(
+    make_outbox: MakeOutbox,
+    up: dict[str, Any],
+    down: dict[str, Any],
+    postgres: Postgres,
+    kafka: RealKafka,
+    topic: TopicFactory,
+) -> None:
+    """In the application's database, beside its tables: what is stored there is sent."""
+    name, url = topic(), postgres.new_database("with_a_schema")
+    database = Database(url, schema="retry later")
+    migrate(database)
+    database.close()
+    outbox = make_outbox(down, store=url, schema="retry later")
+    outbox.produce(name, b"produced", b"k")
+    assert 0 == outbox.flush()
+    for kind in _kinds(url):
+        with kind(url) as transaction:
+            outbox.add(transaction, name, kind.__name__, b"k")
+    expected = ["produced", *(kind.__name__ for kind in _kinds(url))]
+    sending = make_outbox(up, store=url, schema="retry later", sender=True)
+    wait_until(lambda: sending.counts.sent == len(expected), "all are sent", 30.0, sending.health)
+    assert expected == [(each.value() or b"").decode() for each in kafka.read(name)]

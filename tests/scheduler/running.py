@@ -12,6 +12,7 @@ from sqlalchemy import func, select
 from linear_retry.kafka.consumer.messages import read
 from linear_retry.records.record import Record
 from linear_retry.scheduler.service import SchedulerService, SchedulerSettings
+from linear_retry.scheduler.start import cluster_and_partitions
 from linear_retry.store.database import Database
 from linear_retry.store.schema import dead_letter, message
 from tests.kafka_operations import Headers, wait_until
@@ -36,6 +37,11 @@ def counts(database: Database) -> tuple[int, int]:
             connection.execute(select(func.count()).select_from(message)).scalar_one(),
             connection.execute(select(func.count()).select_from(dead_letter)).scalar_one(),
         )
+
+
+def cluster_of(kafka: RealKafka, topic: str) -> str:
+    """The cluster's id, as the store has it."""
+    return cluster_and_partitions(kafka.client_settings(), topic)[0]
 
 
 def settings(kafka: RealKafka, topic: str, **more: Any) -> SchedulerSettings:

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 import pytest
-from sqlalchemy.exc import DBAPIError
 
-from linear_retry.errors import DeadLetterError
+from linear_retry.errors import DeadLetterError, StoreVersionError
 from linear_retry.scheduler.changes import Changes, Reason
+from linear_retry.scheduler.destination_setting import remember
 from linear_retry.scheduler.destinations import Destinations
 from linear_retry.store import audit, dead_letters, messages, schema
 from linear_retry.store.database import Database
@@ -35,12 +35,13 @@ def _audited(database: Database) -> list[audit.Change]:
 @pytest.fixture
 def changes(database: Database) -> Changes:
     """Over three messages and four dead letters, the last of which nobody may forward."""
+    remember(database, _DESTINATIONS)
     with database.begin() as connection:
         messages.add(database, connection, [new_message(due_ms=10**15)] * 3)
         letters = [new_dead_letter()] * 2
         letters += [new_dead_letter(destination=""), new_dead_letter(destination="__secret")]
         dead_letters.add(database, connection, letters)
-    return Changes(database, _DESTINATIONS)
+    return Changes(database)
 
 
 @pytest.mark.parametrize(
@@ -118,12 +119,34 @@ def test_an_edit_may_not_leave_the_destinations(database: Database, changes: Cha
     assert _letter(database, 1) is not None
 
 
+def test_each_schedulers_letters_go_where_it_may_send(database: Database) -> None:
+    """Of two over one store, whichever was started last; of a topic that neither has, where both
+    may."""
+    remember(database, _DESTINATIONS)
+    remember(database, Destinations("shop.scheduled", ("orders.eu", "payments")))
+    names = ("payments", "orders.eu", "orders.us")
+    topics = ("billing.scheduled", "shop.scheduled", "elsewhere")
+    with database.begin() as connection:
+        for topic in topics:
+            letters = [new_dead_letter(destination=n, origin=f"{topic}[0]@1") for n in names]
+            dead_letters.add(database, connection, letters)
+    changes = Changes(database)
+    refused = []
+    for letter in range(1, 10):
+        try:
+            changes.check_forward([letter])
+        except DeadLetterError:
+            refused.append(letter)
+    assert [1, 6, 7, 9] == refused
+
+
 def test_an_outboxs_letter_goes_where_the_application_sent_it(database: Database) -> None:
     """The scheduler's patterns are not about it, until an operator names another topic."""
     with database.begin() as connection:
         letters = [new_dead_letter(service="outbox", destination="payments")] * 2
         dead_letters.add(database, connection, letters)
-    changes = Changes(database, _DESTINATIONS)
+    remember(database, _DESTINATIONS)
+    changes = Changes(database)
     assert 1 == changes.forward([1], _WHY)
     with pytest.raises(DeadLetterError, match="refunds"):
         changes.forward_edited(2, {"destination": "refunds"}, _WHY)
@@ -154,7 +177,7 @@ def test_no_change_without_its_entry(
     before = _waiting(database)
     with database.begin() as connection:
         schema.audit.drop(connection)
-    with pytest.raises(DBAPIError):
+    with pytest.raises(StoreVersionError):
         change(changes)
     assert before == _waiting(database)
     assert _letter(database, 1) is not None

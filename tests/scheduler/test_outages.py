@@ -1,20 +1,23 @@
 """The scheduler while its store is away or full."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer
 
-from linear_retry.errors import StoreError
+from linear_retry.errors import StoreError, StoreVersionError
 from linear_retry.scheduler.intake import Intake
+from linear_retry.store import positions
 from linear_retry.store.database import Database
 from linear_retry.store.migrations import migrate
+from linear_retry.store.schema import metadata
 from tests.conftest import TopicFactory
 from tests.kafka_operations import wait_until
 from tests.postgres import Postgres
 from tests.real_kafka import RealKafka
-from tests.scheduler.running import counts, records, request, running, settings
+from tests.scheduler.running import cluster_of, counts, records, request, running, settings
 from tests.scheduler.test_intake import CLUSTER, DESTINATIONS, PARTITION, batch, values
 
 
@@ -71,4 +74,135 @@ def test_the_disk_is_full(sqlite_url: str) -> None:
     database.is_full = False
     intake.store(batch(2, 500))
     assert [b"%d" % n for n in range(502)] == values(database)
+    database.close()
+
+
+@pytest.mark.broker
+def test_the_tables_are_dropped(kafka: RealKafka, topic: TopicFactory, database: Database) -> None:
+    """While it runs: it ends with one sentence that says what to do."""
+    intake, destination = topic(), topic()
+
+    def run() -> None:
+        with running(kafka, database, settings(kafka, intake)) as scheduler:
+            kafka.produce(intake, [(0, None, b"0", request(destination))])
+            scheduler.wait_for(destination, 1)
+            with database.begin() as connection:
+                metadata.drop_all(connection)
+            kafka.produce(intake, [(0, None, b"1", request(destination))])
+            scheduler.wait_for_end()
+
+    with pytest.raises(StoreVersionError, match="its tables were dropped") as ended:
+        run()
+    assert "\n" not in str(ended.value)
+
+
+class _Away(Database):
+    """A store that nobody can reach for a time."""
+
+    is_away = False
+
+    @contextmanager
+    def begin(self) -> Iterator[Any]:
+        if self.is_away:
+            raise StoreError("it is away")
+        with super().begin() as connection:
+            yield connection
+
+
+@pytest.mark.broker
+def test_the_store_is_away_at_a_rebalance(
+    kafka: RealKafka, topic: TopicFactory, sqlite_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """However long: where reading begins is asked until there is an answer."""
+    # With one partition, the other member might get it, and nobody would ask the store.
+    intake, destination = topic(2), topic()
+    database, wanted = _Away(sqlite_url), settings(kafka, intake)
+    caplog.set_level("WARNING", "linear_retry")
+    with running(kafka, database, wanted) as scheduler:
+        kafka.produce(intake, [(0, None, b"0", request(destination))])
+        scheduler.wait_for(destination, 1)
+        database.is_away = True
+        other = Consumer(kafka.client_settings(**{"group.id": wanted.group_id}))
+        other.subscribe([intake])
+
+        def waits_again() -> bool:
+            other.poll(0.1)
+            return caplog.text.count(f"{intake} waits: it is away") > 1
+
+        wait_until(waits_again, "it has asked again", 60, lambda: caplog.text)
+        other.close()
+        database.is_away = False
+        kafka.produce(intake, [(0, None, b"1", request(destination))])
+        scheduler.wait_for(destination, 2)
+    database.close()
+
+
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
+@pytest.mark.broker
+def test_the_brokers_are_away_when_the_intake_begins_again(
+    own_kafka: RealKafka, database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A copy was restored meanwhile: the brokers are waited for, as at any other time."""
+    own_kafka.create_topic("intake")
+    own_kafka.create_topic("orders")
+    caplog.set_level("WARNING", "linear_retry")
+    with running(own_kafka, database, settings(own_kafka, "intake")) as scheduler:
+        own_kafka.produce("intake", [(0, None, b"%d" % n, request("orders")) for n in range(2)])
+        scheduler.wait_for("orders", 2)
+        cluster = cluster_of(own_kafka, "intake")
+        own_kafka.kill()
+        with database.begin() as connection:
+            positions.write(database, connection, cluster, "intake", 0, 1)
+        wait_until(lambda: "intake waits: " in caplog.text, "it waits", 60, lambda: caplog.text)
+        own_kafka.start()
+        found = scheduler.wait_for("orders", 3)
+    assert [b"0", b"1", b"1"] == [each.value for each in found]
+
+
+@pytest.mark.broker
+def test_the_disk_of_postgresql_is_full(
+    kafka: RealKafka, topic: TopicFactory, postgres_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The server's own error code: nothing is stored, in no part, until there is room."""
+    intake, destination, database = topic(), topic(), Database(postgres_url)
+    caplog.set_level("WARNING", "linear_retry")
+    with database.begin() as connection:
+        connection.exec_driver_sql(
+            "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$BEGIN RAISE EXCEPTION 'No space left on device' USING ERRCODE = '53100'; END$$"
+        )
+        connection.exec_driver_sql(
+            "CREATE TRIGGER full_disk BEFORE INSERT ON linear_retry_message FOR EACH STATEMENT "
+            "EXECUTE FUNCTION full_disk()"
+        )
+    kafka.produce(intake, [(0, None, b"%d" % n, request(destination)) for n in range(50)])
+    with running(kafka, database, settings(kafka, intake)) as scheduler:
+        wait_until(lambda: caplog.text.count("No space left") > 1, "it is attempted again")
+        assert (0, 0) == counts(database)
+        with database.begin() as connection:
+            connection.exec_driver_sql("DROP TRIGGER full_disk ON linear_retry_message")
+        found = scheduler.wait_for(destination, 50)
+    assert [b"%d" % n for n in range(50)] == [each.value for each in found]
+    database.close()
+
+
+@pytest.mark.broker
+def test_there_is_no_connection_to_postgresql_left(
+    kafka: RealKafka, topic: TopicFactory, postgres_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Intake and sender wait for one, and continue once there is one."""
+    intake, destination, database = topic(), topic(), Database(postgres_url)
+    caplog.set_level("INFO", "linear_retry")
+    with running(kafka, database, settings(kafka, intake)) as scheduler:
+        kafka.produce(intake, [(0, None, b"0", request(destination))])
+        scheduler.wait_for(destination, 1)
+        with ExitStack() as taken:
+            for _ in range(15):
+                taken.enter_context(database.begin())
+            more = [(0, None, b"%d" % n, request(destination)) for n in range(1, 50)]
+            kafka.produce(intake, more)
+            wait_until(lambda: "StoreError" in caplog.text, "the intake waits")
+            wait_until(lambda: "waits for the store" in caplog.text, "the sender waits")
+        found = scheduler.wait_for(destination, 50)
+    assert [b"%d" % n for n in range(50)] == [each.value for each in found]
     database.close()

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import insert, make_url, select, text
 from sqlalchemy.exc import IntegrityError
 
-from linear_retry.errors import ConfigurationError, StoreError
+from linear_retry.errors import ConfigurationError, StoreError, StoreVersionError
 from linear_retry.store import messages
 from linear_retry.store.database import Database
 from linear_retry.store.schema import message, setting
@@ -108,9 +108,21 @@ def test_no_error_has_a_value_in_it(database: Database) -> None:
 
 def test_a_wrong_statement_does_not_pass(database: Database) -> None:
     """It is no `StoreError`: retrying it for ever would hide a bug."""
-    with pytest.raises(Exception, match="no_such") as raised, database.begin() as connection:
-        connection.execute(text("SELECT * FROM no_such"))
+    with pytest.raises(Exception, match="SELEKT") as raised, database.begin() as connection:
+        connection.execute(text("SELEKT 1"))
     assert not isinstance(raised.value, StoreError)
+
+
+@pytest.mark.parametrize("statement", ["SELECT * FROM no_such", "SELECT no_such FROM {}"])
+def test_what_is_missing_is_told(database: Database, statement: str) -> None:
+    """A table or a column that is not there: one sentence, and no use in waiting for it."""
+    wanted = text(statement.format(setting.name))
+    with (
+        pytest.raises(StoreVersionError, match=r"no_such.*migrate") as raised,
+        database.begin() as c,
+    ):
+        c.execute(wanted)
+    assert "\n" not in str(raised.value)
 
 
 def test_a_user_without_rights_is_told(postgres_url: str) -> None:

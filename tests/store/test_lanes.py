@@ -12,8 +12,8 @@ from sqlalchemy import func, select
 from linear_retry.errors import StoreError
 from linear_retry.store import messages
 from linear_retry.store.database import Database
-from linear_retry.store.lanes import LEASES, get_or_make, lease_of, slot_of
-from linear_retry.store.records import partition_of
+from linear_retry.store.lanes import LEASES, get_or_make, lease_of
+from linear_retry.store.records import partition_of, slot_of
 from linear_retry.store.schema import lane, message
 from tests.store.contents import new_message
 

@@ -3,13 +3,13 @@
 import random
 
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import select, text, update
 
 from linear_retry.store import messages
 from linear_retry.store.database import Database
-from linear_retry.store.lanes import LEASES, lease_of, slot_of
+from linear_retry.store.lanes import LEASES, lease_of
 from linear_retry.store.messages import Limits
-from linear_retry.store.records import NewMessage, StoredMessage
+from linear_retry.store.records import NewMessage, StoredMessage, slot_of
 from linear_retry.store.schema import lane, message
 from tests.store.contents import new_message
 
@@ -209,3 +209,14 @@ def test_what_was_sent_is_deleted_once(database: Database) -> None:
         connection.execute(later.values(stored_ms=sent[1].stored_ms + 1))
         messages.remove_sent(connection, sent)
         assert [sent[1].id] == [each.id for each in messages.waiting(connection, "scheduler")]
+
+
+def test_a_backlog_is_read_in_the_order_of_its_index(postgres_url: str) -> None:
+    """Without statistics PostgreSQL would sort a million messages for the first ones."""
+    database = Database(postgres_url)
+    with database.reading() as connection:
+        messages.due(database, connection, "scheduler", _ALL)
+        assert "off" == connection.execute(text("SHOW enable_bitmapscan")).scalar_one()
+    with database.reading() as connection:
+        assert "on" == connection.execute(text("SHOW enable_bitmapscan")).scalar_one()
+    database.close()

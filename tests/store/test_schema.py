@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 from itertools import count
+from typing import Any
 
 import pytest
-from sqlalchemy import create_engine
+from sqlalchemy import create_engine, select, text
 
 from linear_retry.store import audit, dead_letters, messages, positions
 from linear_retry.store.database import Database
@@ -13,6 +14,7 @@ from linear_retry.store.listing import messages as listed_messages
 from linear_retry.store.listing import statistics
 from linear_retry.store.listing.filters import DeadLetterFilter, MessageFilter
 from linear_retry.store.migrations import check_version, migrate
+from linear_retry.store.schema import dead_letter, is_equal
 from linear_retry.store.sender.identity import store_id
 from tests.postgres import Postgres
 from tests.store.contents import new_dead_letter, new_message
@@ -57,6 +59,28 @@ def test_every_statement_finds_the_schema(in_schema: Database) -> None:
         ]
         assert 7 == positions.read(in_schema, connection, *_PLACE)
         assert 1 == len(audit.read(connection, limit=9))
+
+
+@pytest.mark.parametrize(
+    ("column", "wanted", "longer"),
+    [("retry_id", "é" * 300, "é" * 301), ("key", b"\xff" * 3_000, b"\xff" * 3_001)],
+)
+def test_ids_and_keys_are_found_by_their_index(
+    database: Database, column: str, wanted: Any, longer: Any
+) -> None:
+    """Long ones too; those that begin alike are told apart."""
+    searched = select(dead_letter.c.id).where(is_equal(dead_letter.c[column], wanted))
+    explain = "EXPLAIN QUERY PLAN" if database.is_sqlite else "EXPLAIN"
+    with database.begin() as connection:
+        letters = [new_dead_letter(**{column: each}) for each in (wanted, longer)]
+        dead_letters.add(database, connection, letters)
+        assert 1 == len(connection.execute(searched).all())
+        if not database.is_sqlite:
+            connection.execute(text("SET LOCAL enable_seqscan = off"))
+        compiled = searched.compile(connection)
+        given = compiled.params if not database.is_sqlite else (*compiled.params.values(),)
+        plan = connection.exec_driver_sql(f"{explain} {compiled}", given).all()
+    assert f"linear_retry_dead_letter_{column}" in str(plan)
 
 
 def test_an_applications_own_connection_finds_the_schema(in_schema: Database, url: str) -> None:

@@ -1,18 +1,19 @@
 """Puts the API together: routes, the guard before them, and the form of errors."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from http import HTTPStatus
+from typing import Any
 
 from anyio.to_thread import current_default_thread_limiter
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from prometheus_client.registry import Collector
 from starlette.exceptions import HTTPException
 
 from linear_retry.errors import DeadLetterError, StoreError
 from linear_retry.scheduler.changes import Changes
-from linear_retry.scheduler.destinations import Destinations
 from linear_retry.scheduler.http import (
     dead_letter_routes,
     message_routes,
@@ -20,31 +21,40 @@ from linear_retry.scheduler.http import (
     session_routes,
 )
 from linear_retry.scheduler.http.overview_routes import Probe
-from linear_retry.scheduler.http.security.access import Access
-from linear_retry.scheduler.http.security.authentication import Authentication, RefusedError
-from linear_retry.scheduler.http.security.guard import Guard
 from linear_retry.store.database import Database
+from linear_retry.web.security.access import Access
+from linear_retry.web.security.authentication import Authentication, RefusedError
+from linear_retry.web.security.guard import Guard
 
 _THREADS = 8
 """Requests at once. Intake and sender use the same 15 connections to the store."""
+
+_OPEN = (*session_routes.OPEN, *overview_routes.OPEN)
+_LOGINS = {"password": "basic", "token": "bearer"}
+_RULES = {
+    "extra_forbidden": "unknown, or misspelt",
+    "json_invalid": "at this byte it is not JSON",
+    "model_attributes_type": "must be a JSON object, with Content-Type: application/json",
+}
+"""In place of pydantic's own words, which do not say what to correct."""
 
 
 def create_app(
     database: Database,
     access: Access,
-    destinations: Destinations | None = None,
     *,
     alive: Probe = lambda: None,
     ready: Probe = lambda: None,
+    collectors: Sequence[Collector] = (),
 ) -> FastAPI:
     """Returns the API over a store as an ASGI application; `serve` it with the same `access`.
 
-    `destinations` are the topics that dead letters may be forwarded to; without them, all. `alive`
-    and `ready` return what is wrong with the service, for its probes, or None.
+    `alive` and `ready` return what is wrong with the service, for its probes, or None; `collectors`
+    are the service's own metrics, beside those of the store.
     """
     authentication = Authentication(access)
-    changes = Changes(database, destinations)
-    app = FastAPI(
+    changes = Changes(database)
+    app = _DescribedApp(
         title="linear_retry scheduler",
         description="What waits in the store and what is dead in it, seen and changed.",
         version="1",
@@ -57,11 +67,27 @@ def create_app(
     app.include_router(session_routes.routes(authentication))
     app.include_router(message_routes.routes(database, changes))
     app.include_router(dead_letter_routes.routes(database, changes))
-    app.include_router(overview_routes.routes(database, alive, ready))
+    app.include_router(overview_routes.routes(database, alive, ready, collectors))
     _answer_errors(app)
-    open_paths = (*session_routes.OPEN, *overview_routes.OPEN)
-    app.add_middleware(Guard, authentication=authentication, open_paths=open_paths)
+    # Outermost, around the answer to an error that nobody expected: it has the headers too.
+    app.middleware_stack = Guard(app.build_middleware_stack(), authentication, _OPEN)
     return app
+
+
+class _DescribedApp(FastAPI):
+    """Describes the logins, which the guard checks, for generators of clients."""
+
+    def openapi(self) -> dict[str, Any]:
+        """Returns the OpenAPI description."""
+        described = super().openapi()
+        described["components"]["securitySchemes"] = {
+            name: {"type": "http", "scheme": scheme} for name, scheme in _LOGINS.items()
+        }
+        described["security"] = [{name: []} for name in _LOGINS]
+        for path in _OPEN:
+            for operation in described["paths"][path].values():
+                operation["security"] = []
+        return described
 
 
 @asynccontextmanager
@@ -96,7 +122,10 @@ def _store_is_down(_: Request, error: Exception) -> JSONResponse:
 def _invalid(_: Request, error: Exception) -> JSONResponse:
     """Names the place and the rule; what was sent may be a payload, and stays out of it."""
     assert isinstance(error, RequestValidationError)
-    problems = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()]
+    problems = [
+        f"{'.'.join(map(str, each['loc']))}: {_RULES.get(each['type'], each['msg'])}"
+        for each in error.errors()
+    ]
     return _answer(HTTPStatus.UNPROCESSABLE_ENTITY, "; ".join(problems))
 
 

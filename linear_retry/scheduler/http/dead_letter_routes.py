@@ -5,14 +5,14 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from linear_retry.scheduler.changes import Changes, Reason
+from linear_retry.scheduler.changes import MOST_COUNTED, MOST_IDS, Changes, Reason
 from linear_retry.scheduler.http import models as m
 from linear_retry.scheduler.http.message_routes import By, RecordId
 from linear_retry.scheduler.http.queries import DeadLetterPage, DeadLetterQuery, next_of
-from linear_retry.scheduler.http.security.authentication import RefusedError
 from linear_retry.store import dead_letters
 from linear_retry.store.database import Database
 from linear_retry.store.listing import dead_letters as listing
+from linear_retry.web.security.authentication import RefusedError
 
 
 def routes(database: Database, changes: Changes) -> APIRouter:
@@ -41,8 +41,9 @@ def _add_reading(router: APIRouter, database: Database) -> None:
         """Counts dead letters and names them by id, for a change: nothing is changed yet."""
         wanted = query.filter()
         with database.reading() as connection:
-            ids = listing.ids(database, connection, wanted, limit=m.MOST_IDS)
-            return m.Selection(count=listing.count(database, connection, wanted), ids=ids)
+            ids = listing.ids(database, connection, wanted, limit=MOST_IDS)
+            count = listing.count(database, connection, wanted, limit=MOST_COUNTED)
+            return m.Selection(count=count, ids=ids)
 
     @router.get("/{letter_id}")
     def get_dead_letter(letter_id: RecordId, by: By) -> m.WholeDeadLetter:

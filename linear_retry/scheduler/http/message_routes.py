@@ -5,14 +5,14 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Query
 
-from linear_retry.scheduler.changes import Changes, Reason
+from linear_retry.scheduler.changes import MOST_COUNTED, MOST_IDS, Changes, Reason
 from linear_retry.scheduler.http import models as m
 from linear_retry.scheduler.http.queries import MessagePage, MessageQuery, next_of
-from linear_retry.scheduler.http.security.authentication import Actor, RefusedError
-from linear_retry.scheduler.http.security.guard import actor_of
 from linear_retry.store import messages
 from linear_retry.store.database import Database
 from linear_retry.store.listing import messages as listing
+from linear_retry.web.security.authentication import Actor, RefusedError
+from linear_retry.web.security.guard import actor_of
 
 By = Annotated[Actor, Depends(actor_of)]
 RecordId = Annotated[m.Id, Path()]
@@ -42,8 +42,9 @@ def _add_reading(router: APIRouter, database: Database) -> None:
         """Counts messages and names them by id, for a change: nothing is changed yet."""
         wanted = query.filter()
         with database.reading() as connection:
-            ids = listing.ids(database, connection, wanted, limit=m.MOST_IDS)
-            return m.Selection(count=listing.count(database, connection, wanted), ids=ids)
+            ids = listing.ids(database, connection, wanted, limit=MOST_IDS)
+            count = listing.count(database, connection, wanted, limit=MOST_COUNTED)
+            return m.Selection(count=count, ids=ids)
 
     @router.get("/{message_id}")
     def get_message(message_id: RecordId, by: By) -> m.WholeMessage:

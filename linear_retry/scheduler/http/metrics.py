@@ -1,28 +1,27 @@
-"""What the store holds, as metrics for Prometheus."""
+"""What the store holds and what an instance does, as metrics for Prometheus."""
 
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterable
-from typing import get_args
+from typing import Protocol, get_args
 
-from prometheus_client import CollectorRegistry
-from prometheus_client.core import GaugeMetricFamily, Metric
-from prometheus_client.exposition import choose_encoder
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from linear_retry.consumer.linear_consumer import LinearConsumer
+from linear_retry.monitoring.metrics import Metrics
 from linear_retry.store.database import Database
-from linear_retry.store.listing import dead_letters, statistics
-from linear_retry.store.listing.filters import DeadLetterFilter
+from linear_retry.store.listing import statistics
 from linear_retry.store.records import Service
 
 _PREFIX = "linear_retry_store_"
 _SHARE = 20
-"""A count of 10,000,000 messages takes seconds: it is repeated after 20 times as long."""
+"""A count takes up to a second with many lanes: it is repeated after 20 times as long."""
 
 
 class StoreMetrics(Collector):
-    """Counts what waits and what is dead; the labels are services and destinations."""
+    """Counts what waits, by destination, and what is dead, by reason."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -45,21 +44,51 @@ class StoreMetrics(Collector):
             return self._metrics
 
 
-def exposition(metrics: StoreMetrics, accept: str) -> tuple[bytes, str]:
-    """The body of a scrape and its content type, according to what the request accepts."""
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(metrics)
-    encode, content_type = choose_encoder(accept)
-    return encode(registry), content_type
+class Served(Protocol):
+    """A service that sends what is in the store: the scheduler, or the sender of outboxes."""
+
+    @property
+    def name(self) -> Service:
+        """Whose messages it sends."""
+
+    @property
+    def sent(self) -> int:
+        """The number of messages that it has sent."""
+
+    @property
+    def intake(self) -> LinearConsumer | None:
+        """The consumer that stores messages, for its metrics; None: it has none, or not yet."""
+
+    def not_alive(self) -> str | None:
+        """Returns why the process should be started again, for a probe; None: it should not."""
+
+    def not_ready(self) -> str | None:
+        """Returns why it does not work now, for a probe; None while it does."""
+
+
+class ServiceMetrics(Collector):
+    """What this instance does: the metrics of a scheduler's intake, and what it has sent."""
+
+    def __init__(self, service: Served) -> None:
+        self._service = service
+
+    def collect(self) -> Iterable[Metric]:
+        """Returns the current values; those of the intake once it has begun."""
+        text = "Messages that this instance has sent"
+        sent = CounterMetricFamily(f"{_PREFIX}sent", text, labels=("service",))
+        sent.add_metric((self._service.name,), self._service.sent)
+        yield sent
+        if self._service.intake is not None:
+            yield from Metrics(self._service.intake).collect()
 
 
 def _gauges() -> dict[str, GaugeMetricFamily]:
     families = (
-        _gauge("messages_waiting", "Messages that wait", "destination"),
-        _gauge("messages_due", "Messages that are due, and not sent yet", "destination"),
+        _gauge("messages_waiting", "Messages that wait, up to 10,000 a lane", "destination"),
+        _gauge("messages_due", "Messages that are due, up to 10,000 a lane", "destination"),
         _gauge("first_due_timestamp_seconds", "Earliest due time, in Unix time", "destination"),
         _gauge("lanes_held", "Lanes on hold", "destination"),
-        _gauge("dead_letters", "Dead letters in the store"),
+        _gauge("dead_letters", "Dead letters, of the latest 100,000", "reason"),
     )
     return {family.name.removeprefix(_PREFIX): family for family in families}
 
@@ -81,6 +110,6 @@ def _families(database: Database) -> Iterable[Metric]:
             held = Counter(e.destination for e in statistics.held(database, connection, service))
             for destination, lanes in held.items():
                 gauges["lanes_held"].add_metric((service, destination), lanes)
-            dead = dead_letters.count(database, connection, DeadLetterFilter(service=service))
-            gauges["dead_letters"].add_metric((service,), dead)
+            for reason, count in statistics.dead_by_reason(connection, service).items():
+                gauges["dead_letters"].add_metric((service, reason), count)
     return gauges.values()

@@ -10,12 +10,10 @@ from linear_retry.records.json_bytes import from_json, to_json
 from linear_retry.records.retry_headers import INT64_MAX
 from linear_retry.records.text import Header
 from linear_retry.records.topics.names import is_topic_name
+from linear_retry.scheduler.changes import MOST_IDS
 from linear_retry.store.listing.dead_letters import ListedDeadLetter as StoredListedDeadLetter
 from linear_retry.store.listing.messages import ListedMessage as StoredListedMessage
 from linear_retry.store.records import Service, StoredDeadLetter, StoredMessage
-
-MOST_IDS = 10_000
-"""Of one change: it is one transaction, and one entry of the audit."""
 
 Text = Annotated[str, Field(max_length=1000)]
 Id = Annotated[int, Field(ge=1, le=INT64_MAX)]
@@ -145,7 +143,10 @@ class DeadLetters(BaseModel):
 
 
 class Selection(BaseModel):
-    """How many records a filter selects, and the ids of the first 10,000: a change is of ids."""
+    """How many records a filter selects, and the ids of the first 10,000: a change is of ids.
+
+    They are counted up to 100,000: of ten million a count takes longer than the store may.
+    """
 
     count: int
     ids: list[int]
@@ -195,10 +196,14 @@ class _Counted(BaseModel):
 
 
 class Waiting(_Counted):
-    """The messages that wait for one destination; `oldest_due_ms` is the first one's due time."""
+    """The messages that wait for one destination; `oldest_due_ms` is the first one's due time.
+
+    `is_more`: at most 10,000 of a lane are counted, and it may have more.
+    """
 
     waiting: int
     due: int
+    is_more: bool
     oldest_due_ms: int
 
 

@@ -1,14 +1,16 @@
 """The routes of statistics, of the audit, of health and of metrics."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from typing import Annotated, TypeAlias
 
 from fastapi import APIRouter, Header, Query
 from fastapi.responses import JSONResponse, Response
+from prometheus_client.registry import Collector
 
-from linear_retry.scheduler.http import metrics
+from linear_retry.monitoring.metrics import exposition
 from linear_retry.scheduler.http import models as m
+from linear_retry.scheduler.http.metrics import StoreMetrics
 from linear_retry.store import audit
 from linear_retry.store.database import Database
 from linear_retry.store.listing import statistics
@@ -21,17 +23,18 @@ OPEN = ("/livez", "/readyz")
 """For probes, which have no login."""
 
 
-def routes(database: Database, alive: Probe, ready: Probe) -> APIRouter:
+def routes(
+    database: Database, alive: Probe, ready: Probe, collectors: Sequence[Collector] = ()
+) -> APIRouter:
     """Returns the routes; `alive` and `ready` say what prevents either."""
     router = APIRouter()
     _add_statistics(router, database)
+    _add_metrics(router, [StoreMetrics(database), *collectors])
     _add_probes(router, database, alive, ready)
     return router
 
 
 def _add_statistics(router: APIRouter, database: Database) -> None:
-    measured = metrics.StoreMetrics(database)
-
     @router.get("/api/v1/statistics")
     def get_statistics(service: Service = "scheduler") -> m.Statistics:
         """Counts what waits by destination, and dead letters by error; lists lanes on hold."""
@@ -53,10 +56,12 @@ def _add_statistics(router: APIRouter, database: Database) -> None:
             found = audit.read(connection, limit=limit, before_id=before_id)
         return m.Audit.model_validate({"changes": found})
 
+
+def _add_metrics(router: APIRouter, collectors: Sequence[Collector]) -> None:
     @router.get("/metrics", response_class=Response)
     def get_metrics(accept: Annotated[str, Header()] = "") -> Response:
         """Returns metrics for Prometheus."""
-        body, content_type = metrics.exposition(measured, accept)
+        body, content_type = exposition(collectors, accept)
         return Response(body, headers={"Content-Type": content_type})
 
 

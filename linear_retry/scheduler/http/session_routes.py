@@ -5,10 +5,10 @@ from typing import Annotated
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
 
-from linear_retry.scheduler.http.security.authentication import COOKIE, Actor, Authentication
-from linear_retry.scheduler.http.security.guard import actor_of
-from linear_retry.scheduler.http.security.sessions import LENGTH_S
-from linear_retry.scheduler.http.security.users import Role
+from linear_retry.web.security.authentication import COOKIE, Actor, Authentication
+from linear_retry.web.security.guard import actor_of
+from linear_retry.web.security.sessions import LENGTH_S
+from linear_retry.web.security.users import Role
 
 PATH = "/api/v1/session"
 SIGN_IN = f"{PATH}/sign-in"

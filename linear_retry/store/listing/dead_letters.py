@@ -1,10 +1,13 @@
 """Pages, counts and ids of dead letters, without their values."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import Connection, func, select, tuple_
+from sqlalchemy import ColumnElement, Connection, Row, Select, func, select, tuple_
 
 from linear_retry.store.database import Database
+from linear_retry.store.listing import error_search
 from linear_retry.store.listing.filters import DeadLetterFilter, Place
 from linear_retry.store.records import Service
 from linear_retry.store.schema import dead_letter
@@ -46,21 +49,40 @@ def page(
     limit: int,
     after: Place | None = None,
 ) -> list[ListedDeadLetter]:
-    """Reads dead letters, the latest first; with `after`, those behind that place."""
+    """Reads dead letters, the latest first; with `after`, those behind that place.
+
+    A search by error in SQLite has the latest stored first: a clock set back makes a difference.
+    """
     # The length does not read the value.
-    listed = select(*_LISTED, func.length(dead_letter.c.value).label("value_bytes"))
-    listed = listed.where(*wanted.conditions(database, connection)).limit(limit)
+    listed = (*_LISTED, func.length(dead_letter.c.value).label("value_bytes"))
+    some = _wanted(database, connection, wanted, *listed).limit(limit)
+    if wanted.error is not None and error_search.is_walked(database, connection, wanted.error):
+        rows = _rows_found(connection, some, after)
+    else:
+        rows = _rows(connection, some, after)
+    return [ListedDeadLetter(**row._asdict()) for row in rows]
+
+
+def _rows(connection: Connection, some: Select[Any], after: Place | None) -> Iterable[Row[Any]]:
     if after is not None:
-        listed = listed.where(tuple_(dead_letter.c.died_ms, dead_letter.c.id) < after)
-    latest = listed.order_by(dead_letter.c.died_ms.desc(), dead_letter.c.id.desc())
-    return [ListedDeadLetter(**row._asdict()) for row in connection.execute(latest)]
+        some = some.where(tuple_(dead_letter.c.died_ms, dead_letter.c.id) < after)
+    return connection.execute(some.order_by(dead_letter.c.died_ms.desc(), dead_letter.c.id.desc()))
+
+
+def _rows_found(
+    connection: Connection, some: Select[Any], after: Place | None
+) -> Iterable[Row[Any]]:
+    """In the order of the index: a million need not be sorted for a page."""
+    if after is not None:
+        some = some.where(error_search.found.c.rowid < after.id)
+    return connection.execute(some.order_by(error_search.found.c.rowid.desc()))
 
 
 def ids(
     database: Database, connection: Connection, wanted: DeadLetterFilter, *, limit: int
 ) -> list[int]:
     """Reads the ids of at most `limit` dead letters: a change of many is made on these."""
-    some = select(dead_letter.c.id).where(*wanted.conditions(database, connection)).limit(limit)
+    some = _wanted(database, connection, wanted, dead_letter.c.id).limit(limit)
     return list(connection.execute(some).scalars())
 
 
@@ -72,5 +94,17 @@ def count(
     limit: int | None = None,
 ) -> int:
     """Counts dead letters, up to `limit`."""
-    some = select(dead_letter.c.id).where(*wanted.conditions(database, connection)).limit(limit)
+    some = _wanted(database, connection, wanted, dead_letter.c.id).limit(limit)
     return connection.execute(select(func.count()).select_from(some.subquery())).scalar_one()
+
+
+def _wanted(
+    database: Database,
+    connection: Connection,
+    wanted: DeadLetterFilter,
+    *columns: ColumnElement[Any],
+) -> Select[Any]:
+    letters = select(*columns).where(*wanted.conditions())
+    if wanted.error is None:
+        return letters
+    return error_search.with_error(database, connection, letters, wanted.error)

@@ -1,5 +1,7 @@
 """The search in the text of errors: by trigrams, where the database has them."""
 
+from typing import Any
+
 from sqlalchemy import (
     Column,
     ColumnElement,
@@ -7,6 +9,7 @@ from sqlalchemy import (
     Index,
     Integer,
     MetaData,
+    Select,
     Table,
     Text,
     column,
@@ -40,6 +43,9 @@ _SQLITE = (
     f"INSERT INTO {INDEX} ({INDEX}) VALUES ('rebuild')",
 )
 
+found = table(INDEX, column("rowid", Integer), column(INDEX))
+"""SQLite's index; in a search that is walked, `rowid` is the id of the dead letter."""
+
 
 def prepare(database: Database, connection: Connection) -> bool:
     """Makes the index unless it is there; returns False if the database refuses one.
@@ -60,14 +66,21 @@ def prepare(database: Database, connection: Connection) -> bool:
     return True
 
 
-def contains(database: Database, connection: Connection, part: str) -> ColumnElement[bool]:
-    """Returns the condition that a dead letter's error contains `part`, in upper or lower case."""
-    part = stored_text(part)
-    if database.is_sqlite and len(part) >= _TRIGRAM and _has_index(connection):
-        phrase = '"' + part.replace('"', '""') + '"'
-        found = select(column("rowid", Integer)).select_from(table(INDEX))
-        return dead_letter.c.id.in_(found.where(column(INDEX).op("MATCH")(phrase)))
-    return has_part(dead_letter.c.error, part)
+def is_walked(database: Database, connection: Connection, part: str) -> bool:
+    """Whether `with_error` finds `part` by SQLite's index, which gives ids one after another."""
+    return database.is_sqlite and len(stored_text(part)) >= _TRIGRAM and _has_index(connection)
+
+
+def with_error(
+    database: Database, connection: Connection, letters: Select[Any], part: str
+) -> Select[Any]:
+    """Returns those of `letters` whose error contains `part`, in upper or lower case."""
+    if not is_walked(database, connection, part):
+        return letters.where(has_part(dead_letter.c.error, stored_text(part)))
+    phrase = '"' + stored_text(part).replace('"', '""') + '"'
+    # `+ 0` makes SQLite begin with the index: with `IN` it would collect a million ids for a page.
+    this = dead_letter.c.id == found.c.rowid + 0
+    return letters.where(found.c[INDEX].op("MATCH")(phrase), this)
 
 
 def has_part(text_column: ColumnElement[str], part: str) -> ColumnElement[bool]:

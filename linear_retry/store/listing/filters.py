@@ -4,12 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Table
+from sqlalchemy import ColumnElement, Table
 
-from linear_retry.store.database import Database
 from linear_retry.store.listing import error_search
 from linear_retry.store.records import Service
-from linear_retry.store.schema import dead_letter, lane, message
+from linear_retry.store.schema import dead_letter, is_equal, lane, message
 
 
 class Place(NamedTuple):
@@ -38,7 +37,8 @@ class _Filter:
         for name in names:
             wanted = getattr(self, name)
             if wanted is not None:
-                yield table.c[name] == wanted
+                is_long = name in ("key", "retry_id")
+                yield is_equal(table.c[name], wanted) if is_long else table.c[name] == wanted
 
     def _between(self, time_ms: ColumnElement[int]) -> Iterator[ColumnElement[bool]]:
         if self.since_ms is not None:
@@ -75,12 +75,8 @@ class DeadLetterFilter(_Filter):
 
     reason: str | None = None
 
-    def conditions(
-        self, database: Database, connection: Connection
-    ) -> Iterator[ColumnElement[bool]]:
-        """The conditions on the dead letter."""
+    def conditions(self) -> Iterator[ColumnElement[bool]]:
+        """The conditions on the dead letter, but for its error."""
         names = ("service", "destination", "group_id", "retry_id", "key", "reason")
         yield from self._equal(dead_letter, *names)
         yield from self._between(dead_letter.c.died_ms)
-        if self.error is not None:
-            yield error_search.contains(database, connection, self.error)

@@ -10,10 +10,11 @@ from alembic.config import Config
 from alembic.runtime.environment import EnvironmentContext
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, inspect, text
 from sqlalchemy.schema import CreateSchema
 
 from linear_retry.errors import StoreVersionError
+from linear_retry.files import printable_path
 from linear_retry.store.database import Database
 from linear_retry.store.listing import error_search
 
@@ -40,8 +41,9 @@ def migrate(database: Database) -> Migrated:
     scripts = _scripts()
     with database.begin() as connection:
         _take_turns(database, connection)
-        if database.schema is not None:
-            connection.execute(CreateSchema(database.schema, if_not_exists=True))
+        # IF NOT EXISTS needs the right to make one even where an administrator has made it.
+        if database.schema is not None and not inspect(connection).has_schema(database.schema):
+            connection.execute(CreateSchema(database.schema))
         before = _version(database, connection)
         _refuse_newer(database, before, scripts)
         _upgrade(database, connection, scripts)
@@ -49,18 +51,24 @@ def migrate(database: Database) -> Migrated:
 
 
 def check_version(database: Database, connection: Connection | None = None) -> None:
-    """Raises `StoreVersionError` unless the tables are there and of this version.
+    """Raises `StoreVersionError` unless the tables are there and of this version; makes no file.
 
     Looks where `connection` looks, if one is given: an application's own sees its own database.
     """
+    if connection is None and (missing := database.missing_file) is not None:
+        raise StoreVersionError(
+            f"there is no store at {printable_path(missing)}; name it with --store, or run "
+            "`linear-retry scheduler migrate` to create it"
+        )
     scripts = _scripts()
     with _given_or_own(database, connection) as found:
         version = _version(database, found)
     _refuse_newer(database, version, scripts)
     if version != _head(scripts):
         state = "has no tables of linear_retry" if version is None else f"is of version {version}"
+        where = "" if database.schema is None else f" in schema {database.schema}"
         raise StoreVersionError(
-            f"store {database} {state}, must be of version {_head(scripts)}: "
+            f"store {database} {state}{where}, must be of version {_head(scripts)}: "
             "run `linear-retry scheduler migrate`"
         )
 

@@ -1,8 +1,9 @@
 """Decides the outcome of a batch that brokers have refused in part."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, takewhile
 from operator import attrgetter
 from typing import TypeAlias
 
@@ -10,7 +11,7 @@ from linear_retry.kafka import KafkaError
 from linear_retry.kafka.producers.acknowledged import TOO_LARGE
 from linear_retry.store.records import StoredMessage
 
-_OF_THE_RECORD = TOO_LARGE | {KafkaError.INVALID_RECORD, KafkaError.INVALID_TIMESTAMP}
+OF_THE_RECORD = TOO_LARGE | {KafkaError.INVALID_RECORD, KafkaError.INVALID_TIMESTAMP}
 """Errors that this record has at any time, and the next one of its lane may not have."""
 
 
@@ -22,11 +23,11 @@ class Accepted:
 
 
 @dataclass(frozen=True, slots=True)
-class Shortened:
-    """Nothing of it is written; only this many of the lane are to be sent the next time."""
+class Narrowed:
+    """Nothing of it is written; of this destination only these are to be sent the next time."""
 
-    lane_id: int
-    messages: int
+    destination: str
+    ids: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ class Dead:
     error: str
 
 
-Outcome: TypeAlias = Accepted | Shortened | Held | Dead
+Outcome: TypeAlias = Accepted | Narrowed | Held | Dead
 
 
 def by_lane(messages: Iterable[StoredMessage]) -> list[list[StoredMessage]]:
@@ -55,27 +56,61 @@ def by_lane(messages: Iterable[StoredMessage]) -> list[list[StoredMessage]]:
 
 
 def outcomes(messages: Sequence[StoredMessage], refused: Mapping[int, KafkaError]) -> list[Outcome]:
-    """Returns the outcome of the lanes of which messages were refused, by their places.
+    """Returns the outcome of the destinations of which messages were refused, by their places.
 
-    Those of other lanes are sent once more as they are. A broker that refuses a batch for one of
-    its records refuses all of them: so a first message is sent by itself before it dies.
+    Those of other destinations are sent once more as they are. A broker that refuses one record
+    refuses the whole batch that it is in, with records of other lanes: so a message dies only when
+    it was the only one of its destination.
     """
     found: list[Outcome] = []
-    start = 0
+    by_destination = defaultdict[str, list[list[StoredMessage]]](list)
     for lane in by_lane(messages):
-        first = next((n for n in range(len(lane)) if start + n in refused), None)
-        if first is not None:
-            found.append(_outcome(lane, first, refused[start + first]))
-        start += len(lane)
+        by_destination[lane[0].destination].append(lane)
+    errors = {messages[place].id: error for place, error in refused.items()}
+    for lanes in by_destination.values():
+        if any(each.id in errors for lane in lanes for each in lane):
+            found += _of_destination(lanes, errors)
     return found
 
 
-def _outcome(lane: Sequence[StoredMessage], first: int, error: KafkaError) -> Outcome:
-    if first > 0:
-        return Shortened(lane[0].lane_id, first)
-    text = f"{error.str()} ({error.name()})"
-    if error.code() not in _OF_THE_RECORD:
-        return Held(lane[0], text)
-    if len(lane) > 1:
-        return Shortened(lane[0].lane_id, 1)
-    return Dead(lane[0], "too-large" if error.code() in TOO_LARGE else "refused", text)
+def _of_destination(
+    lanes: Sequence[Sequence[StoredMessage]], errors: Mapping[int, KafkaError]
+) -> list[Outcome]:
+    heads = [lane[0] for lane in lanes if lane[0].id in errors]
+    held = [each for each in heads if errors[each.id].code() not in OF_THE_RECORD]
+    if held:
+        return [Held(each, _text(errors[each.id])) for each in held]
+    innocent = [each for lane in lanes for each in takewhile(lambda m: m.id not in errors, lane)]
+    if innocent:
+        return [_narrowed(innocent)]
+    error = errors[heads[0].id]
+    if sum(map(len, lanes)) == 1:
+        reason = "too-large" if error.code() in TOO_LARGE else "refused"
+        return [Dead(heads[0], reason, _text(error))]
+    suspects = [each for lane in lanes for each in takewhile(lambda m: m.id in errors, lane)]
+    return [_narrowed(suspects[: _half(suspects, error)])]
+
+
+def _half(suspects: Sequence[StoredMessage], error: KafkaError) -> int:
+    """How many to send first, at least one: what stands before the one of which size is to blame.
+
+    Where nothing shows which it is, half of them.
+    """
+    sizes = [_size_bytes(each) for each in suspects]
+    largest = sizes.index(max(sizes))
+    if error.code() in TOO_LARGE and (largest > 0 or 2 * sizes[0] > sum(sizes)):
+        return max(1, largest)
+    return max(1, len(suspects) // 2)
+
+
+def _size_bytes(message: StoredMessage) -> int:
+    contents = [message.key, message.value, *(value for _, value in message.headers)]
+    return sum(len(content or b"") for content in contents)
+
+
+def _narrowed(messages: Sequence[StoredMessage]) -> Narrowed:
+    return Narrowed(messages[0].destination, frozenset(each.id for each in messages))
+
+
+def _text(error: KafkaError) -> str:
+    return f"{error.str()} ({error.name()})"

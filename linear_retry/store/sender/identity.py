@@ -1,4 +1,4 @@
-"""What is fixed for the store's life: its own id, and the cluster that it sends to."""
+"""What holds for a whole store: its own id, its cluster, and the settings of who uses it."""
 
 import uuid
 
@@ -6,12 +6,18 @@ from sqlalchemy import Connection, select
 
 from linear_retry.errors import ConfigurationError
 from linear_retry.store.database import Database
+from linear_retry.store.records import Service
 from linear_retry.store.schema import setting
 
 
 def store_id(database: Database, connection: Connection) -> str:
     """Returns the id of this store, a UUID; the first who asks makes it."""
     return _first(database, connection, "store-id", str(uuid.uuid4()))
+
+
+def transactional_prefix(database: Database, connection: Connection, service: Service) -> str:
+    """Returns what the transactional ids of the service's leases begin with."""
+    return f"linear-retry-{store_id(database, connection)}-{service}"
 
 
 def claim_cluster(database: Database, connection: Connection, cluster_id: str) -> None:
@@ -26,6 +32,27 @@ def claim_cluster(database: Database, connection: Connection, cluster_id: str) -
             f"store {database}: cluster is {cluster_id}, must be {bound}, for which it was made; "
             "check bootstrap.servers, or name a store of this cluster's own"
         )
+
+
+def write(database: Database, connection: Connection, name: str, value: str) -> None:
+    """Stores a setting in place of its earlier value."""
+    new = database.insert(setting).values(name=name, value=value)
+    connection.execute(new.on_conflict_do_update(index_elements=["name"], set_={"value": value}))
+
+
+def read(connection: Connection, name: str, *, lock: bool = False) -> str | None:
+    """Returns the setting; None if nobody has written it.
+
+    With `lock` nobody else reads it so, or writes it, until the transaction ends.
+    """
+    wanted = select(setting.c.value).where(setting.c.name == name)
+    return connection.execute(wanted.with_for_update() if lock else wanted).scalar()
+
+
+def read_all(connection: Connection, beginning: str) -> list[str]:
+    """Returns the settings whose names have this beginning."""
+    wanted = select(setting.c.value).where(setting.c.name.startswith(beginning, autoescape=True))
+    return list(connection.execute(wanted.order_by(setting.c.name)).scalars())
 
 
 def _first(database: Database, connection: Connection, name: str, value: str) -> str:

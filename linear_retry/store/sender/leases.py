@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, func, select, update
+from sqlalchemy import ColumnElement, Connection, Row, delete, func, select, update
 
 from linear_retry.store.database import Database
 from linear_retry.store.lanes import LEASES
@@ -21,37 +21,58 @@ class Leases:
     lease says who should send, and only a Kafka producer initialised *after* taking it may.
     """
 
-    def __init__(self, database: Database, service: Service, owner: str, length_ms: int) -> None:
-        """`owner` must be this process's alone."""
+    def __init__(
+        self,
+        database: Database,
+        service: Service,
+        owner: str,
+        length_ms: int,
+        *,
+        shares: bool = True,
+    ) -> None:
+        """`owner` must be this process's alone. Without `shares` it wants all, and keeps all."""
         self._database, self._service, self._owner = database, service, owner
-        self._length_ms = length_ms
+        self._length_ms, self._shares = length_ms, shares
         self._epochs: dict[int, int] = {}
+        self._leaving: frozenset[int] = frozenset()
 
     @property
     def numbers(self) -> frozenset[int]:
         """The leases that it holds, as far as it knows."""
         return frozenset(self._epochs)
 
-    def keep(self) -> frozenset[int]:
+    def are_others_alive(self) -> bool:
+        """Whether another instance has given a sign of life. Changes nothing; `StoreError`."""
+        with self._database.reading() as connection:
+            others = self._live(self._database.now_ms(connection)), instance.c.owner != self._owner
+            return connection.execute(select(func.count()).where(*others)).scalar_one() > 0
+
+    def keep(self, busy: frozenset[int] = frozenset()) -> frozenset[int]:
         """Renews them, gives back what is beyond its fair share, and takes what is free of it.
 
-        Returns the leases that it has taken. Raises `StoreError`.
+        Those with a batch under way, `busy`, are given back at a later call, and `still_held`
+        leaves them out until then: the next holder would send the batch again. Returns the leases
+        that it has taken. Raises `StoreError`.
         """
         with self._database.begin() as connection:
             now_ms = self._database.now_ms(connection)
-            share = -(-LEASES // self._live_instances(connection, now_ms))
+            live = self._live_instances(connection, now_ms)
+            share = -(-LEASES // live) if self._shares else LEASES
             rows = self._locked(connection)
             mine = [row for row in rows if self._is_held(row)]
-            for row in mine[:share]:
+            mine.sort(key=lambda row: row.number not in busy)
+            kept = [row for row in mine if row in mine[:share] or row.number in busy]
+            for row in kept:
                 self._write(connection, row.number, until_ms=now_ms + self._length_ms)
-            for row in mine[share:]:
+            for row in mine[len(kept) :]:
                 self._write(connection, row.number, owner=None, until_ms=0)
             # Beyond its length a lease is of before the clock was set back: nobody renews it.
             ahead_ms = now_ms + self._length_ms
             others = [row for row in rows if row not in mine]
             free = [row for row in others if not now_ms < row.until_ms <= ahead_ms]
             taken = self._taken(connection, free[: max(0, share - len(mine))], now_ms)
-        self._epochs = {row.number: row.epoch for row in mine[:share]} | taken
+        self._leaving = frozenset(row.number for row in kept[share:])
+        self._epochs = {row.number: row.epoch for row in kept} | taken
         return frozenset(taken)
 
     def retake(self, number: int) -> bool:
@@ -72,11 +93,11 @@ class Leases:
         return False
 
     def still_held(self, connection: Connection) -> frozenset[int]:
-        """Returns those that nobody else has taken, and forgets the others."""
+        """Returns those to send for: nobody else has taken them. Forgets the others."""
         ours = select(lease).where(lease.c.service == self._service, lease.c.owner == self._owner)
         there = {row.number: row.epoch for row in connection.execute(ours)}
         self._epochs = {n: epoch for n, epoch in self._epochs.items() if there.get(n) == epoch}
-        return self.numbers
+        return self.numbers - self._leaving
 
     def give_back(self) -> None:
         """Frees them all, and leaves the list of instances. Raises `StoreError`."""
@@ -96,9 +117,11 @@ class Leases:
         connection.execute(sign.on_conflict_do_update(index_elements=key, set_={"seen_ms": now_ms}))
         forgotten_ms = now_ms - _FORGOTTEN_AFTER * self._length_ms
         connection.execute(delete(instance).where(instance.c.seen_ms < forgotten_ms))
-        live = instance.c.seen_ms.between(now_ms - self._length_ms, now_ms + self._length_ms)
-        counted = select(func.count()).where(instance.c.service == self._service, live)
-        return connection.execute(counted).scalar_one()
+        return connection.execute(select(func.count()).where(self._live(now_ms))).scalar_one()
+
+    def _live(self, now_ms: int) -> ColumnElement[bool]:
+        seen = instance.c.seen_ms.between(now_ms - self._length_ms, now_ms + self._length_ms)
+        return (instance.c.service == self._service) & seen
 
     def _locked(self, connection: Connection) -> Sequence[Row[Any]]:
         """All leases of the service, locked; those that are missing are made."""

@@ -64,6 +64,8 @@ class LeaseProducers:
 
         After any error the lease must be taken again, and `initialise` decides what is open.
         """
+        # With a refused record's producer, librdkafka 2.16 writes no more: brokers answer
+        # OUT_OF_ORDER_SEQUENCE_NUMBER. A new one may wait 0.5 s, librdkafka's timer.
         transactions = self._ready.pop(number)
         transactions.commit(records, _ANSWER_S)
         self._ready[number] = transactions

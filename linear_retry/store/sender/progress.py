@@ -10,7 +10,7 @@ from linear_retry.store.records import Service
 
 @dataclass(frozen=True, slots=True)
 class LeasesTaken:
-    """This instance sends the messages of more lanes."""
+    """This instance sends the messages of more lanes; of none, once, if others have all leases."""
 
     service: Service
     numbers: tuple[int, ...]
@@ -85,6 +85,8 @@ def log_progress(event: Progress) -> None:
     match event:
         case Sent():
             return
+        case LeasesTaken(service, ()):
+            level, text = "INFO", f"{service}: stands by, as others have all leases"
         case LeasesTaken(service, numbers):
             level, text = "INFO", f"{service}: sends the lanes of leases {list(numbers)}"
         case LaneHeld(service, destination, slot, failures, wait_s, error):

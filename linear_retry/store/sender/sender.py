@@ -10,15 +10,15 @@ from typing import Any, Literal
 
 from linear_retry.errors import BrokerError, FencedError, StoreError
 from linear_retry.kafka import Producer
-from linear_retry.store import messages
+from linear_retry.store import lanes, messages
 from linear_retry.store.database import Database
-from linear_retry.store.lanes import lease_of
 from linear_retry.store.records import Service, StoredMessage
 from linear_retry.store.sender.batch import Accepted, Outcome, by_lane
+from linear_retry.store.sender.clock import ForwardClock
 from linear_retry.store.sender.deliveries import Deliveries
 from linear_retry.store.sender.delivery import Delivery
-from linear_retry.store.sender.destinations import Destinations
-from linear_retry.store.sender.identity import claim_cluster, store_id
+from linear_retry.store.sender.identity import claim_cluster, transactional_prefix
+from linear_retry.store.sender.known_topics import KnownTopics
 from linear_retry.store.sender.leases import Leases
 from linear_retry.store.sender.low_due import raise_low_due
 from linear_retry.store.sender.producers import LeaseProducers
@@ -72,8 +72,11 @@ class Sender:
         self._database, self._config, self._service = database, config, service
         self._listener, self._make = listener, producer
         self._leases = Leases(database, service, str(uuid.uuid4()), round(lease_s * 1000))
-        self._settlement = Settlement(database, delays)
+        # A scheduled message is never sent early, whatever happens to the clock.
+        self._clock = ForwardClock(database) if service == "outbox" else database
+        self._settlement = Settlement(database, delays, self._clock)
         self._keep_every_s, self._keep_at_s = lease_s / _KEEPS_A_LEASE, 0.0
+        self._has_begun = False
         self._stop = Event()
         self._closing = False
         self._deliveries: Deliveries | None = None
@@ -114,7 +117,7 @@ class Sender:
         deliveries = self._deliveries or self._connected()
         self._keep_leases(deliveries)
         self._begin(deliveries)
-        sent = self._ended(deliveries, _BATCH_S)
+        sent = self._ended(deliveries)
         self._raise_low_due()
         return sent
 
@@ -123,21 +126,20 @@ class Sender:
         self._closing = True
         with suppress(StoreError):  # they end by themselves
             if self._deliveries is not None:
-                with suppress(BrokerError):
-                    self._ended(self._deliveries, _CLOSE_S)
+                self._collect(self._deliveries, _CLOSE_S)
                 self._deliveries.close()
             self._settle()
             self._leases.give_back()
         self._deliveries = None
 
     def _connected(self) -> Deliveries:
-        destinations = Destinations(self._config, self._make)
-        cluster_id = destinations.cluster_id()
+        topics = KnownTopics(self._config, self._make)
+        cluster_id = topics.cluster_id()
         with self._database.begin() as connection:
             claim_cluster(self._database, connection, cluster_id)
-            prefix = f"linear-retry-{store_id(self._database, connection)}-{self._service}"
+            prefix = transactional_prefix(self._database, connection, self._service)
         producers = LeaseProducers(self._config, prefix, self._is_stopping, self._make)
-        self._deliveries = Deliveries(Delivery(producers, destinations))
+        self._deliveries = Deliveries(Delivery(producers, topics))
         return self._deliveries
 
     def _is_busy(self) -> bool:
@@ -150,11 +152,26 @@ class Sender:
         now_s = time.monotonic()
         if now_s < self._keep_at_s:
             return
-        taken = self._leases.keep()
+        taken = self._leases.keep(deliveries.busy)
         self._keep_at_s = now_s + self._keep_every_s
         deliveries.keep(self._leases.numbers - taken)
-        if taken:
+        if taken or not self._has_begun:
+            self._has_begun = True
             self._listener(LeasesTaken(self._service, tuple(sorted(taken))))
+        self._prepare(deliveries)
+
+    def _prepare(self, deliveries: Deliveries) -> None:
+        """Initialises the producers that will be needed: what is due first would wait for them."""
+        with self._database.reading() as connection:
+            waiting = lanes.waiting(connection, self._service)
+        needed = {lanes.lease_of(self._service, *lane) for lane in waiting}
+        for number in self._leases.numbers & needed - deliveries.busy:
+            if not deliveries.is_ready(number):
+                self._initialise(deliveries, number)
+
+    def _initialise(self, deliveries: Deliveries, number: int) -> None:
+        if self._leases.retake(number):
+            deliveries.initialise(number)
 
     def _due(self, busy: frozenset[int]) -> Mapping[int, list[StoredMessage]]:
         """What is due, by lease. Read in one snapshot with the leases, *after* `initialise`.
@@ -164,37 +181,45 @@ class Sender:
         """
         with self._database.reading() as connection:
             free = self._leases.still_held(connection) - busy
-            due = messages.due(self._database, connection, self._service, free)
+            now_ms = self._clock.now_ms(connection)
+            due = messages.due(self._database, connection, self._service, free, now_ms=now_ms)
         found: dict[int, list[StoredMessage]] = defaultdict(list)
         for lane in by_lane(due):
             first = lane[0]
-            found[lease_of(first.service, first.destination, first.slot)] += lane
+            found[lanes.lease_of(first.service, first.destination, first.slot)] += lane
         return found
 
     def _begin(self, deliveries: Deliveries) -> None:
         for number, due in self._due(deliveries.busy).items():
             if deliveries.is_ready(number):
                 deliveries.send(number, due)
-            elif self._leases.retake(number):
+            else:
                 # What is due is read again: its earlier holder may just have sent it.
-                deliveries.initialise(number)
+                self._initialise(deliveries, number)
 
-    def _ended(self, deliveries: Deliveries, within_s: float) -> int:
-        """Writes what has ended `within_s`; returns the number of messages sent."""
-        failed: BrokerError | None = None
-        before = len(self._outcomes)
-        for each in deliveries.ended(within_s):
-            try:
-                self._outcomes += each.result()
-            except FencedError:
-                continue  # another has it, or it took too long: the next step finds out
-            except BrokerError as error:
-                failed = error
-        new = self._outcomes[before:]
+    def _ended(self, deliveries: Deliveries) -> int:
+        """Writes what has ended; returns the number of messages sent."""
+        errors = self._collect(deliveries, _BATCH_S)
+        sent = sum(len(each.messages) for each in self._outcomes if isinstance(each, Accepted))
         self._settle()
-        if failed is not None:
-            raise failed
-        return sum(len(each.messages) for each in new if isinstance(each, Accepted))
+        if errors:
+            raise errors[0]
+        return sent
+
+    def _collect(self, deliveries: Deliveries, within_s: float) -> list[BaseException]:
+        """Takes the outcomes of what has ended `within_s`; returns the errors of the others.
+
+        Whatever the error of one lease is: what another has sent would be sent again.
+        """
+        errors: list[BaseException] = []
+        for each in deliveries.ended(within_s):
+            error = each.exception()
+            if error is None:
+                self._outcomes += each.result()
+            elif not isinstance(error, FencedError):
+                errors.append(error)
+            # Fenced: another has it, or it took too long. The next step finds out.
+        return errors
 
     def _settle(self) -> None:
         """Writes what became of messages; what cannot be written is kept for the next time."""

@@ -10,6 +10,7 @@ from linear_retry.store.database import Database
 from linear_retry.store.records import StoredMessage
 from linear_retry.store.schema import lane
 from linear_retry.store.sender.batch import Accepted, Dead, Held, Outcome
+from linear_retry.store.sender.clock import ForwardClock
 from linear_retry.store.sender.progress import (
     LaneHeld,
     LaneResumed,
@@ -36,12 +37,12 @@ class Settlement:
     be deleted by anyone.
     """
 
-    def __init__(self, database: Database, delays: Delays) -> None:
-        self._database, self._delays = database, delays
+    def __init__(self, database: Database, delays: Delays, clock: Database | ForwardClock) -> None:
+        self._database, self._delays, self._clock = database, delays, clock
 
     def write(self, connection: Connection, outcomes: Sequence[Outcome]) -> list[Progress]:
         """Writes them; returns what to tell once the transaction is committed."""
-        now_ms = self._database.now_ms(connection)
+        now_ms = self._clock.now_ms(connection)
         return [event for each in outcomes for event in self._written(connection, each, now_ms)]
 
     def _written(self, connection: Connection, outcome: Outcome, now_ms: int) -> Iterator[Progress]:

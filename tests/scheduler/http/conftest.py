@@ -1,21 +1,37 @@
 """An API on a port, with its users and clients of theirs."""
 
+import hashlib
 from collections.abc import Iterator
 
 import argon2
 import httpx
 import pytest
 
+from linear_retry.scheduler.destination_setting import remember
 from linear_retry.scheduler.destinations import Destinations
-from linear_retry.scheduler.http import Access, HttpServer, Users, create_app, serve
-from linear_retry.scheduler.http.security.users import User
+from linear_retry.scheduler.http import create_app
 from linear_retry.store.database import Database
+from linear_retry.web import Access, HttpServer, Users, serve
+from linear_retry.web.security.users import User
 
 PASSWORD = "s3cret"
 _HASH = argon2.PasswordHasher(time_cost=1, memory_cost=8, parallelism=1).hash(PASSWORD)
 
+TOKENS = {"deploy": "a-t0ken-of-an-operator", "dashboard": "a-t0ken-of-a-viewer"}
+
+
+def _hash(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
 USERS = Users(
-    [User("ann", "operator", _HASH), User("vic", "viewer", _HASH), User("pat", "operator")]
+    [
+        User("ann", "operator", _HASH),
+        User("vic", "viewer", _HASH),
+        User("pat", "operator"),
+        User("deploy", "operator", token_hash=_hash(TOKENS["deploy"])),
+        User("dashboard", "viewer", token_hash=_hash(TOKENS["dashboard"])),
+    ]
 )
 
 
@@ -44,7 +60,8 @@ def server() -> Iterator[HttpServer]:
 @pytest.fixture
 def api(database: Database) -> Iterator[HttpServer]:
     """An API over a store, in SQLite and then in PostgreSQL."""
-    with serve(create_app(database, ACCESS, DESTINATIONS), ACCESS, 0) as server:
+    remember(database, DESTINATIONS)
+    with serve(create_app(database, ACCESS), ACCESS, 0) as server:
         yield server
 
 

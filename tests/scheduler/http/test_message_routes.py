@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from linear_retry.scheduler.http.models import MOST_IDS
+from linear_retry.scheduler.changes import MOST_IDS
 from linear_retry.store import audit, messages
 from linear_retry.store.database import Database
 from tests.store.contents import new_message
@@ -73,7 +73,7 @@ def test_filters(operator: httpx.Client, stored: list[int]) -> None:
     assert [] == _listed(operator, is_held="true")
     assert [] == _listed(operator, service="outbox")
     answer = operator.get(_PATH, params={"destinaton": "payments"})
-    assert (422, "query.destinaton: Extra inputs are not permitted") == (
+    assert (422, "query.destinaton: unknown, or misspelt") == (
         answer.status_code,
         answer.json()["error"],
     )

@@ -7,11 +7,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from linear_retry.scheduler.http import HttpServer, create_app
-from linear_retry.scheduler.http.security.authentication import CSRF_HEADER
+from linear_retry.scheduler.http import create_app
 from linear_retry.store import dead_letters, messages
 from linear_retry.store.database import Database
-from tests.scheduler.http.conftest import ACCESS, PASSWORD, client_of
+from linear_retry.web import HttpServer
+from linear_retry.web.security.authentication import CSRF_HEADER
+from tests.scheduler.http.conftest import ACCESS, PASSWORD, TOKENS, client_of
 from tests.scheduler.http.openapi import PRIVATE, Operation, operations
 from tests.store.contents import new_dead_letter, new_message
 
@@ -48,12 +49,28 @@ def test_all_routes_are_described() -> None:
     } == set(map(str, _ALL))
 
 
+def test_the_logins_are_described() -> None:
+    """A client that is generated sends a password or a token, and neither where none is needed."""
+    schemes = _DESCRIPTION["components"]["securitySchemes"]
+    assert {"basic", "bearer"} == {each["scheme"] for each in schemes.values()}
+    assert [[name] for name in schemes] == [[*each] for each in _DESCRIPTION["security"]]
+    without = {
+        path
+        for path, methods in _DESCRIPTION["paths"].items()
+        if any(operation.get("security") == [] for operation in methods.values())
+    }
+    assert {"/livez", "/readyz", *_SIGNING} == without
+
+
 @pytest.mark.parametrize("operation", _GUARDED, ids=str)
 def test_a_login_is_needed(anyone: httpx.Client, operation: Operation) -> None:
-    """No name, a wrong password, or a session that has been forged: 401."""
+    """No name, a wrong password or token, or a session that has been forged: 401."""
     method, path = operation.method, operation.example
     assert 401 == anyone.request(method, path).status_code
     assert 401 == anyone.request(method, path, auth=("ann", "wrong")).status_code
+    for token in ("Bearer wrong", "Bearer", f"Basic {TOKENS['deploy']}", TOKENS["deploy"]):
+        headers = {"Authorization": token}
+        assert 401 == anyone.request(method, path, headers=headers).status_code
     forged = {"Cookie": "linear_retry_session=YW5u.99999999999.00"}
     assert 401 == anyone.request(method, path, headers=forged).status_code
 
@@ -67,8 +84,11 @@ def test_a_foreign_host_is_refused(ann: httpx.Client, operation: Operation) -> N
 
 @pytest.mark.parametrize("operation", _CHANGES, ids=str)
 def test_a_change_needs_an_operator(vic: httpx.Client, operation: Operation) -> None:
-    """A viewer gets 403 before anything is read of the request's body."""
+    """A viewer gets 403 before anything is read of the request's body; so does their token."""
     assert 403 == vic.request(operation.method, operation.example, content=b"{").status_code
+    bearer = {"Authorization": f"Bearer {TOKENS['dashboard']}"}
+    with httpx.Client(base_url=vic.base_url, headers=bearer) as client:
+        assert 403 == client.request(operation.method, operation.example, content=b"{").status_code
 
 
 @pytest.mark.parametrize("operation", _CHANGES, ids=str)

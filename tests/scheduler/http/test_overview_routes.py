@@ -6,9 +6,10 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from linear_retry.scheduler.http import create_app, serve
+from linear_retry.scheduler.http import create_app
 from linear_retry.store import dead_letters, messages
 from linear_retry.store.database import Database
+from linear_retry.web import serve
 from tests.postgres import Postgres
 from tests.scheduler.http.conftest import ACCESS, client_of
 from tests.store.contents import new_dead_letter, new_message
@@ -30,7 +31,9 @@ def _stored(request: pytest.FixtureRequest) -> None:
 def test_statistics(viewer: httpx.Client) -> None:
     """What waits by destination, what is held, and dead letters by error."""
     assert {
-        "waiting": [{"destination": "orders", "waiting": 2, "due": 1, "oldest_due_ms": 0}],
+        "waiting": [
+            {"destination": "orders", "waiting": 2, "due": 1, "is_more": False, "oldest_due_ms": 0}
+        ],
         "held": [],
         "dead": [
             {"reason": "too-large", "error": "orders[0] refuses a message of 2 MB", "count": 2}
@@ -52,7 +55,7 @@ def test_the_audit(operator: httpx.Client, viewer: httpx.Client) -> None:
 
 
 def test_metrics(viewer: httpx.Client) -> None:
-    """In Prometheus's form, with services and destinations as labels and nothing else."""
+    """In Prometheus's form, with services, destinations and reasons as labels and nothing else."""
     answer = viewer.get("/metrics", headers={"Accept": "text/plain"}).raise_for_status()
     found = {
         (
@@ -66,8 +69,7 @@ def test_metrics(viewer: httpx.Client) -> None:
         ("messages_waiting", "orders", "scheduler"): 2,
         ("messages_due", "orders", "scheduler"): 1,
         ("first_due_timestamp_seconds", "orders", "scheduler"): 0,
-        ("dead_letters", "scheduler"): 2,
-        ("dead_letters", "outbox"): 0,
+        ("dead_letters", "scheduler", "too-large"): 2,
     } == found
 
 

@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
-from linear_retry.scheduler.http import Access, HttpServer, networks
-from linear_retry.scheduler.http.security.authentication import COOKIE, CSRF_HEADER
+from linear_retry.web import Access, HttpServer, networks
+from linear_retry.web.security.authentication import COOKIE, CSRF_HEADER
 from tests.scheduler.http.conftest import ACCESS, PASSWORD, USERS, client_of, served
 
 _SESSION = "/api/v1/session"
@@ -26,7 +26,7 @@ def test_who_i_am(ann: httpx.Client, vic: httpx.Client) -> None:
 
 @pytest.mark.parametrize(
     "header",
-    ["Basic YW5uOndyb25n", "Basic bm9ib2R5OnMzY3JldA==", "Basic ?", "Bearer x", "", "\xff"],
+    ["Basic YW5uOndyb25n", "Basic bm9ib2R5OnMzY3JldA==", "Basic ?", "", "\xff"],
 )
 def test_wrong_credentials(anyone: httpx.Client, header: str) -> None:
     """A wrong password, an unknown name and garbled headers get the same answer."""
@@ -34,6 +34,13 @@ def test_wrong_credentials(anyone: httpx.Client, header: str) -> None:
     assert (401, "wrong name or password") == _error(answer)
     # A browser that is asked would send the password with every page's requests.
     assert "WWW-Authenticate" not in answer.headers
+
+
+@pytest.mark.parametrize("header", ["Bearer x", "Bearer \xff", "BEARER y"])
+def test_wrong_tokens(anyone: httpx.Client, header: str) -> None:
+    """Whatever is in the header."""
+    answer = anyone.get(_SESSION, headers={b"Authorization": header.encode("latin-1")})
+    assert (401, "wrong token") == _error(answer)
 
 
 def test_a_user_without_a_password_cannot_sign_in(anyone: httpx.Client) -> None:

@@ -1,17 +1,18 @@
 """Dead letters are listed and searched page by page, without their values."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import bindparam, text, update
+from sqlalchemy import bindparam, event, text, update
 
 from linear_retry.store import dead_letters
 from linear_retry.store.database import Database
 from linear_retry.store.listing import error_search
 from linear_retry.store.listing.dead_letters import ListedDeadLetter, count, ids, page
-from linear_retry.store.listing.filters import DeadLetterFilter
+from linear_retry.store.listing.filters import DeadLetterFilter, Place
 from linear_retry.store.records import NewDeadLetter
 from linear_retry.store.schema import dead_letter
 from tests.store.contents import new_dead_letter
@@ -107,13 +108,36 @@ def test_pages_together_are_what_is_wanted(
     """Each dead letter once, the latest first, whatever the pages' size and the text searched."""
     wanted = DeadLetterFilter(**given_filter)  # type: ignore[arg-type]
     expected = [n for n in range(len(_LETTERS)) if _is_wanted(n, wanted)]
+    with filled.reading() as connection:
+        is_walked = error_search.is_walked(filled, connection, wanted.error or "")
     found = list(_pages(filled, wanted, limit))
     numbers = [int(each.retry_id.removeprefix("id ")) for each in found]
-    assert sorted(expected, key=lambda n: (_died_ms(n), n), reverse=True) == numbers
+    # SQLite's index gives them in the order in which they were stored.
+    assert sorted(expected, key=lambda n: (is_walked or _died_ms(n), n), reverse=True) == numbers
     with filled.reading() as connection:
         assert len(expected) == count(filled, connection, wanted)
         assert min(limit, len(expected)) == count(filled, connection, wanted, limit=limit)
         assert {each.id for each in found} == set(ids(filled, connection, wanted, limit=100))
+
+
+def test_a_frequent_error_is_searched_no_further_than_the_page(sqlite_url: str) -> None:
+    """SQLite walks its index from the latest, and sorts and collects nothing."""
+    database = Database(sqlite_url)
+    statements: list[tuple[str, Any]] = []
+    wanted = DeadLetterFilter(error="timeout", service="scheduler")
+    with database.reading() as connection:
+
+        @event.listens_for(connection, "before_cursor_execute")
+        def keep(_: Any, __: Any, statement: str, given: Any, *___: Any) -> None:
+            statements.append((statement, given))
+
+        page(database, connection, wanted, limit=9, after=Place(7, 7))
+        statement, given = statements[-1]
+        rows = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", given).all()
+    database.close()
+    first, second = [row.detail for row in rows]
+    assert first.startswith(f"SCAN {error_search.INDEX} VIRTUAL TABLE INDEX")
+    assert second.endswith("USING INTEGER PRIMARY KEY (rowid=?)")
 
 
 def test_the_index_forgets_what_was_removed(database: Database) -> None:

@@ -19,9 +19,23 @@ def test_waiting_messages_are_counted_by_destination(database: Database) -> None
         added = [new_message(destination=name, due_ms=due) for name, due in times]
         messages.add(database, connection, [*added, new_message(service="outbox")])
         assert [
-            DestinationCount(destination="a", waiting=3, due=2, oldest_due_ms=3),
-            DestinationCount(destination="b", waiting=1, due=0, oldest_due_ms=_LATER_MS),
+            DestinationCount(destination="a", waiting=3, due=2, is_more=False, oldest_due_ms=3),
+            DestinationCount(
+                destination="b", waiting=1, due=0, is_more=False, oldest_due_ms=_LATER_MS
+            ),
         ] == statistics.waiting(database, connection, "scheduler")
+
+
+def test_a_count_ends_after_so_many_of_a_lane(database: Database) -> None:
+    """Ten million messages are not counted for a page; that there are more is said."""
+    with database.begin() as connection:
+        added = [new_message(slot=slot, due_ms=each) for slot in "01" for each in range(5)]
+        messages.add(database, connection, [*added, new_message(destination="b")])
+        found = statistics.waiting(database, connection, "scheduler", a_lane=3)
+    assert [
+        DestinationCount(destination="b", waiting=1, due=1, is_more=False, oldest_due_ms=0),
+        DestinationCount(destination="orders", waiting=6, due=6, is_more=True, oldest_due_ms=0),
+    ] == found
 
 
 def test_held_lanes_have_their_reason(database: Database) -> None:
@@ -47,6 +61,10 @@ def test_dead_letters_are_counted_by_reason_and_error(database: Database) -> Non
         letters = [new_dead_letter(reason=reason, error=error) for reason, error in texts]
         dead_letters.add(database, connection, letters)
         found = statistics.dead(connection, "scheduler", among=5)
+        reasons = statistics.dead_by_reason(connection, "scheduler", among=5)
+        assert [] == statistics.dead(connection, "outbox")
+        assert {} == statistics.dead_by_reason(connection, "outbox")
+    assert {"r": 3, "s": 2} == reasons
     assert [
         DeadCount(reason="r", error=long, count=2),
         DeadCount(reason="s", error="b", count=2),

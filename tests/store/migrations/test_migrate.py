@@ -24,6 +24,7 @@ def _is_ours(_: object, name: str | None, kind: str, *__: object) -> bool:
     return not (name or "").startswith((error_search.INDEX, "linear_retry_version"))
 
 
+@pytest.mark.filterwarnings("ignore:.*expression-based index")  # SQLAlchemy cannot read SQLite's
 def test_the_tables_are_those_of_the_schema(database: Database) -> None:
     """What the migrations make is what the statements are written for."""
     with database.begin() as connection:
@@ -109,4 +110,19 @@ def test_a_user_who_may_not_create_extensions_gets_no_index(postgres: Postgres) 
         connection.execute(text("ALTER USER modest SET search_path = own"))
     assert Migrated(None, _HEAD, is_error_search_indexed=False) == migrate(modest)
     modest.close()
+    owner.close()
+
+
+def test_a_schema_that_an_administrator_has_made(postgres: Postgres) -> None:
+    """Its owner needs no right to make schemas: the migration was refused without it."""
+    url = postgres.new_database("given_schema")
+    owner, guest = Database(url), Database(url.replace("postgres@", "guest@"), schema="given")
+    with owner.begin() as connection:
+        connection.execute(text("CREATE USER guest"))
+        connection.execute(text("CREATE SCHEMA given AUTHORIZATION guest"))
+    with pytest.raises(StoreVersionError, match="has no tables of linear_retry in schema given"):
+        check_version(guest)
+    assert _HEAD == migrate(guest).after
+    check_version(guest)
+    guest.close()
     owner.close()

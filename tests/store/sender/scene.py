@@ -40,8 +40,8 @@ class Scene:
     def sender(self, **options: Any) -> Sender:
         """One more instance, with short leases."""
         given: dict[str, Any] = {"listener": self.told.append, "lease_s": LEASE_S, "delays": delays}
-        config = self.kafka.client_settings()
-        self._senders.append(Sender(self.database, config, "scheduler", **given | options))
+        given |= {"service": "scheduler", "config": self.kafka.client_settings()}
+        self._senders.append(Sender(self.database, **given | options))
         return self._senders[-1]
 
     def add(self, *added: NewMessage) -> None:

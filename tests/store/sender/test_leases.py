@@ -51,6 +51,21 @@ def test_each_has_its_fair_share(
     assert LEASES == len(frozenset().union(*(one.numbers for one in each)))
 
 
+def test_a_batch_under_way_keeps_its_lease(
+    leases: Callable[[str], Leases], database: Database
+) -> None:
+    """Beyond the share nothing more is sent under it, and it is given back once that is done."""
+    first, second = leases("a"), leases("b")
+    first.keep()
+    second.keep()
+    first.keep(busy=frozenset(range(6)))
+    with database.begin() as connection:
+        assert (6, 4) == (len(first.numbers), len(first.still_held(connection)))
+    assert 2 == len(second.keep())
+    first.keep()
+    assert (4, 2) == (len(first.numbers), len(second.keep()))
+
+
 def test_what_has_run_out_is_free_for_others(
     leases: Callable[[str], Leases], database: Database
 ) -> None:

@@ -23,6 +23,7 @@ from tests.store.sender.scene import Scene
 pytestmark = pytest.mark.broker
 
 _TIMEOUT_MS = 2_000
+_LATE_S = 30
 _SHORT = dict.fromkeys(
     ("transaction.timeout.ms", "message.timeout.ms", "socket.timeout.ms"), _TIMEOUT_MS
 )
@@ -160,6 +161,79 @@ def test_a_destination_that_does_not_answer_keeps_only_its_lease_waiting(
         [number for number in values if number % 8 == each] for each in range(8)
     ]
     assert {"LeasesTaken", "Sent"} == {type(each).__name__ for each in scene.told}
+
+
+class _Unexpected:
+    """A real producer; the one with this transactional id meets a defect once there is one."""
+
+    def __init__(self, config: dict[str, Any], suffix: str, defect: threading.Event) -> None:
+        self._producer, self._defect = Producer(config), defect
+        self._is_struck = str(config.get("transactional.id")).endswith(suffix)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._producer, name)
+
+    def begin_transaction(self) -> None:
+        if self._is_struck and self._defect.is_set():
+            raise RuntimeError("a defect")
+        self._producer.begin_transaction()
+
+
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
+def test_what_other_leases_have_sent_is_deleted_whatever_the_error_of_one(
+    kafka: RealKafka, topic: TopicFactory, database: Database
+) -> None:
+    """It would be sent again, as often as the error comes."""
+    name, defect = topic(8), threading.Event()
+    scene = Scene(kafka, database)
+    struck = _lease(name, 0)
+    waiting = {each for each in range(8) if _lease(name, each) == struck}
+    sender = scene.sender(producer=lambda config: _Unexpected(config, f"-{struck}", defect))
+    scene.add_numbers(name, range(8), partitions=8)
+    scene.send_all(sender)
+    defect.set()
+    scene.add_numbers(name, range(8, 16), partitions=8)
+    with pytest.raises(RuntimeError, match="a defect"):
+        wait_until(lambda: sender.step() < 0, "it fails")
+    sender.close()
+    assert len(waiting) == scene.waiting()
+    assert 16 - len(waiting) == len(scene.values(name, 16 - len(waiting)))
+
+
+class _Late:
+    """A real producer that is told only later that its transaction is committed."""
+
+    def __init__(self, config: dict[str, Any], answered: threading.Event) -> None:
+        self._producer, self._answered = Producer(config), answered
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._producer, name)
+
+    def commit_transaction(self, timeout_s: float) -> None:
+        self._producer.commit_transaction(timeout_s)
+        self._answered.wait(_LATE_S)
+
+
+def test_another_joins_while_a_batch_is_under_way(
+    kafka: RealKafka, topic: TopicFactory, database: Database
+) -> None:
+    """It gets its share once what is under way is done: it would send those batches again."""
+    name, answered = topic(8), threading.Event()
+    scene = Scene(kafka, database)
+    scene.add_numbers(name, range(80), partitions=8)
+    first = scene.sender(producer=lambda config: _Late(config, answered))
+    wait_until(lambda: first.step() >= 0 and scene.kafka.read(name), "it has sent")
+    second = scene.sender()
+    for _ in range(8):
+        first.step()
+        second.step()
+    answered.set()
+    scene.send_all(first, second)
+    wait_until(
+        lambda: first.step() + second.step() >= 0 and scene.shares() == [4, 4], "it has its share"
+    )
+    assert 80 == len(scene.values(name, 80))
+    scene.close()
 
 
 def test_progress_is_logged_without_keys_and_values(caplog: pytest.LogCaptureFixture) -> None:

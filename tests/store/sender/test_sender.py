@@ -3,10 +3,13 @@
 import random
 import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from linear_retry.errors import ConfigurationError
+from linear_retry.store.lanes import lease_of
 from linear_retry.store.sender.identity import claim_cluster
 from linear_retry.store.sender.progress import (
     LaneHeld,
@@ -107,6 +110,21 @@ def test_nothing_is_sent_early(scene: Scene, topic: TopicFactory) -> None:
     assert all(each.latest_ms >= 0 for each in scene.told if isinstance(each, Sent))
 
 
+def test_a_lane_that_waits_has_its_producer(scene: Scene, topic: TopicFactory) -> None:
+    """Its first message is not late by the time that a producer takes; other leases have none."""
+    ids: list[str] = []
+
+    def make(config: dict[str, Any]) -> Producer:
+        ids.extend(value for key, value in config.items() if key == "transactional.id")
+        return Producer(config)
+
+    destination = topic()
+    scene.add(due_message(destination=destination, due_ms=int(time.time() * 1000) + 3_600_000))
+    sender = scene.sender(producer=make)
+    assert 0 == sender.step()
+    assert [str(lease_of("scheduler", destination, "0"))] == [each[-1] for each in ids]
+
+
 def test_a_missing_destination_holds_its_own_lane(scene: Scene, topic: TopicFactory) -> None:
     """And goes on in order, once the topic is there."""
     missing, there = f"{topic()}-missing", topic()
@@ -126,6 +144,17 @@ def test_a_missing_destination_holds_its_own_lane(scene: Scene, topic: TopicFact
     scene.send_all(sender)
     assert [b"0", b"1", b"2"] == scene.values(missing, 3) == scene.values(there, 3)
     assert [missing] == [each.destination for each in scene.told if isinstance(each, LaneResumed)]
+
+
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
+def test_what_names_no_possible_topic_dies(scene: Scene, topic: TopicFactory) -> None:
+    """Brokers answer to such a name as to no other missing one; all other lanes go on."""
+    there = topic(8)
+    scene.add(*(due_message(destination=each, retry_id="no") for each in ("orders ", "x" * 600)))
+    scene.add_numbers(there, range(16), partitions=8)
+    scene.send_all(scene.sender())
+    assert 16 == len(scene.values(there, 16))
+    assert [("no", "refused"), ("no", "refused")] == scene.dead()
 
 
 def test_a_destination_is_deleted_and_made_again(scene: Scene, topic: TopicFactory) -> None:

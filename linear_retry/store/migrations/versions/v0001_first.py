@@ -12,6 +12,7 @@ from sqlalchemy import (
     PrimaryKeyConstraint,
     Text,
     UniqueConstraint,
+    text,
 )
 
 revision = "0001"
@@ -103,8 +104,7 @@ def _message() -> None:
     op.create_index(
         "linear_retry_message_retry_id",
         "linear_retry_message",
-        ["retry_id"],
-        postgresql_using="hash",
+        [text("substr(retry_id, 1, 256)")],
     )
 
 
@@ -132,14 +132,12 @@ def _dead_letter() -> None:
     op.create_index(
         "linear_retry_dead_letter_key",
         "linear_retry_dead_letter",
-        ["key"],
-        postgresql_using="hash",
+        [text("substr(key, 1, 256)")],
     )
     op.create_index(
         "linear_retry_dead_letter_retry_id",
         "linear_retry_dead_letter",
-        ["retry_id"],
-        postgresql_using="hash",
+        [text("substr(retry_id, 1, 256)")],
     )
 
 

@@ -18,6 +18,7 @@ from tests.torture.struck.moments import Blow, Moments, StruckProducer
 
 _KINDS = {
     "UPDATE linear_retry_lease": "leases",
+    "INSERT INTO linear_retry_message": "messages",
     "DELETE FROM linear_retry_message": "deletions",
     "UPDATE linear_retry_lane SET low_due_ms": "low due times",
 }

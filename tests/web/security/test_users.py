@@ -1,12 +1,13 @@
 """The file of users is read strictly, and passwords are checked without telling who exists."""
 
+import hashlib
 from pathlib import Path
 
 import argon2
 import pytest
 
 from linear_retry.errors import ConfigurationError
-from linear_retry.scheduler.http.security.users import User, Users, read_users
+from linear_retry.web.security.users import User, Users, read_users
 
 _HASH = argon2.PasswordHasher(time_cost=1, memory_cost=8, parallelism=1).hash("s3cret:é")
 
@@ -24,6 +25,17 @@ def test_names_roles_and_passwords(tmp_path: Path) -> None:
     assert "operator" == users.role_of("ann")
     assert "viewer" == users.role_of("bob@example.org")
     assert users.role_of("carol") is None
+
+
+def test_whose_token_it_is(tmp_path: Path) -> None:
+    """Its hash is in the file; neither the hash itself nor an empty token is one."""
+    digits = hashlib.sha256("t0ken:é".encode()).hexdigest()
+    users = read_users(_file(tmp_path, f"ann:operator:{_HASH}\nci:viewer:sha256:{digits}\n"))
+    assert "viewer" == users.role_of("ci")
+    assert ["ci", None, None, None] == [
+        users.name_of(token) for token in ("t0ken:é", "t0ken", digits, "")
+    ]
+    assert not users.has_password("ci", "t0ken:é")
 
 
 def test_only_the_right_password_passes() -> None:
@@ -46,7 +58,8 @@ def test_only_the_right_password_passes() -> None:
         ("ann:operator", ":1: must be name:role:hash"),
         ("a b:operator:", ":1: must be name:role:hash"),
         ("\nann:root:", ":2: the role of ann is 'root', must be one of viewer, operator"),
-        ("ann:viewer:plain", ":1: this is no hash of argon2; make one with"),
+        ("ann:viewer:plain", ":1: this is neither a hash of argon2 nor `sha256:` with 64 digits"),
+        ("ci:viewer:sha256:0123", ":1: this is neither a hash of argon2 nor `sha256:`"),
         ("ann:viewer:\nann:operator:", ":2: ann has a line already"),
         ("# nobody yet", "it names nobody"),
         ("ann:viewer:\0", "is NUL"),
@@ -64,7 +77,8 @@ def test_a_hash_is_never_shown(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError) as caught:
         read_users(_file(tmp_path, "ann:operator:$argon2id$v=19$garbled-secret"))
     assert "garbled-secret" not in str(caught.value)
-    assert _HASH not in repr(User("ann", "operator", _HASH))
+    user = User("ann", "operator", _HASH, "0" * 64)
+    assert "User(name='ann', role='operator')" == repr(user)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

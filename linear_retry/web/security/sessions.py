@@ -14,20 +14,30 @@ class Sessions:
     def __init__(self, clock_s: Callable[[], float]) -> None:
         self._key = secrets.token_bytes()
         self._clock_s = clock_s
+        self._ended: dict[str, int] = {}
 
     def issue(self, name: str) -> str:
         """Returns a new session, which ends after `LENGTH_S`."""
         ends_s = int(self._clock_s()) + LENGTH_S
-        content = f"{base64.urlsafe_b64encode(name.encode()).decode()}.{ends_s}"
+        encoded = base64.urlsafe_b64encode(name.encode()).decode()
+        content = f"{encoded}.{ends_s}.{secrets.token_hex(8)}"
         return f"{content}.{self._signature('session', content)}"
 
     def name_of(self, session: str) -> str | None:
         """Returns whose session it is; None if it is not one of ours, or has ended."""
         content, _, signature = session.rpartition(".")
-        if not _same(signature, self._signature("session", content)):
+        if not _same(signature, self._signature("session", content)) or content in self._ended:
             return None
-        name, _, ends_s = content.partition(".")
-        return base64.urlsafe_b64decode(name).decode() if self._clock_s() < int(ends_s) else None
+        name, ends_s = _parts(content)
+        return name if self._clock_s() < ends_s else None
+
+    def end(self, session: str) -> None:
+        """Ends a session of ours before its time: its cookie may have been copied."""
+        if self.name_of(session) is None:
+            return
+        now_s, content = self._clock_s(), session.rpartition(".")[0]
+        kept = {each: ends_s for each, ends_s in self._ended.items() if now_s < ends_s}
+        self._ended = kept | {content: _parts(content)[1]}
 
     def csrf_token(self, of: str) -> str:
         """Returns the token that a change needs: another site's page cannot read it."""
@@ -43,8 +53,19 @@ class Sessions:
         return hmac.digest(self._key, text, "sha256").hex()
 
 
+def _parts(content: str) -> tuple[str, int]:
+    name, ends_s, _ = content.split(".")
+    return base64.urlsafe_b64decode(name).decode(), int(ends_s)
+
+
 def _same(given: str, expected: str) -> bool:
     return hmac.compare_digest(given.encode(), expected.encode())
+
+
+def bearer_token(header: str) -> str | None:
+    """Returns the token of an `Authorization: Bearer` header; None if it is not one."""
+    scheme, _, token = header.partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else None
 
 
 def basic_credentials(header: str) -> tuple[str, str] | None:

@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
-from linear_retry.scheduler.http.security.access import Access, is_loopback
-from linear_retry.scheduler.http.security.sessions import Sessions, basic_credentials
-from linear_retry.scheduler.http.security.users import Role, Users
+from linear_retry.web.security.access import Access, is_loopback
+from linear_retry.web.security.sessions import Sessions, basic_credentials, bearer_token
+from linear_retry.web.security.users import Role, Users
 
 COOKIE = "linear_retry_session"
 CSRF_HEADER = "X-CSRF-Token"
@@ -46,10 +46,23 @@ class Actor:
 
 
 class Authentication:
-    """Names the actor of a request, and refuses what they may not do."""
+    """Names the actor of a request, and refuses what they may not do.
 
-    def __init__(self, access: Access, clock_s: Callable[[], float] = time.time) -> None:
+    With `has_forms`, changes come from forms of the server's own pages: their browser must say so,
+    which takes the place of a token. With `is_read_only`, nobody may change anything.
+    """
+
+    def __init__(
+        self,
+        access: Access,
+        clock_s: Callable[[], float] = time.time,
+        *,
+        has_forms: bool = False,
+        is_read_only: bool = False,
+    ) -> None:
         self._access = access
+        self._has_forms = has_forms
+        self._is_read_only = is_read_only
         self._sessions = Sessions(clock_s)
         self._checks = asyncio.Semaphore(_CHECKS_AT_ONCE)
         self._waiting = 0
@@ -60,7 +73,7 @@ class Authentication:
         if len(hosts) != 1 or not self._access.is_known_host(hosts[0]):
             raise RefusedError(
                 HTTPStatus.MISDIRECTED_REQUEST,
-                "this host name is not the API's; use its address, or start it with --host-name",
+                "this host name is not the server's; use its address, or start it with --host-name",
             )
         if is_change(request) and _is_cross_site(request, hosts[0]):
             raise RefusedError(HTTPStatus.FORBIDDEN, "another site's page may change nothing here")
@@ -72,6 +85,8 @@ class Authentication:
             return actor
         authorization = request.headers.get("Authorization")
         if authorization is not None:
+            if (token := bearer_token(authorization)) is not None:
+                return self._by_token(token)
             return await self._by_password(basic_credentials(authorization))
         session = request.cookies.get(COOKIE)
         if session is not None and (name := self._sessions.name_of(session)) is not None:
@@ -81,21 +96,35 @@ class Authentication:
         # No WWW-Authenticate: a browser that has been asked sends the password with every page's
         # requests, other sites' too.
         raise RefusedError(
-            HTTPStatus.UNAUTHORIZED, "a name and a password are needed (HTTP Basic, or a session)"
+            HTTPStatus.UNAUTHORIZED,
+            "a name and a password (HTTP Basic), a token (Bearer) or a session is needed",
         )
 
     def check_change(self, request: Request, actor: Actor) -> None:
         """Raises `RefusedError` unless the actor may change something with this request."""
+        if self._is_read_only:
+            raise RefusedError(
+                HTTPStatus.FORBIDDEN, "this is read-only: it was started with --read-only"
+            )
         if actor.role != "operator":
             raise RefusedError(
                 HTTPStatus.FORBIDDEN, f"{actor.name} is a {actor.role}: a change needs an operator"
             )
+        if actor.subject is None:
+            return
         token = request.headers.get(CSRF_HEADER, "")
-        if actor.subject is not None and not self._sessions.is_csrf_token(token, actor.subject):
+        if self._has_forms:
+            _check_own_page(request)
+        elif not self._sessions.is_csrf_token(token, actor.subject):
             raise RefusedError(
                 HTTPStatus.FORBIDDEN,
                 f"a change needs the header {CSRF_HEADER} with the token of GET /api/v1/session",
             )
+
+    def end_session(self, request: Request) -> None:
+        """Ends the session of the request's cookie, if it has one."""
+        if (session := request.cookies.get(COOKIE)) is not None:
+            self._sessions.end(session)
 
     async def begin_session(self, name: str, password: str) -> tuple[Actor, str]:
         """Returns the actor and a new session. Raises `RefusedError` for a wrong password."""
@@ -106,6 +135,13 @@ class Authentication:
     def csrf_token(self, actor: Actor) -> str | None:
         """Returns the token that a change of this actor needs, if any."""
         return None if actor.subject is None else self._sessions.csrf_token(actor.subject)
+
+    def _by_token(self, token: str) -> Actor:
+        users = self._access.users
+        name = None if users is None else users.name_of(token)
+        if name is None:
+            raise RefusedError(HTTPStatus.UNAUTHORIZED, "wrong token")
+        return self._known(name, None)
 
     async def _by_password(self, credentials: tuple[str, str] | None) -> Actor:
         users = self._access.users
@@ -150,6 +186,17 @@ def is_change(request: Request) -> bool:
 
 def _peer(request: Request) -> str:
     return "" if request.client is None else request.client.host
+
+
+def _check_own_page(request: Request) -> None:
+    """Raises `RefusedError` unless a browser says that the request comes from this site's page.
+
+    Without both headers it is refused too: every browser of today sends one of them.
+    """
+    site, origin = request.headers.get("Sec-Fetch-Site"), request.headers.get("Origin")
+    is_own = site == "same-origin" or (site is None and origin is not None)
+    if not is_own or _is_cross_site(request, request.headers["Host"]):
+        raise RefusedError(HTTPStatus.FORBIDDEN, "a change must come from one of these pages")
 
 
 def _is_cross_site(request: Request, host: str) -> bool:

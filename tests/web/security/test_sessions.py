@@ -3,7 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linear_retry.scheduler.http.security.sessions import LENGTH_S, Sessions, basic_credentials
+from linear_retry.web.security.sessions import (
+    LENGTH_S,
+    Sessions,
+    basic_credentials,
+    bearer_token,
+)
 
 _SESSIONS = Sessions(lambda: 1_000.0)
 
@@ -54,6 +59,14 @@ def test_basic_credentials() -> None:
     """The scheme in any case; a password may have colons."""
     assert ("ann", "a:b é") == basic_credentials("Basic YW5uOmE6YiDDqQ==")
     assert ("ann", "") == basic_credentials("basic YW5uOg==")
+
+
+def test_a_bearer_token() -> None:
+    """The scheme in any case, and nothing of another scheme."""
+    assert ["a.b", "a.b", ""] == [
+        bearer_token(each) for each in ("Bearer a.b", "bearer  a.b ", "Bearer")
+    ]
+    assert bearer_token("Basic YW5uOg==") is None
 
 
 @given(st.text())

@@ -1,5 +1,6 @@
-"""The people who may use the API: names, roles and password hashes, from a file."""
+"""The people and programs that may use it: names, roles and hashes, from a file."""
 
+import hashlib
 import hmac
 import os
 import re
@@ -17,6 +18,7 @@ Role: TypeAlias = Literal["viewer", "operator"]
 """A viewer sees all but payloads, and changes nothing; an operator sees and changes all."""
 
 _NAME = re.compile(r"[\w.@+-]{1,100}", re.ASCII)
+_TOKEN_HASH = re.compile(r"sha256:(?P<digits>[0-9a-f]{64})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +28,12 @@ class User:
     name: str
     role: Role
     password_hash: str | None = field(default=None, repr=False)
+    token_hash: str | None = field(default=None, repr=False)
+    """SHA-256 in hexadecimal digits. A token is random, so that a slow hash would gain nothing."""
 
 
 class Users:
-    """Knows everyone's role, and checks passwords."""
+    """Knows everyone's role, and checks passwords and tokens."""
 
     def __init__(self, users: Iterable[User]) -> None:
         self._users = {user.name: user for user in users}
@@ -43,6 +47,14 @@ class Users:
         """Returns the user's role; None if the file does not have them."""
         user = self._users.get(name)
         return None if user is None else user.role
+
+    def name_of(self, token: str) -> str | None:
+        """Returns whose token it is; None if it is nobody's."""
+        digits = hashlib.sha256(token.encode()).hexdigest()
+        for user in self._users.values():
+            if user.token_hash is not None and hmac.compare_digest(digits, user.token_hash):
+                return user.name
+        return None
 
     def has_shown(self, name: str, password: str) -> bool:
         """Whether this password of the user has been checked before. It takes no time."""
@@ -72,8 +84,9 @@ def _matches(hasher: argon2.PasswordHasher, password_hash: str, password: str) -
 def read_users(path: str | os.PathLike[str]) -> Users:
     """Reads a file of lines `name:role:hash`; empty ones and those that begin with # are left out.
 
-    The hash is one of argon2; without it (`name:role:`), only a trusted proxy can vouch for the
-    user. Raises `ConfigurationError`, which names the line and never shows a hash.
+    The hash is argon2's of a password, or `sha256:` and that of a token; without it (`name:role:`),
+    only a trusted proxy can vouch for the user. Raises `ConfigurationError`, which names the line
+    and never shows a hash.
     """
     try:
         lines = read_text(path).splitlines()
@@ -96,14 +109,16 @@ def read_users(path: str | os.PathLike[str]) -> Users:
 
 def _user(line: str, where: str) -> User:
     name, _, rest = line.partition(":")
-    role, separator, password_hash = rest.partition(":")
+    role, separator, given = rest.partition(":")
     if not separator or _NAME.fullmatch(name) is None:
         raise ConfigurationError(
             f"{where}: must be name:role:hash, with a name of at most 100 letters, digits and ._@+-"
         )
     for known in get_args(Role):
         if role == known:
-            return User(name, known, _checked(password_hash, where) or None)
+            if token_hash := _TOKEN_HASH.fullmatch(given):
+                return User(name, known, token_hash=token_hash["digits"])
+            return User(name, known, _checked(given, where) or None)
     raise ConfigurationError(
         f"{where}: the role of {name} is {role!r}, must be one of {', '.join(get_args(Role))}"
     )
@@ -115,7 +130,8 @@ def _checked(password_hash: str, where: str) -> str:
             argon2.extract_parameters(password_hash)
     except argon2.exceptions.InvalidHashError as error:
         raise ConfigurationError(
-            f"{where}: this is no hash of argon2; make one with `python -c 'import argon2, "
-            "getpass; print(argon2.PasswordHasher().hash(getpass.getpass()))'`"
+            f"{where}: this is neither a hash of argon2 nor `sha256:` with 64 digits; make one "
+            "with `python -c 'import argon2, getpass; "
+            "print(argon2.PasswordHasher().hash(getpass.getpass()))'`"
         ) from error
     return password_hash

@@ -14,7 +14,7 @@ _MISSING_KEPT_S = 1.0
 _ANSWER_S = 5.0
 
 
-class Destinations:
+class KnownTopics:
     """The numbers of partitions of topics, each asked for again after some time.
 
     librdkafka reports that a topic is missing only seconds after a message was handed over, and

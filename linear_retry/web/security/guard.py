@@ -1,14 +1,16 @@
 """Stands before every route: checks host, sender, role, token and size before a body is read."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from http import HTTPStatus
+from types import MappingProxyType
+from typing import TypeAlias
 
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from linear_retry.scheduler.http.security.authentication import (
+from linear_retry.web.security.authentication import (
     Actor,
     Authentication,
     RefusedError,
@@ -16,6 +18,11 @@ from linear_retry.scheduler.http.security.authentication import (
 )
 
 MAX_BODY_BYTES = 16 * 1024 * 1024
+MAX_OPEN_BODY_BYTES = 8 * 1024
+"""As long as a body may be that needs no login: a name, a password, an address."""
+
+Refuse: TypeAlias = Callable[[Request, RefusedError], Response]
+"""Makes the answer to a request that is refused."""
 
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -29,12 +36,22 @@ class Guard:
     """An ASGI middleware: a route cannot be forgotten, since none is reached without it.
 
     `open_paths` need no login; their `Host` and the page that they come from are checked too.
+    `refuse` makes the answers of what is refused, and `headers` are on every answer that does not
+    have them, in place of those of an API.
     """
 
     def __init__(
-        self, app: ASGIApp, authentication: Authentication, open_paths: Collection[str]
+        self,
+        app: ASGIApp,
+        authentication: Authentication,
+        open_paths: Collection[str],
+        *,
+        refuse: Refuse = lambda _, error: JSONResponse({"error": str(error)}, error.status),
+        headers: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._app = app
+        self._refuse = refuse
+        self._headers = _HEADERS | dict(headers)
         self._authentication = authentication
         self._open_paths = frozenset(open_paths)
 
@@ -47,16 +64,17 @@ class Guard:
         try:
             await self._check(request)
         except RefusedError as error:
-            answer = JSONResponse({"error": str(error)}, error.status)
-            await answer(scope, receive, _with_headers(send))
+            answer = self._refuse(request, error)
+            await answer(scope, receive, _with_headers(send, self._headers))
         else:
-            await self._app(scope, receive, _with_headers(send))
+            await self._app(scope, receive, _with_headers(send, self._headers))
 
     async def _check(self, request: Request) -> None:
         self._authentication.check_origin(request)
-        _check_size(request)
         # Not `request.url.path`, which is parsed from an URL that begins with the client's `Host`.
-        if request.scope["path"] not in self._open_paths:
+        is_open = request.scope["path"] in self._open_paths
+        _check_size(request, MAX_OPEN_BODY_BYTES if is_open else MAX_BODY_BYTES)
+        if not is_open:
             request.state.actor = actor = await self._authentication.actor_of(request)
             if is_change(request):
                 self._authentication.check_change(request, actor)
@@ -68,22 +86,22 @@ def actor_of(request: Request) -> Actor:
     return actor
 
 
-def _check_size(request: Request) -> None:
+def _check_size(request: Request, most_bytes: int) -> None:
     length = request.headers.get("Content-Length", "0")
     if "Transfer-Encoding" in request.headers or not length.isdigit():
         raise RefusedError(HTTPStatus.LENGTH_REQUIRED, "a body needs its Content-Length")
-    if int(length) > MAX_BODY_BYTES:
+    if int(length) > most_bytes:
         raise RefusedError(
             HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-            f"the body has {length} bytes, must have at most {MAX_BODY_BYTES}",
+            f"the body has {length} bytes, must have at most {most_bytes}",
         )
 
 
-def _with_headers(send: Send) -> Send:
+def _with_headers(send: Send, expected: Mapping[str, str]) -> Send:
     async def sent(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
-            for name, value in _HEADERS.items():
+            for name, value in expected.items():
                 headers.setdefault(name, value)
         await send(message)
 

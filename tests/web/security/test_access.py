@@ -3,8 +3,8 @@
 import pytest
 
 from linear_retry.errors import ConfigurationError
-from linear_retry.scheduler.http.security.access import Access, networks
-from linear_retry.scheduler.http.security.users import User, Users
+from linear_retry.web.security.access import Access, networks
+from linear_retry.web.security.users import User, Users
 
 _PROXIES = networks(["10.0.0.5", "fd00::/8"])
 

@@ -11,7 +11,7 @@ from starlette.types import ASGIApp
 
 from linear_retry.errors import ConfigurationError
 from linear_retry.files import printable_path
-from linear_retry.scheduler.http.security.access import Access
+from linear_retry.web.security.access import Access
 
 _BACKLOG = 100
 _SLOWEST_END_S = 5

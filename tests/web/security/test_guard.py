@@ -5,10 +5,10 @@ import socket
 import httpx
 import pytest
 
-from linear_retry.scheduler.http import HttpServer
-from linear_retry.scheduler.http.security.authentication import CSRF_HEADER
-from linear_retry.scheduler.http.security.guard import MAX_BODY_BYTES
-from tests.scheduler.http.conftest import PASSWORD, client_of
+from linear_retry.web import HttpServer
+from linear_retry.web.security.authentication import CSRF_HEADER
+from linear_retry.web.security.guard import MAX_OPEN_BODY_BYTES
+from tests.scheduler.http.conftest import PASSWORD, TOKENS, client_of
 
 _NOWHERE = "/api/v1/nothing"
 _SIGN_IN = "/api/v1/session/sign-in"
@@ -78,15 +78,33 @@ def test_a_session_changes_with_its_token_alone(server: HttpServer) -> None:
         assert 404 == browser.post(_NOWHERE, headers={CSRF_HEADER: token} | origin).status_code
 
 
+@pytest.mark.parametrize(("name", "status"), [("deploy", 404), ("dashboard", 403)])
+def test_a_token_has_the_role_of_its_user(server: HttpServer, name: str, status: int) -> None:
+    """No browser sends it by itself, so that a change needs no other token beside it."""
+    with client_of(server) as program:
+        program.headers["Authorization"] = f"bearer {TOKENS[name]}"
+        assert name == program.get("/api/v1/session").json()["name"]
+        assert status == program.post(_NOWHERE).status_code
+
+
+def test_a_token_is_no_password(anyone: httpx.Client) -> None:
+    """Nor is a password a token: each is compared with its own kind of hash."""
+    given = {"name": "deploy", "password": TOKENS["deploy"]}
+    assert 401 == anyone.get(_NOWHERE, auth=("deploy", TOKENS["deploy"])).status_code
+    assert 401 == anyone.post(_SIGN_IN, json=given).status_code
+    headers = {"Authorization": f"Bearer {PASSWORD}"}
+    assert 401 == anyone.get(_NOWHERE, headers=headers).status_code
+
+
 @pytest.mark.parametrize(
     ("header", "status"),
     [
-        (f"Content-Length: {MAX_BODY_BYTES + 1}", b"413"),
+        (f"Content-Length: {MAX_OPEN_BODY_BYTES + 1}", b"413"),
         ("Transfer-Encoding: chunked", b"411"),
     ],
 )
 def test_a_large_body_is_not_read(server: HttpServer, header: str, status: bytes) -> None:
-    """Nor one of an unknown size: the answer comes before the body, on open paths too."""
+    """Nor one of an unknown size: the answer comes before the body, on open paths soonest."""
     with socket.create_connection(("127.0.0.1", server.port), timeout=10) as plain:
         head = f"POST {_SIGN_IN} HTTP/1.1\r\nHost: localhost\r\n{header}\r\n\r\n"
         plain.sendall(head.encode())
@@ -108,3 +126,8 @@ def test_errors_have_one_form(ann: httpx.Client) -> None:
     answer = ann.post(_SIGN_IN, json={"name": "ann", "password": ["s3cret"]})
     assert 422 == answer.status_code
     assert {"error": "body.password: Input should be a valid string"} == answer.json()
+    answer = ann.post(_SIGN_IN, data={"name": "ann", "password": "s3cret"})
+    rule = "must be a JSON object, with Content-Type: application/json"
+    assert {"error": f"body: {rule}"} == answer.json()
+    answer = ann.post(_SIGN_IN, content=b'{"name', headers={"Content-Type": "application/json"})
+    assert {"error": "body.1: at this byte it is not JSON"} == answer.json()

@@ -1,4 +1,4 @@
-"""Who may use the API, from where, and by which host names."""
+"""Who may use what is served, from where, and by which host names."""
 
 import ipaddress
 import re
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from linear_retry.errors import ConfigurationError
-from linear_retry.scheduler.http.security.users import Users
+from linear_retry.web.security.users import Users
 
 _Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -19,7 +19,7 @@ class Access:
     """Without users and trusted proxies, everyone on this machine is the operator `local`.
 
     A request from one of the `trusted_proxies` names its user in `user_header`; a user whom the
-    file does not have is a viewer. `host_names` are those by which a browser may reach the API,
+    file does not have is a viewer. `host_names` are those by which a browser may reach it,
     beside `localhost` and addresses.
     """
 
@@ -37,7 +37,7 @@ class Access:
         """Raises `ConfigurationError` if everyone who can reach `host` would be an operator."""
         if self.is_local and not is_loopback(host):
             raise ConfigurationError(
-                f"{host}: without users, the API listens on this machine alone (127.0.0.1); give a "
+                f"{host}: without users, it listens on this machine alone (127.0.0.1); give a "
                 "file of users (--users) or the proxy that knows them (--trusted-proxy)"
             )
 
@@ -47,7 +47,7 @@ class Access:
         return found is not None and any(found in network for network in self.trusted_proxies)
 
     def is_known_host(self, host: str) -> bool:
-        """Whether the request's `Host` is the API's, with or without a port.
+        """Whether the request's `Host` is the server's, with or without a port.
 
         A page of another site that lets its own name point here (DNS rebinding) is the same origin
         to the browser, and only this header betrays it. An address cannot be rebound.

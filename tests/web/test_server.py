@@ -9,8 +9,9 @@ import httpx
 import pytest
 
 from linear_retry.errors import ConfigurationError
-from linear_retry.scheduler.http import Access, HttpServer, Tls, create_app, serve
+from linear_retry.scheduler.http import create_app
 from linear_retry.store.database import Database
+from linear_retry.web import Access, HttpServer, Tls, serve
 from tests.scheduler.http.conftest import ACCESS, PASSWORD
 
 _APP = create_app(Database("sqlite:////nowhere/store.sqlite3"), ACCESS)
@@ -62,7 +63,7 @@ def test_files_that_are_no_certificate(tls: Tls, tmp_path: Path) -> None:
 
 def test_a_network_without_users_is_refused() -> None:
     """Before anything listens."""
-    with pytest.raises(ConfigurationError, match="without users, the API listens on this machine"):
+    with pytest.raises(ConfigurationError, match="without users, it listens on this machine"):
         serve(_APP, Access(), 0, "0.0.0.0")
 
 

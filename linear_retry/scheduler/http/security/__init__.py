@@ -1,1 +1,0 @@
-"""Who may reach the API, and what they may do there."""

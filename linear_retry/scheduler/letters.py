@@ -1,0 +1,65 @@
+"""Makes the dead letter of a message that the scheduler does not send."""
+
+import re
+
+from linear_retry.errors import DeadLetterError
+from linear_retry.records.record import OutgoingRecord
+from linear_retry.records.retry_headers import (
+    DEAD_LETTER,
+    HEADER_NAMES,
+    NO_OFFSET,
+    NO_PARTITION,
+    RetryHeaders,
+    read_retry_headers,
+    write_retry_headers,
+)
+from linear_retry.store.records import NewDeadLetter, StoredMessage
+
+_ORIGIN = re.compile(r"(.*)\[[0-9]+\]@[0-9]{1,19}")
+
+
+def dead_letter(
+    message: StoredMessage | NewDeadLetter, topic: str, reason: str, error: str | None = None
+) -> OutgoingRecord:
+    """Returns the record for the dead-letter topic; `error` is one sentence for people.
+
+    A message that left a consumer's line keeps its identity and history. One from elsewhere was
+    never read from its destination: it is replayed to every group there, with its id.
+    """
+    own = tuple(header for header in message.headers if header[0] not in HEADER_NAMES)
+    try:
+        history = read_retry_headers(dict(message.headers))
+    except DeadLetterError:
+        history = _foreign(message)
+    letter = history._replace(send_to=DEAD_LETTER, reason=reason, retry_at_ms=None)
+    if error is not None:
+        letter = letter._replace(exception_type="", exception_message=error, exception_stack=None)
+    headers = (*own, *write_retry_headers(letter))
+    return OutgoingRecord(topic, message.key, message.value, headers)
+
+
+def origin_topic(origin: str | None) -> str | None:
+    """Returns the topic of a place such as `orders[3]@1042`; None for any other text."""
+    found = _ORIGIN.fullmatch(origin or "")
+    return None if found is None else found[1]
+
+
+def _foreign(message: StoredMessage | NewDeadLetter) -> RetryHeaders:
+    return RetryHeaders(
+        retry_id=message.retry_id,
+        generation=1,
+        # One that names no topic is the scheduler's own.
+        destination=message.destination or origin_topic(message.origin) or "unknown",
+        original_partition=NO_PARTITION if message.partition is None else message.partition,
+        # That of another topic would be the place of another message, which a handler has handled.
+        original_offset=NO_OFFSET,
+        original_timestamp_ms=-1,
+        group_id=message.group_id or message.service,
+        send_to=DEAD_LETTER,
+        reason="",
+        failures=0,
+        retry_at_ms=None,
+        first_failure_ms=-1,
+        last_failure_ms=-1,
+        strategy="",
+    )

@@ -1,0 +1,1 @@
+"""Who may reach what is served, and what they may do there."""

@@ -1,0 +1,62 @@
+"""The sender of outboxes says why it does not send."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from linear_retry import Strategy
+from linear_retry.outbox.outbox_sender import OutboxSender
+from linear_retry.store.database import Database
+from linear_retry.store.sender.leases import Leases
+from tests.kafka_operations import wait_until
+from tests.real_kafka import RealKafka
+
+
+@contextmanager
+def _running(sender: OutboxSender) -> Iterator[None]:
+    stop = threading.Event()
+    thread = threading.Thread(target=sender.run, args=(stop,))
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(30)
+
+
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
+def test_it_is_not_ready_while_the_brokers_are_away(
+    database: Database, down: dict[str, Any], kafka: RealKafka
+) -> None:
+    """Nor before it has begun; it is alive all the time, as a restart would not help."""
+    strategy = Strategy([1])
+    away = OutboxSender(database, down, strategy)
+    assert "it has not begun" == away.not_ready()
+    with _running(away):
+        wait_until(lambda: "brokers" in (away.not_ready() or ""), "it waits", detail=away.not_ready)
+        assert away.not_alive() is None
+    there = OutboxSender(database, kafka.client_settings(), strategy)
+    with _running(there):
+        wait_until(lambda: there.not_ready() is None, "it works", detail=there.not_ready)
+
+
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
+def test_it_is_ready_though_others_have_all_leases(database: Database, kafka: RealKafka) -> None:
+    """The fifth instance of eight leases, of which four have two each, stands by."""
+    others = [Leases(database, "outbox", f"instance {n}", 10_000) for n in range(4)]
+    for each in others * 2:
+        each.keep()
+    assert [2, 2, 2, 2] == [len(each.numbers) for each in others]
+    fifth = OutboxSender(database, kafka.client_settings(), Strategy([1]))
+
+    def is_ready() -> bool:
+        for each in others:
+            each.keep()
+        return fifth.not_ready() is None
+
+    with _running(fifth):
+        wait_until(is_ready, "it stands by", 15.0, fifth.not_ready)
+    assert [2, 2, 2, 2] == [len(each.numbers) for each in others]

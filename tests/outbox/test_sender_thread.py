@@ -1,0 +1,55 @@
+"""The thread of an outbox's sender."""
+
+import threading
+
+import pytest
+
+from linear_retry import Strategy
+from linear_retry.errors import ConfigurationError, StoreVersionError
+from linear_retry.outbox.outbox_sender import OutboxSender
+from linear_retry.outbox.sender_thread import SenderThread
+from linear_retry.store.database import Database
+from tests.kafka_operations import wait_until
+
+
+class _Failing(OutboxSender):
+    """A sender that ends with an error the first time."""
+
+    def __init__(self, database: Database, error: Exception) -> None:
+        super().__init__(database, {"bootstrap.servers": "127.0.0.1:1"}, Strategy([1]))
+        self.times, self._error = 0, error
+
+    def run(self, stop: threading.Event) -> None:
+        self.times += 1
+        if self.times == 1:
+            raise self._error
+        self.problem = ""
+        stop.wait()
+
+
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("error", [ValueError("mine"), StoreVersionError("no tables")])
+def test_a_sender_that_has_ended_begins_again(database: Database, error: Exception) -> None:
+    """Nothing else in the process would send what is stored."""
+    ended: list[Exception] = []
+    sender = _Failing(database, error)
+    thread = SenderThread(sender, "the store", ended.append)
+    thread.start()
+    wait_until(lambda: sender.problem == f"{type(error).__name__}: {error}", "it has ended")
+    assert sender.problem == thread.trouble
+    wait_until(lambda: sender.times == 2 and not thread.trouble, "it works again", 10.0)
+    thread.stop()
+    assert [] == ended
+
+
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
+def test_an_error_that_stays_is_passed_on(database: Database) -> None:
+    """A new sender would meet it too."""
+    ended: list[Exception] = []
+    error = ConfigurationError("another cluster")
+    sender = _Failing(database, error)
+    thread = SenderThread(sender, "the store", ended.append)
+    thread.start()
+    wait_until(lambda: ended, "it is passed on")
+    thread.stop()
+    assert ([error], 1) == (ended, sender.times)
