@@ -73,7 +73,7 @@ def _commands(topics: Topics, directory: Path, strategy: Path, goal: TuningGoal)
     group = ["--group", goal.group]
     return [
         ["spark", "ingest", *where, *lake],
-        ["spark", "outages", *lake],
+        ["spark", "episodes", *lake],
         ["spark", "report", *lake, "--to", str(directory / "report.html")],
         ["spark", "tune", *lake, *group, *asked, "--to", str(strategy)],
         ["strategy", "check", str(strategy)],

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow.dataset as ds  # type: ignore[import-untyped]  # it has no types
+from deltalake import DeltaTable
 
 from examples.fleet.costs import cost
 from examples.fleet.model import Outage, Service
@@ -20,7 +20,7 @@ from linear_retry.tuning.solver import OutageDurations
 
 Row = Mapping[str, Any]
 
-_OUTAGES = (
+_EPISODE = (
     *("group", "instance", "sequence", "kind", "opened_at_ms", "closed_at_ms", "outcome"),
     *("lower_ms", "upper_ms"),
 )
@@ -35,7 +35,7 @@ class TuningGoal:
     """The group to tune, the share of outages to cover, and the cost of a probe."""
 
     group: str = "billing"
-    cover: float = 0.99
+    cover: float = 0.95
     probe_cost_s: float = 5.0
 
 
@@ -51,13 +51,13 @@ class Lake:
         """Reads the tables without Spark."""
         letters = _rows(directory / "dead_letters", ("group_id", "reason"))
         return cls(
-            tuple(_rows(directory / "outages", _OUTAGES)),
+            tuple(_rows(directory / "episodes", _EPISODE)),
             Counter((row["group_id"], row["reason"]) for row in letters),
         )
 
 
 def _rows(table: Path, columns: Sequence[str]) -> list[Row]:
-    found: list[Row] = ds.dataset(table, partitioning="hive").to_table(list(columns)).to_pylist()
+    found: list[Row] = DeltaTable(table).to_pyarrow_table(columns=list(columns)).to_pylist()
     return found
 
 

@@ -12,10 +12,9 @@ from linear_retry.report.errors import (
 )
 from linear_retry.report.letters import with_share
 from linear_retry.report.section import Row, Tables, records
-from linear_retry.report.words import count, counted, duration, moment, percent, shown
+from linear_retry.report.words import count, counted, moment, percent, shown
 
 _FEWEST_OF_A_KEY, _LARGE_SHARE_OF_A_KEY = 10, 0.2
-_FEWEST_KNOWN, _LARGE_SHARE_OF_WAITING = 20, 0.5
 _EVENTS = {
     "DataLost": "lost messages: retention removed them before they were read. Give the topic a "
     "longer `retention.ms`, or shorten the strategy",
@@ -48,8 +47,6 @@ def advice(tables: Tables) -> list[Advice]:
         *_of_events(events),
         *_in_vain(errors),
         *_too_soon(errors),
-        *_too_short(groups),
-        *_too_long(groups),
         *_hot_keys(keys, letters),
         *_missing(groups),
     ]
@@ -93,34 +90,6 @@ def _too_soon(rows: list[Row]) -> Iterator[Advice]:
             f"{FEWEST_GIVEN_UP} or more permanent letters, and {FEWEST_RECOVERED} or more outages "
             "of the same error that recovered.",
         )
-
-
-def _too_short(groups: list[Row]) -> Iterator[Advice]:
-    for row in groups:
-        if row["given_up"] >= FEWEST_GIVEN_UP and row["recovered"] >= FEWEST_RECOVERED:
-            over = row["given_up"] + row["recovered"]
-            yield Advice(
-                f"Group {shown(row['group'])} gave up {count(row['given_up'])} of "
-                f"{counted(over, 'outage')} that are over ({percent(row['given_up'] / over)}). If "
-                "these dependencies came back later, a longer strategy would have saved the "
-                "letters: `linear-retry spark tune` proposes one.",
-                f"{FEWEST_GIVEN_UP} or more were given up, and {FEWEST_RECOVERED} or more "
-                "recovered.",
-            )
-
-
-def _too_long(groups: list[Row]) -> Iterator[Advice]:
-    for row in groups:
-        share = row["unsure_s"] / row["blocked_s"] if row["blocked_s"] else 0
-        if row["known_end"] >= _FEWEST_KNOWN and share > _LARGE_SHARE_OF_WAITING:
-            yield Advice(
-                f"Of the {duration(row['blocked_s'])} that group {shown(row['group'])} was "
-                f"blocked, {duration(row['unsure_s'])} ({percent(share)}) lie between the last "
-                "attempt that failed and the first that succeeded: its delays are long compared "
-                "with its outages. `linear-retry spark tune` says what shorter ones would cost.",
-                f"More than {percent(_LARGE_SHARE_OF_WAITING)} of the time, and {_FEWEST_KNOWN} or "
-                "more outages with a known end.",
-            )
 
 
 def _hot_keys(rows: list[Row], letters: list[Row]) -> Iterator[Advice]:

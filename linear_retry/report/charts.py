@@ -9,26 +9,26 @@ import vl_convert
 
 RED, AMBER, VIOLET, BLUE, GREY = "#cf5058", "#dd9a2e", "#8476cf", "#4b86c6", "#8b919c"
 STEP = 24
-_INK = "currentColor"  # the page's own color, which is light on a dark page
+INK = "currentColor"  # the page's own color, which is light on a dark page
 _AUTOSIZE = {"type": "fit-x", "contains": "padding"}
 _CONFIG = {
     "background": "transparent",
     "font": "system-ui, sans-serif",
     "view": {"stroke": None},
     "axis": {
-        "labelColor": _INK,
-        "titleColor": _INK,
+        "labelColor": INK,
+        "titleColor": INK,
         "labelFontSize": 12,
         "titleFontSize": 12,
         "titleFontWeight": "normal",
         "labelLimit": 130,
         "labelOverlap": True,
         "labelSeparation": 8,
-        "domainColor": _INK,
+        "domainColor": INK,
         "domainOpacity": 0.4,
-        "tickColor": _INK,
+        "tickColor": INK,
         "tickOpacity": 0.4,
-        "gridColor": _INK,
+        "gridColor": INK,
         "gridOpacity": 0.12,
     },
 }

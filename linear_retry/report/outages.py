@@ -9,6 +9,7 @@ from linear_retry.report.charts import (
     AMBER,
     BLUE,
     GREY,
+    INK,
     RED,
     STEP,
     data,
@@ -33,7 +34,7 @@ from linear_retry.report.words import between, count, counted, duration, moment,
 
 _GROUPS = 20
 _CURVES = 12
-_TICKS_S = (1, 10, 60, 600, 3600, 6 * 3600, 86_400, 7 * 86_400)
+_TICKS_S = (0.01, 0.1, 1, 10, 60, 600, 3600, 6 * 3600, 86_400, 7 * 86_400)
 _PARTS = {
     "down_s": ("up to the last attempt that failed", RED),
     "unsure_s": ("from there to the first that succeeded", AMBER),
@@ -41,7 +42,7 @@ _PARTS = {
 }
 _MISSING = Section(
     "Outages",
-    "This lake has no outages yet: run `linear-retry spark outages`, once a journal is ingested.",
+    "This lake has no outages yet: run `linear-retry spark episodes`, once a journal is ingested.",
 )
 
 
@@ -68,8 +69,8 @@ def _over_time(groups: list[Row], rows: list[Row]) -> Section:
             [row for row in rows if row["group"] in chosen], [shown(r["group"]) for r in largest]
         ),
         "Outages by group and time",
-        caption=f"A cell is {stretch}. The stronger its color, the longer the circuits that opened "
-        f"in it were open; at most {duration(most['blocked_s'])}.",
+        caption=f"A cell is {stretch}. The stronger its color, on a logarithmic scale, the longer "
+        f"the outages that began in it were; at most {duration(most['blocked_s'])}.",
     )
     begun = sum(row["outages"] for row in groups)
     return Section(
@@ -80,8 +81,8 @@ def _over_time(groups: list[Row], rows: list[Row]) -> Section:
         (chart,),
         (Grid.of("Outages of each group", groups, _COLUMNS, "groups"),),
         (
-            "An outage here is one opening of one circuit: of a member, or of one of its topics or "
-            "partitions. A failure that several members saw counts several times.",
+            "What several members, topics and partitions of a group saw at the same time is one "
+            "outage. “Members” is how many saw one at the most.",
         ),
     )
 
@@ -112,7 +113,7 @@ def _heat(rows: list[Row], order: list[str]) -> dict[str, Any]:
             x2="until_ms",
             y=names("group", order),
             opacity=alt.Opacity(
-                "blocked_s:Q", scale=alt.Scale(range=[0.2, 1], zero=True), legend=None
+                "blocked_s:Q", scale=alt.Scale(type="symlog", range=[0.15, 1]), legend=None
             ),
             tooltip=["group:N", "from:N", "outages:Q", "open for:N"],
         )
@@ -142,12 +143,11 @@ def _durations(groups: list[Row], curves: list[Row], ends: list[Row]) -> Section
     for row in curves:
         by_group.setdefault(row["group"], []).append(row)
     order = [row["group"] for row in groups if row["group"] in by_group]
-    longest_s = max(row["after_s"] for row in curves)
     charts = tuple(
         Chart(
-            _curve(by_group[group], longest_s),
+            _curve(by_group[group], [row for row in ends if row["group"] == group]),
             shown(group),
-            caption=_half([row for row in ends if row["group"] == group]),
+            caption=_quantiles([row for row in ends if row["group"] == group]),
             is_small=True,
         )
         for group in order[:_CURVES]
@@ -162,49 +162,75 @@ def _durations(groups: list[Row], curves: list[Row], ends: list[Row]) -> Section
         (Grid.of("When outages have ended", ranked, _END_COLUMNS, "duration_quantiles"),),
         (
             "The exact duration of an outage is not known: only that it ended between the last "
-            "attempt that failed and the first that succeeded. The line is the likeliest "
-            "distribution for these bounds (Turnbull’s estimate), the band its 95% confidence "
-            "interval (bootstrap; outages that overlap are one).",
+            "attempt that failed and the first that succeeded. The line is a likely "
+            "distribution for these bounds (Turnbull’s estimate, smoothed), the band its 95% "
+            "confidence interval (bootstrap; outages that overlap are one).",
             "Outages that were given up, or whose end is not recorded, lasted longer than is "
             "known: so the line may end above zero.",
         ),
     )
 
 
-def _half(ends: list[Row]) -> str:
-    half = next(row for row in ends if row["ended"] == 0.5)
-    known = f"{counted(half['outages'], 'outage')}, {count(half['known_end'])} with a known end"
-    if half["after_s"] is None:
-        return f"{known}; half of them have no known end"
-    sure = between(half["low_s"], half["high_s"])
-    return f"{known}; half ended within {duration(half['after_s'])} ({sure})"
+def _quantiles(ends: list[Row]) -> str:
+    known = (
+        f"{counted(ends[0]['outages'], 'outage')}, {count(ends[0]['known_end'])} with a known end"
+    )
+    each = (f"{_name(row)} {_end(row)}" for row in sorted(ends, key=lambda row: row["ended"]))
+    return f"{known}. {', '.join(each)}."
 
 
-def _curve(rows: list[Row], longest_s: float) -> dict[str, Any]:
+def _end(row: Row) -> str:
+    if row["after_s"] is None:
+        return "not known"
+    return f"{duration(row['after_s'])} ({between(row['low_s'], row['high_s'])})"
+
+
+def _name(row: Row) -> str:
+    return f"p{100 * row['ended']:g}"
+
+
+def _curve(rows: list[Row], ends: list[Row]) -> dict[str, Any]:
+    """Returns the curve with its quantiles, on an axis of its own: outages differ by magnitudes."""
     values = [{**row, "group": None, "after": duration(row["after_s"])} for row in rows]
-    ticks = [tick for tick in _TICKS_S if tick <= longest_s]
+    x = _logarithmic([row["after_s"] for row in rows])
+    share = alt.Axis(title="not ended", format="%", tickCount=5)
+    shares = (alt.Tooltip(f"{name}:Q", format=".1%") for name in ("lasting", "low", "high"))
+    base = alt.Chart(data(values)).encode(x=x, tooltip=["after:N", *shares])
+    y = alt.Y("lasting:Q", scale=alt.Scale(domain=[0, 1]), axis=share)
+    band = base.mark_area(color=BLUE, opacity=0.25).encode(
+        y=alt.Y("low:Q", scale=alt.Scale(domain=[0, 1]), axis=share), y2="high"
+    )
+    line = base.mark_line(color=BLUE, strokeWidth=2).encode(y=y)
+    return spec(alt.layer(band, line, *_marks(ends, x, y)), 150)
+
+
+def _marks(ends: list[Row], x: alt.X, y: alt.Y) -> tuple[alt.Chart, alt.Chart]:
+    """Returns a point and a name for each known quantile."""
+    values = [
+        {"after_s": row["after_s"], "lasting": 1 - row["ended"], "name": _name(row)}
+        for row in ends
+        if row["after_s"] is not None
+    ]
+    base = alt.Chart(data(values)).encode(x=x, y=y)
+    names = base.mark_text(align="left", dx=5, dy=-7, fontSize=11, color=INK).encode(text="name:N")
+    return base.mark_point(color=BLUE, filled=True, size=40, opacity=1), names
+
+
+def _logarithmic(times_s: list[float]) -> alt.X:
+    ticks = [tick for tick in _TICKS_S if times_s[0] <= tick <= times_s[-1]]
     labels = ", ".join(f"'{tick}': '{duration(tick)}'" for tick in ticks)
     axis = alt.Axis(
         title="after", values=ticks, labelExpr=f"({{{labels}}})[datum.value]", grid=True
     )
-    domain = [rows[0]["after_s"], max(longest_s, 2 * rows[0]["after_s"])]
-    x = alt.X("after_s:Q", scale=alt.Scale(type="log", domain=domain, nice=False), axis=axis)
-    share = alt.Axis(title="not ended", format="%", tickCount=5)
-    shares = (alt.Tooltip(f"{name}:Q", format=".1%") for name in ("lasting", "low", "high"))
-    base = alt.Chart(data(values)).encode(x=x, tooltip=["after:N", *shares])
-    scale = alt.Scale(domain=[0, 1])
-    band = base.mark_area(color=BLUE, opacity=0.25).encode(
-        y=alt.Y("low:Q", scale=scale, axis=share), y2="high"
-    )
-    line = base.mark_line(color=BLUE, strokeWidth=2).encode(y=alt.Y("lasting:Q", scale=scale))
-    return spec(alt.layer(band, line), 150)
+    scale = alt.Scale(type="log", domain=[times_s[0], times_s[-1]], nice=False, clamp=True)
+    return alt.X("after_s:Q", scale=scale, axis=axis)
 
 
 _END_COLUMNS = (
     text_column("group"),
     count_column("outages"),
     count_column("with a known end", "known_end"),
-    Column("this share", lambda row: percent(row["ended"])),
+    Column("quantile", _name),
     Column("ended within", lambda row: duration(row["after_s"])),
     Column("95% sure", lambda row: between(row["low_s"], row["high_s"])),
 )
@@ -227,8 +253,8 @@ def _blocked(groups: list[Row]) -> Section:
             ),
         ),
         notes=(
-            "The time is summed over all members, topics and partitions. An outage whose end is "
-            "not recorded counts up to its last event.",
+            "An outage counts once, however many members and partitions it blocked, from its "
+            "first failure to the last circuit's end, or the last event if no end is recorded.",
         ),
     )
 

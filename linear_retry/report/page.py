@@ -16,7 +16,7 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup, escape
 
-from linear_retry.report import errors, letters, outages
+from linear_retry.report import delays, errors, letters, outages
 from linear_retry.report.advice import advice
 from linear_retry.report.section import (
     FIRST_AND_LAST,
@@ -41,7 +41,8 @@ def render(
 ) -> tuple[str, int]:
     """Renders the page; also returns the number of pieces of advice. `scripts` draw the charts."""
     advices = advice(tables)
-    sections = [*outages.sections(tables), *letters.sections(tables), errors.section(tables)]
+    sections = [*outages.sections(tables), *delays.section(tables), *letters.sections(tables)]
+    sections += [errors.section(tables), *_events(tables)]
     drawing = _text("page.js")
     page = _template().render(
         policy=_policy(scripts, drawing),
@@ -52,9 +53,10 @@ def render(
         lake=shown(lake),
         made_at=f"{made_at:%Y-%m-%d %H:%M} UTC",
         tiles=_tiles(tables),
+        to_do=delays.to_do(tables, lake),
         advice=advices[:_ADVICE],
         unsaid=max(0, len(advices) - _ADVICE),
-        sections=[*sections, *_events(tables)],
+        sections=sections,
         folder=folder,
         names=", ".join(tables),
     )

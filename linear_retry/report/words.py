@@ -56,11 +56,16 @@ def duration(seconds: Any) -> str:
     return f"{seconds * 1000:.0f} ms"
 
 
+def signed(seconds: Any) -> str:
+    """Formats a time that may be below 0, as a loss is."""
+    return f"−{duration(-seconds)}" if seconds is not None and seconds < 0 else duration(seconds)
+
+
 def between(low_s: Any, high_s: Any) -> str:
     """`12 s to 3.0 min`; `more than 12 s` without an upper bound."""
     if high_s is None:
         return NOTHING if low_s is None else f"more than {duration(low_s)}"
-    return f"{duration(low_s)} to {duration(high_s)}"
+    return f"{signed(low_s)} to {signed(high_s)}"
 
 
 def moment(at_ms: Any) -> str:

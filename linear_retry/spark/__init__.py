@@ -3,33 +3,48 @@
 Needs the extra `spark` (pip install 'linear-retry[spark]') and Java 17.
 """
 
-from linear_retry.spark.episodes import OUTAGES, outages
+from linear_retry.consumer.micro_batches.bad_rows import BadRows
+from linear_retry.spark.history.episodes import episodes
+from linear_retry.spark.history.outages import group_outages
+from linear_retry.spark.history.table import EPISODES, update_episodes
 from linear_retry.spark.ingestion.ingest import Ingested, ingest
 from linear_retry.spark.lake.lake import DEAD_LETTERS, JOURNAL, Lake, LakeError
+from linear_retry.spark.lake.maintenance import Optimized, optimize
 from linear_retry.spark.replaying import Replayed, replay
+from linear_retry.spark.reporting.durations import survival
 from linear_retry.spark.reporting.report import Reported, ReportError, report
-from linear_retry.spark.streaming import ForeachBatch, foreach_batch
+from linear_retry.spark.streaming.foreach_batch import ForeachBatch, foreach_batch
+from linear_retry.spark.tables.entries import journal
+from linear_retry.spark.tables.letters import dead_letters
 from linear_retry.spark.tuning import Simulated, Tuned, groups, simulate, tune
 
 __all__ = [
     "DEAD_LETTERS",
+    "EPISODES",
     "JOURNAL",
-    "OUTAGES",
+    "BadRows",
     "ForeachBatch",
     "Ingested",
     "Lake",
     "LakeError",
+    "Optimized",
     "Replayed",
     "ReportError",
     "Reported",
     "Simulated",
     "Tuned",
+    "dead_letters",
+    "episodes",
     "foreach_batch",
+    "group_outages",
     "groups",
     "ingest",
-    "outages",
+    "journal",
+    "optimize",
     "replay",
     "report",
     "simulate",
+    "survival",
     "tune",
+    "update_episodes",
 ]

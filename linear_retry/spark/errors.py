@@ -11,6 +11,10 @@ _CAUSE = re.compile(r"^(?:Caused by: |: )?([\w.$]*(?:Error|Exception)\b.*)$", re
 _CLASS = re.compile(r"^[\w.$]*(?:Error|Exception): ")
 _CODE = re.compile(r"^\[[A-Z0-9_.]+\] ")
 _OF_FILES = ("[FAILED_READ_FILE", "[CANNOT_READ")
+_CONCURRENT = (
+    *("CONCURRENT_STREAM_LOG_UPDATE", "is already active", "are concurrently using"),
+    *("DELTA_CONCURRENT_", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED"),
+)
 _LONGEST = 500
 
 
@@ -18,6 +22,11 @@ def last_cause(text: str) -> str:
     """The last of the causes that Spark lists, in one line; else its first line."""
     causes = _CAUSE.findall(text) or text.strip().splitlines()[:1] or [""]
     return str(causes[-1])[:_LONGEST]
+
+
+def is_concurrent(text: str) -> bool:
+    """Whether it is what Spark or Delta Lake says to the slower of two that write the same."""
+    return any(each in text for each in _CONCURRENT)
 
 
 def is_sql_error(text: str) -> bool:

@@ -77,7 +77,6 @@ def replay(
     topics, and `LakeError`; and what those two raise. Nothing is sent then.
     """
     source = Lake(spark, lake) if isinstance(lake, str) else lake
-    source.require_classic()
     with choose(source, config, where) as letters:
         if letters.topic is None:
             return Replayed()

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
 from typing import IO, Any, TypeAlias
@@ -23,6 +24,7 @@ from linear_retry.errors import LinearRetryError
 
 OLDEST_JAVA = 17
 CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
+DELTA = f"io.delta:delta-spark_2.13:{version('delta-spark')}"
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _LOCAL = "local[*]"
 _POLL_S = 0.1
@@ -30,20 +32,28 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _Handler: TypeAlias = Callable[[int, FrameType | None], Any]
 # So many columns become one huge method, which HotSpot would otherwise only interpret.
 _JIT = "-XX:-DontCompileHugeMethods"
-_SETTINGS = {
+DELTA_SETTINGS = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+"""What a session needs for Delta Lake, besides its jars."""
+_SETTINGS = DELTA_SETTINGS | {
     "spark.app.name": "linear-retry",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
     # Else PySpark asks the JVM for a setting, and walks the stack, for each new column.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    # By default a small lake is listed in 10,000 tasks, and the log of its tables read in 50.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "32",
+    "spark.databricks.delta.snapshotPartitions": "4",
     "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()} {_JIT}",
     "spark.executor.defaultJavaOptions": _JIT,
 }
 
 
 class SparkMissingError(LinearRetryError):
-    """Spark cannot start on this machine: no Java, no connector, or no such master."""
+    """Spark cannot start or work here: no Java, no connector, no Delta Lake, or no such master."""
 
 
 @contextlib.contextmanager
@@ -66,7 +76,7 @@ def session(
     is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     settings = _SETTINGS | ({} if is_submitted else {"spark.master": master or _LOCAL})
     if more is None or "spark.jars" not in more:
-        settings["spark.jars.packages"] = CONNECTOR
+        settings["spark.jars.packages"] = f"{CONNECTOR},{DELTA}"
     settings |= more or {}
     # If unset, workers silently use `python3` from the path, which may be another Python.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -112,11 +122,14 @@ def _ended_by_signals(spark: SparkSession, handlers: Mapping[int, _Handler]) -> 
     signalled, ended = threading.Event(), threading.Event()
     received: list[int] = []
 
+    shared: Any = spark._jsparkSession.sharedState()
+
     def end_jobs() -> None:
         signalled.wait()
         while not ended.wait(_POLL_S):  # including those that start meanwhile
             spark.sparkContext.cancelAllJobs()
-            for query in spark.streams.active:
+            # Of all sessions: the scheduler's query is in one of its own.
+            for query in list(shared.activeStreamingQueries().values()):
                 query.stop()
 
     def note(number: int, _: FrameType | None) -> None:
@@ -156,8 +169,8 @@ def _start(conf: SparkConf, log: IO[bytes]) -> SparkContext:
 def _reason(log: str, error: BaseException) -> str:
     if re.search(r"unresolved dependency: [^\s:]+#[^\s:]+;[^\s:]+", log):
         return (
-            f"Spark's Kafka connector {CONNECTOR} cannot be fetched; check that Maven Central is "
-            "reachable, or use spark-submit with its --jars"
+            f"Spark's Kafka connector {CONNECTOR} and {DELTA} cannot be fetched; check that Maven "
+            "Central is reachable, or use spark-submit with its --jars"
         )
     causes = re.findall(
         r"^(?:Exception in .*? |Caused by: )([\w.]+(?:Exception|Error):.*)", log, re.M

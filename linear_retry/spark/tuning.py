@@ -1,23 +1,25 @@
-"""Tunes strategies by the outages in a lake, and simulates a strategy in them."""
+"""Tunes strategies by recorded outages, and simulates a strategy in them."""
 
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, TypeVar
+from typing import Literal, TypeAlias, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd  # type: ignore[import-untyped]  # it has no types
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 
 from linear_retry.errors import ConfigurationError
-from linear_retry.spark.episodes import OUTAGES
-from linear_retry.spark.lake.lake import JOURNAL, Lake
+from linear_retry.spark.history.outages import group_outages
+from linear_retry.spark.history.table import EPISODES
+from linear_retry.spark.lake.lake import Lake
 from linear_retry.strategy.delays import MAX_DELAY_S, MAX_DELAYS
 from linear_retry.strategy.strategy import Strategy
+from linear_retry.tuning.durations import estimate
+from linear_retry.tuning.gaps import Gap, widest_gap
 from linear_retry.tuning.held_out import Comparison, compare
-from linear_retry.tuning.outages import Outages, concurrent
+from linear_retry.tuning.outages import Outages
 from linear_retry.tuning.proposal import TooFew, propose
 from linear_retry.tuning.solver import Conditions, Unreachable
 
@@ -34,7 +36,9 @@ class Tuned:
     """The delays proposed for a group, or why there are none.
 
     Of its `outages` the first `seen` shaped the proposal; `comparison` is on all later ones, and
-    None if there are none. `current_ms` is None if the journal has no delays of the group.
+    None if there are none. `is_confirmed` if the proposal covered as many of those as was asked.
+    `gap` is where the outages' durations are least known. `current_ms` is None if the journal has
+    no delays of the group.
     """
 
     group: str
@@ -43,6 +47,19 @@ class Tuned:
     current_ms: tuple[int, ...] | None
     proposal: tuple[int, ...] | TooFew | Unreachable
     comparison: Comparison | None
+    is_confirmed: bool
+    gap: Gap | None
+
+    @property
+    def verdict(self) -> Literal["proposed", "not confirmed", "too few", "unreachable"]:
+        """Whether the proposal may be used, or why nothing is proposed."""
+        match self.proposal:
+            case TooFew():
+                return "too few"
+            case Unreachable():
+                return "unreachable"
+            case _:
+                return "proposed" if self.is_confirmed else "not confirmed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,28 +74,26 @@ class Simulated:
 
 
 _Found = TypeVar("_Found")
-Which: TypeAlias = npt.NDArray[np.int_]
-"""A number for each outage, the same for concurrent ones."""
 
 
 def tune(
-    lake: Lake,
+    outages: DataFrame,
     probe_cost_s: float,
     conditions: Conditions,
     *,
-    group: str | None = None,
     current: Strategy | None = None,
+    journal: DataFrame | None = None,
     seed: int = 1,
 ) -> list[Tuned]:
-    """Proposes the delays that would cost least, for each group in the table `outages` or for one.
+    """Proposes the delays that would cost least, for each group in the rows of `episodes`.
 
-    `probe_cost_s`: the cost of one probe, as seconds of waiting after the end of an outage.
-    `current` is the strategy used now, by default what the journal has recorded. Raises `LakeError`
-    if a table is missing, and `ConfigurationError` if it has no such group.
+    `probe_cost_s`: the cost of one probe, as seconds of waiting after the end of an outage. The
+    proposals are compared with `current`, the strategy used now, or else with the delays recorded
+    in the rows of `journal`; without either, with none. Rows of `group_outages` do too, where no
+    `journal` is given; of episodes, it makes these.
     """
-    known = _outages(lake, group)
-    current_ms = _current(lake, known, current)
-    return proposals(known, current_ms, probe_cost_s * 1000, conditions, seed=seed)
+    current_ms = _current(outages, current, journal)
+    return proposals(outages, current_ms, probe_cost_s * 1000, conditions, seed=seed)
 
 
 def proposals(
@@ -92,50 +107,47 @@ def proposals(
     """Proposes delays for each group that has outages with known bounds.
 
     The proposal comes from the first two thirds of them, in the order of time; its costs, beside
-    those of `current_ms`, in milliseconds and with intervals, from the others. Outages that members
-    of a group had at the same time are one: they are seen, or drawn, together. The same outages and
+    those of `current_ms`, in milliseconds and with intervals, from the others. The same outages and
     `seed` give the same results, in whatever order and partitions they come.
     """
 
-    def tuned(group: str, known: Outages, which: Which) -> Tuned:
-        is_seen = which <= which[int((len(known) - 1) * _SEEN)]
-        seen, others = known.chosen(is_seen), known.chosen(~is_seen)
+    def tuned(group: str, known: Outages) -> Tuned:
+        seen, others = known.split(int((len(known) - 1) * _SEEN) + 1)
         current, comparison = _delays_of(current_ms, group), None
         proposal = propose(seen, probe_cost_ms, conditions)
-        if isinstance(proposal, tuple) and len(others):  # otherwise all of them overlap
-            rng, unseen = np.random.default_rng(seed), which[~is_seen]
-            comparison = compare(
-                current, proposal, others, probe_cost_ms, rng=rng, concurrent=unseen
-            )
-        return Tuned(group, len(known), len(seen), current, proposal, comparison)
+        if isinstance(proposal, tuple) and len(others):
+            rng = np.random.default_rng(seed)
+            comparison = compare(current, proposal, others, probe_cost_ms, rng=rng)
+        return Tuned(
+            *(group, len(known), len(seen), current, proposal, comparison),
+            is_confirmed=comparison is not None and comparison.confirms(conditions.cover),
+            gap=widest_gap(known, estimate(known), shortest_ms=conditions.shortest_ms),
+        )
 
-    return by_group(outages, "opened_at_ms", tuned)
+    return by_group(outages, tuned)
 
 
 def simulate(
-    lake: Lake,
+    outages: DataFrame,
     strategy: Strategy,
     probe_cost_s: float = 0,
     *,
-    group: str | None = None,
     current: Strategy | None = None,
+    journal: DataFrame | None = None,
     seed: int = 1,
 ) -> list[Simulated]:
-    """The costs of `strategy` in the outages of each group, or of one; arguments as of `tune`.
+    """The costs of `strategy` in the outages of each group; arguments as of `tune`.
 
     Nothing is held out: a strategy that was made from these outages looks better here than it is.
     """
-    outages = _outages(lake, group)
-    current_ms, delays_ms = _current(lake, outages, current), mean_waits_ms(strategy)
+    current_ms, delays_ms = _current(outages, current, journal), mean_waits_ms(strategy)
 
-    def simulated(group: str, known: Outages, which: Which) -> Simulated:
+    def simulated(group: str, known: Outages) -> Simulated:
         now_ms, rng = _delays_of(current_ms, group), np.random.default_rng(seed)
-        comparison = compare(
-            now_ms, delays_ms, known, probe_cost_s * 1000, rng=rng, concurrent=which
-        )
+        comparison = compare(now_ms, delays_ms, known, probe_cost_s * 1000, rng=rng)
         return Simulated(group, len(known), known.ended, now_ms, comparison)
 
-    return by_group(outages, "opened_at_ms", simulated)
+    return by_group(outages, simulated)
 
 
 def mean_waits_ms(strategy: Strategy) -> tuple[int, ...]:
@@ -144,48 +156,64 @@ def mean_waits_ms(strategy: Strategy) -> tuple[int, ...]:
 
 
 def groups(lake: Lake) -> list[str]:
-    """The groups in the table `outages`. Raises `LakeError` if there is no such table."""
-    return sorted(row["group"] for row in lake.table(OUTAGES).select("group").distinct().collect())
+    """The groups in the table `episodes`. Raises `LakeError` if there is no such table."""
+    return sorted(row["group"] for row in lake.table(EPISODES).select("group").distinct().collect())
 
 
-def by_group(
-    outages: DataFrame, began: str, function: Callable[[str, Outages, Which], _Found]
-) -> list[_Found]:
-    """Calls `function` for each group that has outages with known bounds, sorted by name.
+def by_group(outages: DataFrame, function: Callable[[str, Outages], _Found]) -> list[_Found]:
+    """Calls `function` for each group that has outages with known bounds, sorted by name."""
 
-    Its outages are sorted by time, then by every column: otherwise the order of rows would depend
-    on Spark's partitions.
-    """
-    columns = [began, "last_at_ms", "lower_ms", "upper_ms"]
+    def pickled(group: str, known: Outages) -> pd.DataFrame:
+        return pd.DataFrame({"group": [group], "found": [pickle.dumps(function(group, known))]})
 
-    def pickled(rows: pd.DataFrame) -> pd.DataFrame:
-        rows, group = rows.sort_values(columns), str(rows["group"].iloc[0])
-        known = Outages.of(rows["lower_ms"], rows["upper_ms"].astype(float).fillna(np.inf))
-        found = function(group, known, concurrent(rows[began], rows["last_at_ms"]))
-        return pd.DataFrame({"group": [group], "found": [pickle.dumps(found)]})
-
-    known = outages.where("lower_ms IS NOT NULL").select("group", *columns)
-    pickles = known.groupBy("group").applyInPandas(pickled, "group string, found binary")
+    pickles = in_groups(outages, pickled, "group string, found binary")
     return [pickle.loads(row["found"]) for row in pickles.orderBy("group").collect()]
 
 
-def _outages(lake: Lake, group: str | None) -> DataFrame:
-    known = lake.table(OUTAGES)
+def in_groups(
+    outages: DataFrame, function: Callable[[str, Outages], pd.DataFrame], schema: str
+) -> DataFrame:
+    """The rows that `function` makes of each group that has outages with known bounds.
+
+    Rows of `episodes` become those of `group_outages`. They are sorted by time, else their order
+    would depend on Spark's partitions.
+    """
+    columns = ["last_at_ms", "lower_ms", "upper_ms"]
+
+    def called(rows: pd.DataFrame) -> pd.DataFrame:
+        rows, group = rows.sort_values(columns), str(rows["group"].iloc[0])
+        upper_ms = rows["upper_ms"].astype(float).fillna(np.inf)
+        return function(group, Outages.of(rows["lower_ms"], upper_ms))
+
+    # An episode is of one instance, an outage of all.
+    one_each = group_outages(outages) if "instance" in outages.columns else outages
+    known = one_each.where("lower_ms IS NOT NULL").select("group", *columns)
+    return known.groupBy("group").applyInPandas(called, schema)
+
+
+def episodes_of(lake: Lake, group: str | None) -> DataFrame:
+    """The rows of the table `episodes`, of all groups or of one.
+
+    Raises `LakeError` if there is no such table, and `ConfigurationError` if it has no such group.
+    """
+    known = lake.table(EPISODES)
     if group is None:
         return known
     chosen = known.where(known["group"] == group)
     if chosen.isEmpty():
         there = ", ".join(map(repr, groups(lake)))
         raise ConfigurationError(
-            f"{lake.path}/{OUTAGES}: no outage is of group {group!r}; there are: {there}"
+            f"{lake.path}/{EPISODES}: no outage is of group {group!r}; there are: {there}"
         )
     return chosen
 
 
-def _current(lake: Lake, outages: DataFrame, current: Strategy | None) -> CurrentDelays:
+def _current(
+    outages: DataFrame, current: Strategy | None, journal: DataFrame | None
+) -> CurrentDelays:
     if current is not None:
         return mean_waits_ms(current)
-    return _recorded_delays(lake.table(JOURNAL), outages)
+    return {} if journal is None else _recorded_delays(journal, outages)
 
 
 def _delays_of(current_ms: CurrentDelays, group: str) -> tuple[int, ...] | None:

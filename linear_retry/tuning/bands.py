@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from linear_retry.tuning.durations import Estimate, estimate
 from linear_retry.tuning.outages import Numbers, Outages
@@ -14,7 +13,6 @@ MAX_OUTAGES = 5000
 
 def bands(
     outages: Outages,
-    concurrent: npt.NDArray[np.int_],
     at_ms: Numbers,
     shares: Sequence[float],
     *,
@@ -24,18 +22,16 @@ def bands(
     """Returns the share that lasts longer than each time, and the time at which each share ends.
 
     Each row has the value and its bounds with 95% confidence, by the percentiles of a bootstrap; a
-    time is infinity if fewer are known to end. Those with the same number in `concurrent` are one
-    outage, and are drawn together.
+    time is infinity if fewer are known to end.
     """
     if len(outages) > MAX_OUTAGES:
-        some = rng.choice(len(outages), MAX_OUTAGES, replace=False)
-        outages, concurrent = outages.chosen(some), concurrent[some]
+        outages = outages.chosen(rng.choice(len(outages), MAX_OUTAGES, replace=False))
 
     def estimated(of: Outages) -> Numbers:
         known = estimate(of)
         return np.concatenate([1 - known.within(at_ms), ended_ms(known, shares)])
 
-    drawn = np.array([estimated(each) for each in _resampled(outages, concurrent, rng, resamples)])
+    drawn = np.array([estimated(each) for each in _resampled(outages, rng, resamples)])
     # No interpolation: next to infinity there is nothing to interpolate.
     low, high = np.percentile(drawn, [2.5, 97.5], axis=0, method="inverted_cdf")
     # With few outages, the draws may be so far off that the estimate itself is outside.
@@ -58,12 +54,6 @@ def ended_ms(known: Estimate, shares: Sequence[float]) -> Numbers:
     return np.where(cell == 0, 0.0, np.where(is_known, within_ms, np.inf))
 
 
-def _resampled(
-    outages: Outages, concurrent: npt.NDArray[np.int_], rng: np.random.Generator, resamples: int
-) -> Iterator[Outages]:
-    order = np.argsort(concurrent, kind="stable")
-    _, first = np.unique(concurrent[order], return_index=True)
-    members = np.split(order, first[1:])
+def _resampled(outages: Outages, rng: np.random.Generator, resamples: int) -> Iterator[Outages]:
     for _ in range(resamples):
-        drawn = rng.integers(0, len(members), len(members))
-        yield outages.chosen(np.concatenate([members[each] for each in drawn]))
+        yield outages.chosen(rng.integers(0, len(outages), len(outages)))

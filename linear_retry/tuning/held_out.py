@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from linear_retry.tuning.durations import Estimate, estimate
 from linear_retry.tuning.outages import Numbers, Outages
 
 __all__ = ["Comparison", "compare"]
+
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +40,19 @@ class Costs:
 class Comparison:
     """Two strategies in the same outages, and how much less the proposed one costs, in ms.
 
-    `current` and `saved` are None without a current strategy.
+    Giving up is free, so `saved` counts only outages that both strategies cover, `both` of all; it
+    is a mean over all outages, to which the others add nothing. `current`, `saved` and `both` are
+    None without a current strategy.
     """
 
     current: Costs | None
     proposed: Costs
     saved: Mean | None
+    both: Mean | None
+
+    def confirms(self, cover: float) -> bool:
+        """Whether the proposed strategy covered that share of these outages."""
+        return self.proposed.covered.mean >= cover - _ROUNDING
 
 
 def compare(
@@ -54,49 +62,51 @@ def compare(
     probe_cost_ms: float,
     *,
     rng: np.random.Generator,
-    concurrent: npt.NDArray[np.int_] | None = None,
     resamples: int = 1000,
 ) -> Comparison:
     """Compares two arrays of delays on outages that the proposed one was not made from.
 
-    Outages are resampled `resamples` times; those with the same number in `concurrent` together.
-    Both strategies get the same draws, so `saved` is more precise than either by itself.
+    Outages are resampled `resamples` times. Both strategies get the same draws, so `saved` is more
+    precise than either by itself.
     """
     known = estimate(outages)
-    arrays = [proposed_ms] if current_ms is None else [proposed_ms, current_ms]
-    each = [_with_total(outage_costs(one, outages, known), probe_cost_ms) for one in arrays]
+
+    def costs(delays_ms: Sequence[int], until_ms: float = np.inf) -> Numbers:
+        found = outage_costs(delays_ms, outages, known, until_ms=until_ms)
+        return np.column_stack([found, found[:, 0] + probe_cost_ms * found[:, 1]])
+
+    columns = [costs(proposed_ms)]
     if current_ms is not None:
-        each.append(each[1][:, -1:] - each[0][:, -1:])
-    if concurrent is None:
-        concurrent = np.arange(len(outages))
-    found = means(np.hstack(each), concurrent, rng, resamples)
+        until_ms = min(sum(current_ms), sum(proposed_ms))
+        now, then = costs(current_ms, until_ms), costs(proposed_ms, until_ms)
+        columns += [costs(current_ms), now[:, 3:] - then[:, 3:], now[:, 2:3]]
+    found = means(np.hstack(columns), rng, resamples)
     if current_ms is None:
-        return Comparison(None, Costs(*found), None)
-    return Comparison(Costs(*found[4:8]), Costs(*found[:4]), found[8])
+        return Comparison(None, Costs(*found), None, None)
+    return Comparison(Costs(*found[4:8]), Costs(*found[:4]), found[8], found[9])
 
 
-def _with_total(costs: Numbers, probe_cost_ms: float) -> Numbers:
-    return np.column_stack([costs, costs[:, 0] + probe_cost_ms * costs[:, 1]])
-
-
-def outage_costs(delays_ms: Sequence[int], outages: Outages, known: Estimate) -> Numbers:
-    """Returns the idle time in ms, the probes, and the chance to be covered, of each outage.
+def outage_costs(
+    delays_ms: Sequence[int], outages: Outages, known: Estimate, *, until_ms: float = np.inf
+) -> Numbers:
+    """Returns the idle time in ms, the probes, and the chance to be covered, of each row.
 
     All are means over its possible ends: distributed like all outages (`known`), within its own
-    bounds. The mean over all outages is that of the estimate itself (Turnbull's self-consistency).
-    The part that may last longer than any outage with a known end counts as not covered.
+    bounds. Ends after `until_ms` count as 0. The part that may last longer than any outage with a
+    known end counts as not covered.
     """
     moments_ms = np.cumsum(np.array(delays_ms, np.float64))
     last_ms = known.edges_ms[-1]
-    finite_ms = outages.upper_ms[np.isfinite(outages.upper_ms)]
-    cuts_ms = np.unique(np.concatenate([known.edges_ms, moments_ms, outages.lower_ms, finite_ms]))
+    bounds_ms = np.concatenate([outages.lower_ms, outages.upper_ms, [until_ms]])
+    cuts_ms = np.unique(np.concatenate([known.edges_ms, moments_ms, bounds_ms]))
     cuts_ms = cuts_ms[cuts_ms <= last_ms]
     # Between two cuts the density is constant and the cost linear: its midpoint is its mean.
     middles_ms = (cuts_ms[:-1] + cuts_ms[1:]) / 2
     cell = np.searchsorted(known.edges_ms, middles_ms) - 1
     shares = known.shares[cell] * np.diff(cuts_ms) / np.diff(known.edges_ms)[cell]
     ends_ms, shares = np.append(middles_ms, np.inf), np.append(shares, known.shares[-1])
-    values = np.column_stack([_costs_at(ends_ms, moments_ms), np.ones(len(ends_ms))])
+    counted = _costs_at(ends_ms, moments_ms) * (ends_ms <= until_ms)[:, None]
+    values = np.column_stack([counted, np.ones(len(ends_ms))])
     up_to = np.vstack([np.zeros(4), np.cumsum(values * shares[:, None], axis=0)])
     first = np.searchsorted(cuts_ms, np.minimum(outages.lower_ms, last_ms))
     last = np.where(np.isinf(outages.upper_ms), -1, np.searchsorted(cuts_ms, outages.upper_ms))
@@ -105,21 +115,15 @@ def outage_costs(delays_ms: Sequence[int], outages: Outages, known: Estimate) ->
     return found
 
 
-def means(
-    values: Numbers, concurrent: npt.NDArray[np.int_], rng: np.random.Generator, resamples: int
-) -> list[Mean]:
+def means(values: Numbers, rng: np.random.Generator, resamples: int) -> list[Mean]:
     """Returns the mean of each column, and its interval by the percentiles of a bootstrap.
 
-    Rows with the same number in `concurrent` are drawn together. B. Efron and R. J. Tibshirani, An
-    Introduction to the Bootstrap, 1993, chapters 8 and 13.
+    B. Efron and R. J. Tibshirani, An Introduction to the Bootstrap, 1993, chapter 13.
     """
-    _, which = np.unique(concurrent, return_inverse=True)
-    sums = np.zeros((which.max() + 1, values.shape[1] + 1))
-    np.add.at(sums, which, np.column_stack([values, np.ones(len(values))]))
-    chances = np.full(len(sums), 1 / len(sums))
+    chances = np.full(len(values), 1 / len(values))
     # One at a time: all draws together would not fit into memory.
-    totals = np.array([rng.multinomial(len(sums), chances) @ sums for _ in range(resamples)])
-    low, high = np.percentile(totals[:, :-1] / totals[:, -1:], [2.5, 97.5], axis=0)
+    drawn = [rng.multinomial(len(values), chances) @ values for _ in range(resamples)]
+    low, high = np.percentile(np.array(drawn) / len(values), [2.5, 97.5], axis=0)
     return [Mean(*map(float, of)) for of in zip(values.mean(axis=0), low, high, strict=True)]
 
 

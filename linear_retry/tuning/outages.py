@@ -1,4 +1,4 @@
-"""Recorded outages, as bounds of their durations, and which of them count as one."""
+"""Recorded outages, as bounds of their durations."""
 
 from __future__ import annotations
 
@@ -10,18 +10,21 @@ import numpy.typing as npt
 from linear_retry.errors import UsageError
 from linear_retry.tuning.solver import MAX_DURATION_MS
 
-__all__ = ["Outages", "concurrent"]
+__all__ = ["Outages"]
 
 Numbers = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Outages:
-    """Each lasted longer than `lower_ms`, its last failed probe, and no longer than `upper_ms`.
+    """Each row lasted longer than `lower_ms`, its last failed probe, and no longer than `upper_ms`.
 
     `upper_ms` is its first successful probe, or infinity if its end is unknown: it is still open,
     its end was not recorded, or it was given up. Both are milliseconds since its first failure. An
     end after more than 7 days counts as unknown, too: no delay may be that long.
+
+    What several members saw of one outage is one row, as `linear_retry.spark.group_outages` makes
+    it: twelve members that saw eight outages saw eight, not 96.
     """
 
     lower_ms: Numbers
@@ -53,20 +56,10 @@ class Outages:
         return int(np.isfinite(self.upper_ms).sum())
 
     def chosen(self, which: npt.NDArray[np.bool_] | npt.NDArray[np.int_]) -> Outages:
-        """The outages that a mask or indexes select."""
+        """The rows that a mask or indexes select."""
         return Outages(self.lower_ms[which], self.upper_ms[which])
 
-
-def concurrent(opened_ms: npt.ArrayLike, ended_ms: npt.ArrayLike) -> npt.NDArray[np.int_]:
-    """Returns a number for each outage, the same for those that overlap, even through others.
-
-    An outage that several members saw at the same time is one outage of one dependency. `ended_ms`
-    is the time of its last entry if its end is unknown.
-    """
-    opened, ended = np.asarray(opened_ms, np.float64), np.asarray(ended_ms, np.float64)
-    order = np.argsort(opened, kind="stable")
-    last_ms = np.maximum.accumulate(ended[order])
-    is_new = np.append(False, opened[order][1:] > last_ms[:-1])[: len(order)]
-    found = np.empty(len(order), np.int_)
-    found[order] = np.cumsum(is_new)
-    return found
+    def split(self, count: int) -> tuple[Outages, Outages]:
+        """The first `count` outages, and the others."""
+        is_first = np.arange(len(self)) < count
+        return self.chosen(is_first), self.chosen(~is_first)

@@ -1,7 +1,9 @@
 """Proposes delays for recorded outages, if there are enough of them to do so."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, log
+
+import numpy as np
 
 from linear_retry.tuning.durations import estimate
 from linear_retry.tuning.outages import Outages
@@ -27,12 +29,32 @@ class TooFew:
 def propose(
     outages: Outages, probe_cost_ms: float, conditions: Conditions
 ) -> tuple[int, ...] | TooFew | Unreachable:
-    """Proposes the cheapest delays in ms for outages like these, or says why it cannot."""
+    """Proposes the cheapest delays in ms for outages like these, or says why it cannot.
+
+    They outlast more of these outages than `conditions.cover`, so that with a confidence of 95%
+    they outlast as many of all outages like these.
+    """
     needed = outages_needed(conditions.cover)
     if needed is None or outages.ended < needed:
         return TooFew(outages.ended, needed, cover_known(outages.ended))
-    durations = estimate(outages).durations(rounded_to_ms=conditions.shortest_ms)
-    return solve(durations, probe_cost_ms, conditions)
+    known = estimate(outages)
+    aim = min(cover_aimed_at(len(outages), conditions.cover), float(known.ended[-1]))
+    durations = known.durations(rounded_to_ms=conditions.shortest_ms)
+    return solve(durations, probe_cost_ms, replace(conditions, cover=max(aim, conditions.cover)))
+
+
+def cover_aimed_at(count: int, cover: float) -> float:
+    """Returns the share of `count` outages to outlast, to outlast `cover` of all outages.
+
+    With a confidence of 95%: the upper tolerance limit of S. S. Wilks, as in `outages_needed`.
+    Aiming at `cover` itself would miss it in every other case.
+    """
+    longer = np.arange(count)
+    odds = np.log((count - longer) / (longer + 1) * (1 - cover) / cover)
+    chances = np.exp(count * log(cover) + np.append(0, np.cumsum(odds)))  # of so many longer ones
+    # The most of them that would be as many or fewer in one case of twenty only.
+    most = int(np.searchsorted(np.cumsum(chances), 1 - CONFIDENCE, side="right")) - 1
+    return (count - max(most, 0)) / count
 
 
 def outages_needed(cover: float) -> int | None:

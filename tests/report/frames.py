@@ -23,6 +23,7 @@ def week(seed: int = 1) -> Tables:
         "outages_over_time": pd.DataFrame(_stretches(rng)),
         "durations": pd.DataFrame(row for name in GROUPS for row in _curve(name, rng)),
         "duration_quantiles": pd.DataFrame(row for name in GROUPS for row in _ends(name)),
+        "proposals": pd.DataFrame(_proposals()),
         "letters": pd.DataFrame(_letters()),
         "letters_over_time": pd.DataFrame(
             _stretch(hour, reason="exhausted" if hour % 3 else "permanent", letters=1 + hour % 7)
@@ -95,6 +96,29 @@ def _ends(name: str) -> list[dict[str, Any]]:
         {**common, "ended": 0.9, "after_s": 700.0, "low_s": 610.0, "high_s": None},
         {**common, "ended": 0.99, "after_s": None, "low_s": 9000.0, "high_s": None},
     ]
+
+
+def _proposals() -> list[dict[str, Any]]:
+    """One that may be used, one that failed its check, and one that there is not."""
+    first = {
+        "verdict": "proposed",
+        "delays": '["47s", {"every": "1m", "times": 4}, "10m"]',
+        "ends_after_s": 887.0,
+        "covers": 0.97,
+        "current_covers": 0.99,
+        "saved_s": 140.0,
+        "saved_low_s": 120.0,
+        "saved_high_s": 160.0,
+        "gap_from_s": 36.0,
+        "gap_until_s": 336.0,
+        "gap_share": 0.4,
+        "gap_jitter_helps": False,
+    }
+    second = {**first, "verdict": "not confirmed", "covers": 0.9, "saved_low_s": -3.0}
+    third = {"verdict": "too few", "ended": 12, "needed": 59}
+    common = {"outages": 120, "seen": 80, "probe_cost_s": 10.0, "cover": 0.95}
+    each = ({**common, "ended": None, "needed": None, **row} for row in (first, second, third))
+    return [{"group": name, **row} for name, row in zip(GROUPS, each, strict=True)]
 
 
 def _letters() -> list[dict[str, Any]]:

@@ -54,15 +54,13 @@ def test_an_error_given_up_too_soon() -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"given_up": 3, "recovered": 9}, "gave up 3 of 12 outages that are over (25%)"),
-        ({"unsure_s": 60.0}, "1 min (60%)"),
         ({"with_missing_entries": 1}, "missing in 1 outage of 1 group"),
     ],
 )
 def test_a_group(changed: dict[str, Any], message: str) -> None:
-    """Its strategy is too short or too long, or entries of it are missing."""
+    """Entries of it are missing."""
     [text] = _emitted([], groups=[{**_GROUP, **changed}])
-    assert message.replace("1 min", "60 s") in text
+    assert message in text
     assert [] == _emitted([], groups=[_GROUP])
 
 

@@ -17,16 +17,22 @@ from tests.spark.reporting import reported
 
 _HERE = Path(__file__).parent
 _VERSION = "4.0.0"
-_CONNECTOR = kafka_jars.Jars(
-    f"spark-kafka-{_VERSION}",
-    Path(__file__).with_name("pom.xml"),
+_JARS = kafka_jars.Jars(
+    f"spark-{_VERSION}-delta-{_VERSION}",
+    _HERE / "pom.xml",
     f"spark-sql-kafka-0-10_2.13-{_VERSION}.jar",
 )
+_S3A = kafka_jars.Jars("hadoop-aws-3.4.1", _HERE / "ingestion" / "s3a.xml", "hadoop-aws-3.4.1.jar")
 # The others that it names are in PySpark already.
-_NEEDED = ("spark-sql-kafka-", "spark-token-provider-kafka-", "kafka-clients-", "commons-pool2-")
+_NEEDED = (
+    *("spark-sql-kafka-", "spark-token-provider-kafka-", "kafka-clients-", "commons-pool2-"),
+    *("delta-spark_", "delta-storage-"),
+)
 
 _YOUNG = (
     *("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
+    # With the 48 MB that HotSpot reserves without C2, code is thrown out, and compiled again.
+    *("-XX:ReservedCodeCacheSize=256m", "-XX:MetaspaceSize=256m", "-Xmn256m"),
     *("-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote"),
 )
 _STRICT = {
@@ -39,20 +45,29 @@ INTERPRETED = {
 }
 
 
-def connector() -> str:
-    """`spark.jars` for the Kafka connector; downloaded the first time, as the broker's jars are."""
-    jars = kafka_jars.directory(wanted=_CONNECTOR)
-    found = sorted(jar for jar in jars.glob("*.jar") if jar.name.startswith(_NEEDED))
+def jars() -> str:
+    """`spark.jars` for the Kafka connector and Delta Lake; downloaded at first, as the broker's."""
+    directory = kafka_jars.directory(wanted=_JARS)
+    found = sorted(jar for jar in directory.glob("*.jar") if jar.name.startswith(_NEEDED))
     assert len(_NEEDED) == len(found), found
     return ",".join(map(str, found))
+
+
+def with_s3a() -> dict[str, str]:
+    """`settings` of a session that can also read and write an object store."""
+    found = sorted(kafka_jars.directory(wanted=_S3A).glob("*.jar"))
+    more = [str(jar) for jar in found if not jar.name.startswith("slf4j-")]  # Spark has its own
+    return settings() | {"spark.jars": ",".join([jars(), *more])}
 
 
 def settings() -> dict[str, str]:
     """Those of a session for tests: no job here is so long that C2 would pay, and the classes of
     Spark's own jars are loaded unverified, which is a fifth of all that a young JVM does."""
     return {
-        "spark.jars": connector(),
+        "spark.jars": jars(),
         "spark.sql.shuffle.partitions": "2",
+        "spark.databricks.delta.snapshotPartitions": "1",
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
         "spark.driver.extraJavaOptions": " ".join(_YOUNG),
     }
 
@@ -76,7 +91,7 @@ def _sockets_of_py4j() -> Iterator[None]:
 def spark() -> Iterator[SparkSession]:
     """The one session of the whole run."""
     assert _VERSION == pyspark.__version__, "pom.xml has the connector of another version"
-    with session("local[2]", settings()) as made:
+    with session("local[2]", with_s3a()) as made:
         yield made
 
 

@@ -1,4 +1,4 @@
-"""`python -m tests.spark.connected REPORTED TUNED PAGE`: what two lakes say over Spark Connect.
+"""Reads two lakes and writes a third over Spark Connect: `python -m tests.spark.connected ...`.
 
 With a server of its own, as a process that has a classic session can have no other.
 """
@@ -6,55 +6,72 @@ With a server of its own, as a process that has a classic session can have no ot
 import json
 import os
 import sys
-from collections.abc import Callable
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from linear_retry import Strategy
-from linear_retry.spark import Lake, LakeError, groups, ingest, outages, replay, simulate, tune
+from linear_retry.spark import (
+    EPISODES,
+    JOURNAL,
+    Lake,
+    LakeError,
+    groups,
+    ingest,
+    optimize,
+    simulate,
+    survival,
+    tune,
+    update_episodes,
+)
 from linear_retry.spark import report as write
+from linear_retry.spark.session import DELTA_SETTINGS
 from linear_retry.tuning.solver import Conditions
 from tests.spark.conftest import INTERPRETED, settings
 
 CONDITIONS = Conditions(0.95, 12, 2000)
 STRATEGY = Strategy([10, 60, 600])
-NOWHERE = {"bootstrap.servers": "localhost:1"}
 
 
 def tuned(lake: Lake) -> list[str]:
     """What there is to know for a strategy."""
-    proposed, simulated = tune(lake, 20.0, CONDITIONS), simulate(lake, STRATEGY)
-    return [repr(each) for each in (groups(lake), proposed, simulated)]
+    rows, journal = lake.table(EPISODES), lake.table(JOURNAL)
+    proposed = tune(rows, 20.0, CONDITIONS, journal=journal)
+    simulated = simulate(rows, STRATEGY, journal=journal)
+    shares = survival(rows, resamples=5).orderBy("group", "after_s").collect()
+    return [repr(each) for each in (groups(lake), proposed, simulated, shares)]
 
 
-def refusals(lake: Lake) -> list[str]:
-    """Of all that would write, or send."""
-    spark: Any = lake.spark
-    asked: tuple[Callable[[], object], ...] = (
-        lambda: outages(lake),
-        lambda: ingest(spark, NOWHERE, lake.path, dead_letters=["orders.dlq"]),
-        lambda: replay(spark, NOWHERE, lake.path, "true", by="sam"),
-        lambda: groups(Lake(spark, f"{lake.path}/nothing")),
-    )
-    return [_refusal(each) for each in asked]
-
-
-def _refusal(ask: Callable[[], object]) -> str:
+def written_by(lake: Lake, bootstrap: str, topic: str) -> list[object]:
+    """What two ingests of a journal say, and then the table of outages and `optimize`."""
+    config, spark = {"bootstrap.servers": bootstrap}, lake.spark
+    twice = [ingest(spark, config, lake.path, journal=topic)[0].rows for _ in range(2)]
+    made = update_episodes(lake)["closed"]
     try:
-        return f"it did: {ask()}"
+        return [*twice, made, str(optimize(lake))]
+    except LakeError as error:
+        return [*twice, made, str(error)]
+
+
+def missing(lake: Lake) -> str:
+    """What is said of a table that is not there."""
+    try:
+        return f"there are {groups(Lake(lake.spark, f'{lake.path}/nothing'))}"
     except LakeError as error:
         return str(error)
 
 
 if __name__ == "__main__":
-    reported, for_tuning, page = sys.argv[1:]
+    reported, for_tuning, page, written, bootstrap, topic = sys.argv[1:]
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.remote("local[2]")
-    for name, value in (settings() | INTERPRETED | {"spark.ui.enabled": "false"}).items():
+    for name, value in (
+        settings() | DELTA_SETTINGS | INTERPRETED | {"spark.ui.enabled": "false"}
+    ).items():
         builder = builder.config(name, value)
     session: Any = builder.getOrCreate()
     lake = Lake(session, for_tuning)
-    output = tuned(lake), refusals(lake), repr(write(Lake(session, reported), page))
+    ingested = written_by(Lake(session, written), bootstrap, topic)
+    output = ingested, tuned(lake), missing(lake), repr(write(Lake(session, reported), page))
     session.stop()
     print(json.dumps(output))

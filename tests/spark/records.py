@@ -7,9 +7,6 @@ from typing import TypeVar
 from pyspark.sql import DataFrame, SparkSession
 
 from linear_retry.records.record import Record
-from linear_retry.spark.tables.entries import entry_projections
-from linear_retry.spark.tables.letters import letter_projections
-from linear_retry.spark.tables.sql import project
 
 T = TypeVar("T")
 
@@ -30,17 +27,11 @@ class Many(list[T]):
 def frame(spark: SparkSession, records: Iterable[Record]) -> DataFrame:
     """One row for each, in one task; without headers the column is NULL, as the source has it."""
     rows = [
-        (each.key, each.value, each.topic, each.partition, each.offset, _AT, each.headers or None)
+        (
+            *(each.key, each.value, each.topic, each.partition, each.offset),
+            _AT,
+            each.headers or None,
+        )
         for each in records
     ]
     return spark.createDataFrame(rows, _SCHEMA).coalesce(1)
-
-
-def dead_letters(records: DataFrame) -> DataFrame:
-    """The table of that name."""
-    return project(records, letter_projections())
-
-
-def entries(records: DataFrame) -> DataFrame:
-    """The table `journal`."""
-    return project(records, entry_projections())

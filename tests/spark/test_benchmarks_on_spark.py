@@ -10,7 +10,7 @@ from benchmarks.on_spark import jvm_mib, parquet_bytes, shuffled_bytes
 from benchmarks.spark_episodes import fill
 from benchmarks.spark_ingest import copied, ingested
 from examples.fleet.model import FLEET
-from linear_retry.spark import JOURNAL, Lake, outages
+from linear_retry.spark import JOURNAL, Lake, update_episodes
 from tests.real_kafka import RealKafka
 
 pytestmark = pytest.mark.usefixtures("interpreted")
@@ -22,9 +22,9 @@ def test_copy_and_ingest_read_the_same_letters(
 ) -> None:
     """Each way leaves a row for each letter."""
     topic = topic_of_letters(kafka, 40)
-    for way in (copied, ingested):
-        table = way(spark, kafka.bootstrap, topic, str(tmp_path / way.__name__))
-        assert 40 == spark.read.parquet(table).count()
+    for way, form in ((copied, "parquet"), (ingested, "delta")):
+        table = way(spark, kafka.bootstrap, topic, str(tmp_path / form))
+        assert 40 == spark.read.format(form).load(table).count()
         assert parquet_bytes(table) > 0
 
 
@@ -39,6 +39,6 @@ def test_events_are_as_many_as_asked(spark: SparkSession, tmp_path: Path) -> Non
         assert not [row for row in rows if row.problems]
         assert is_of_one == (1 == len({(row.group, row.member) for row in rows}))
     before = shuffled_bytes(spark)
-    assert sum(outages(lakes[0]).values()) > 0
+    assert sum(update_episodes(lakes[0]).values()) > 0
     assert shuffled_bytes(spark) > before
     assert jvm_mib(spark) > 0

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,10 +14,9 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from linear_retry.cli import app
-from linear_retry.dlq.cluster import Cluster
 from linear_retry.spark import DEAD_LETTERS, Lake
 from linear_retry.spark.ingestion import sources
-from linear_retry.spark.session import CONNECTOR
+from linear_retry.spark.session import CONNECTOR, DELTA
 from tests.conftest import TopicFactory
 from tests.dlq.sample_letters import our_record
 from tests.kafka_operations import wait_until
@@ -68,7 +66,7 @@ def test_a_signal_ends_it(
     kafka.produce(letters, [(0, None, None, ())])
 
     def press() -> None:
-        wait_until(lambda: list(tmp_path.glob("dead_letters/*/*/*.parquet")), "a row", 300)
+        wait_until(lambda: list(tmp_path.glob("dead_letters/_delta_log/*1.json")), "a row", 300)
         os.kill(os.getpid(), number)
 
     where = ("--bootstrap", kafka.bootstrap, "--dead-letters", letters, "--lake", str(tmp_path))
@@ -93,8 +91,8 @@ def test_a_missing_topic(kafka: RealKafka, tmp_path: Path) -> None:
 
 
 def test_no_broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Said within seconds, and not after minutes of Spark's log."""
-    monkeypatch.setattr(sources, "Cluster", partial(Cluster, timeout_s=1))
+    """Said within half a minute, and not after minutes of Spark's log."""
+    monkeypatch.setattr(sources, "ANSWER_TIMEOUT_S", 1)
     code, _, message = _ran(
         *("--bootstrap", "127.0.0.1:1", "--journal", "j", "--lake", str(tmp_path / "lake"))
     )
@@ -198,5 +196,5 @@ def test_without_the_connector(tmp_path: Path) -> None:
     settings = tmp_path / "ivysettings.xml"
     settings.write_text(_NOWHERE.format(here=tmp_path))
     output = _begun("spark.jars.ivySettings", settings, "spark.jars.ivy", tmp_path / "ivy")
-    message = f"Spark's Kafka connector {CONNECTOR} cannot be fetched; check that Maven Central"
+    message = f"Spark's Kafka connector {CONNECTOR} and {DELTA} cannot be fetched; check that Maven"
     assert output.startswith(message)

@@ -8,10 +8,13 @@ from pathlib import Path
 import pandas as pd  # type: ignore[import-untyped]  # it has no types
 import pytest
 
-from linear_retry.spark import Lake, report
+from linear_retry.journal.entry import encode
+from linear_retry.spark import JOURNAL, Lake, report
+from tests.conftest import TopicFactory
 from tests.docs.markdown import ROOT
+from tests.real_kafka import RealKafka
 from tests.spark.connected import tuned
-from tests.spark.episodes import recorded_outages
+from tests.spark.history import recorded_outages
 from tests.tuning.recorded import durations_ms
 
 pytestmark = pytest.mark.usefixtures("interpreted")
@@ -20,9 +23,15 @@ _DELAYS_MS = (10_000, 60_000, 60_000, *[600_000] * 40)
 _TABLES = "report_tables/*.parquet"
 
 
-def test_a_lake_reads_the_same_over_spark_connect(reported_lake: Lake, tmp_path: Path) -> None:
-    """The same tables on the same page, the same proposals; what would write says that it cannot,
-    and a table that is not there is missed as by any session."""
+@pytest.mark.broker
+def test_a_lake_is_the_same_over_spark_connect(
+    reported_lake: Lake, tmp_path: Path, kafka: RealKafka, topic: TopicFactory
+) -> None:
+    """What is ingested, the same tables on the same page, the same proposals; and a table that is
+    not there is missed as by any session. What Delta Lake does not do there says so."""
+    journal, written = topic(), str(tmp_path / "written")
+    entries = list(recorded_outages.instance("billing", [5000], _DELAYS_MS))
+    kafka.produce(journal, [(0, each.key, encode(each), ()) for each in entries])
     lakes = reported_lake, Lake(reported_lake.spark, str(tmp_path / "tuned"))
     recorded_outages.write_journal(
         Path(lakes[1].path), recorded_outages.instance("billing", durations_ms(11, 60), _DELAYS_MS)
@@ -31,18 +40,18 @@ def test_a_lake_reads_the_same_over_spark_connect(reported_lake: Lake, tmp_path:
     for page in pages:
         page.parent.mkdir()
     module = [sys.executable, "-m", "tests.spark.connected"]
-    command = [*module, *(lake.path for lake in lakes), str(pages[1])]
+    paths = (*(lake.path for lake in lakes), str(pages[1]), written)
+    command = [*module, *paths, kafka.bootstrap, journal]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as process:
         output = repr(report(lakes[0], pages[0])), tuned(lakes[1])
         text = json.loads(process.communicate(timeout=300)[0])
     assert 0 == process.returncode
-    assert output == (text[2].replace("/connect/", "/classic/"), text[0])
-    *refusals, missing = text[1]
-    assert 3 == len(refusals)
-    assert {f"{lakes[1].path}: over Spark Connect a lake can be read, but neither"} == {
-        refusal.partition(" written nor replayed")[0] for refusal in refusals
-    }
-    assert missing.startswith(f"{lakes[1].path}/nothing/outages: nothing is there yet; run ")
+    ingested, proposals, missing, page_written = text
+    assert output == (page_written.replace("/connect/", "/classic/"), proposals)
+    assert [len(entries), 0, 1] == ingested[:3]
+    assert "a classic session" in ingested[3]
+    assert len(entries) == Lake(reported_lake.spark, written).table(JOURNAL).count()
+    assert missing.startswith(f"{lakes[1].path}/nothing/episodes: nothing is there yet; run ")
     classic, connect = ({file.name: file for file in page.parent.glob(_TABLES)} for page in pages)
     assert classic
     assert set(classic) == set(connect)

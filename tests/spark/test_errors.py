@@ -2,7 +2,7 @@
 
 import pytest
 
-from linear_retry.spark.errors import is_sql_error, last_cause
+from linear_retry.spark.errors import is_concurrent, is_sql_error, last_cause
 
 _RUNNING = """An error occurred while calling o30.getResult.
 : org.apache.spark.SparkException: Exception thrown in awaitResult:
@@ -31,3 +31,16 @@ _FOOTER = "[FAILED_READ_FILE.CANNOT_READ_FILE_FOOTER] Could not read footer. SQL
 def test_the_last_cause_is_the_reason(output: str, cause: str, of_sql: bool) -> None:
     """In one line, and whether it is of the condition or of what is below."""
     assert (cause, of_sql) == (last_cause(output), is_sql_error(output))
+
+
+@pytest.mark.parametrize(
+    ("text", "is_of_two"),
+    [
+        ("[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log.", True),
+        ("[DELTA_CONCURRENT_DELETE_DELETE] ConcurrentDeleteDeleteException: ...", True),
+        ("java.util.concurrent.TimeoutException", False),
+    ],
+)
+def test_the_slower_of_two_writers(text: str, is_of_two: bool) -> None:
+    """What only another program's writing explains is told apart from every other error."""
+    assert is_of_two == is_concurrent(text)

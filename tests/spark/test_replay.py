@@ -6,17 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 from typer.testing import CliRunner
 
 from linear_retry.cli import app
 from linear_retry.dlq import Filter
 from linear_retry.errors import UnknownTopicError
 from linear_retry.kafka.consumer.messages import read
-from linear_retry.spark import DEAD_LETTERS, Lake, LakeError, Replayed, replay
+from linear_retry.spark import DEAD_LETTERS, Lake, LakeError, Replayed, dead_letters, replay
 from tests.dlq.conftest import scene  # noqa: F401  (a fixture)
 from tests.dlq.scene import NewScene, Scene
-from tests.spark.records import dead_letters, frame
+from tests.spark.records import frame
 
 pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("interpreted")]
 
@@ -25,10 +26,12 @@ def _ingested(spark: SparkSession, path: Path, *scenes: Scene) -> Lake:
     """What an ingest makes of the letters that are there, without a stream's cost."""
     lake = Lake(spark, str(path))
     records = [read(message) for each in scenes for message in each.kafka.read(each.letters)]
-    lake.add(dead_letters(frame(spark, records)), DEAD_LETTERS, scenes[0].letters, 0)
+    ids: list[Column] = []
     for given in scenes:
         facts: Any = given.cluster.topics.describe([given.letters])[given.letters]
-        lake.write_topic_id(DEAD_LETTERS, given.letters, str(facts.id))
+        ids += F.lit(given.letters), F.lit(str(facts.id))
+    rows = dead_letters(frame(spark, records))
+    lake.replace(rows.withColumn("topic_id", F.create_map(*ids)[F.col("topic")]), DEAD_LETTERS)
     return lake
 
 
@@ -163,7 +166,7 @@ def test_a_lake_of_another_topic_sends_nothing(two: tuple[Lake, Scene]) -> None:
         (text := _run(empty, given, where))[0],
         "run `linear-retry spark ingest` first" in text[2],
     )
-    (parquet,) = Path(lake.path).glob(f"{DEAD_LETTERS}/*/*/*.parquet")
+    (parquet,) = Path(lake.path).glob(f"{DEAD_LETTERS}/*.parquet")
     parquet.write_bytes(b"garbage of a length that no footer has")
     with pytest.raises(LakeError, match="the table `dead_letters` cannot be read"):
         replay(lake.spark, given.config, lake.path, where, by="test")

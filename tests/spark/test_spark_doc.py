@@ -3,7 +3,6 @@
 import shlex
 from pathlib import Path
 
-import duckdb
 import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
@@ -11,10 +10,11 @@ from typer.testing import CliRunner
 from docs.generators.events import hints_by_field
 from linear_retry.cli import app
 from linear_retry.records.text import ErrorText
+from linear_retry.spark import dead_letters, journal
 from tests.dlq.sample_letters import our_record
 from tests.docs.markdown import blocks, code, page, table
 from tests.real_kafka import RealKafka
-from tests.spark.records import dead_letters, entries, frame
+from tests.spark.records import frame
 
 _PAGE = page("docs/spark/ingest.md")
 
@@ -41,7 +41,7 @@ def test_the_code_works(
             # The JVM stays where it was begun, whatever directory the test is in.
             ("--lake lake", f"--lake {tmp_path}"),
             ('"lake"', f'"{tmp_path}"'),
-            ("'lake/", f"'{tmp_path}/"),
+            ('"lake/', f'"{tmp_path}/'),
         ):
             text = text.replace(name, here)
         return text
@@ -65,9 +65,13 @@ def test_the_code_works(
         names,
     )
     assert "spark.dlq 1 0 1\n" == capsys.readouterr().out
-    (sql,) = blocks(_PAGE, "sql")
-    with duckdb.connect() as duck:
-        assert [("billing", "exhausted", 1)] == duck.execute(adapted(sql)).fetchall()
+    own = _block("python", "from linear_retry.spark import dead_letters")
+    exec(compile(adapted(own), "", "exec"), names)
+    assert "exhausted" in capsys.readouterr().out
+    exec(compile(adapted(_block("python", "import duckdb")), "", "exec"), {})
+    assert "[('billing', 'exhausted', 1)]\n" == capsys.readouterr().out
+    code, out, _ = ran("optimize")
+    assert (0, True) == (code, out.startswith("dead_letters: 1 file before, 1 now"))
 
 
 def _block(language: str, beginning: str) -> str:
@@ -77,13 +81,13 @@ def _block(language: str, beginning: str) -> str:
 
 def test_the_tables_have_every_column(spark: SparkSession) -> None:
     """A column that is there is on the page, or is a field of an event."""
-    letters, journal = _columns_told()
+    letters, entries = _columns_told()
     common = {"topic", "partition", "offset", "timestamp", "date", "problems", "garbled"}
     empty = frame(spark, [])
     assert set(dead_letters(empty).columns) == letters | common
-    of_events = set(entries(empty).columns) - common - journal
+    of_events = set(journal(empty).columns) - common - entries
     assert of_events <= set(hints_by_field())
-    assert journal <= set(entries(empty).columns)
+    assert entries <= set(journal(empty).columns)
 
 
 def _columns_told() -> tuple[set[str], set[str]]:

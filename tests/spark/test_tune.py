@@ -17,7 +17,7 @@ from linear_retry.tuning.proposal import propose
 from linear_retry.tuning.solver import Conditions
 from tests.cli.result import Result
 from tests.docs.markdown import ROOT, blocks, page
-from tests.spark.episodes.recorded_outages import instance, write_journal
+from tests.spark.history.recorded_outages import instance, write_journal
 from tests.tuning.recorded import durations_ms, recorded
 
 CURRENT_MS = (*[10_000] * 3, *[60_000] * 4, *[600_000] * 40)
@@ -96,6 +96,19 @@ def test_with_too_few_outages_nothing_is_written(lake: str, tmp_path: Path) -> N
     assert not file.exists()
 
 
+def test_what_the_next_outages_outlast_is_not_written(spark: SparkSession, tmp_path: Path) -> None:
+    """Outages that become longer: the proposal misses --cover, with an exit code of its own."""
+    growing_ms = np.concatenate([durations_ms(1, 80), 20 * durations_ms(2, 40)])
+    write_journal(tmp_path, instance("billing", growing_ms, CURRENT_MS))
+    file = tmp_path / "billing.json"
+    result = _ran("spark", "tune", "--lake", tmp_path, *ASKED, "--to", file)
+    assert (7, "") == (result.code, result.err)
+    last = result.out.splitlines()[-1]
+    assert last.startswith("not confirmed: it covers 0.")
+    assert last.endswith("and --cover is 0.95; ask for less, or wait for more outages")
+    assert not file.exists()
+
+
 def test_a_strategy_is_taken_through_what_was_recorded(lake: str, tmp_path: Path) -> None:
     """What it comes to is what the library says of these outages, with the same seed."""
     file = tmp_path / "other.json"
@@ -131,13 +144,13 @@ def test_no_such_group(lake: str) -> None:
     """Those that there are are named."""
     result = _ran("spark", "tune", "--lake", lake, "--group", "biling", *ASKED)
     assert (2, "") == (result.code, result.out)
-    there = f"{lake}/outages: no outage is of group 'biling'; there are: 'billing', 'few'\n"
+    there = f"{lake}/episodes: no outage is of group 'biling'; there are: 'billing', 'few'\n"
     assert there == result.err
 
 
 def test_before_there_are_outages(spark: SparkSession, tmp_path: Path) -> None:
     """It says which command makes the table."""
-    with pytest.raises(LakeError, match="run `linear-retry spark outages` first"):
+    with pytest.raises(LakeError, match="run `linear-retry spark episodes` first"):
         groups(Lake(spark, str(tmp_path)))
 
 
@@ -155,10 +168,11 @@ def test_the_page_is_true(
     capsys.readouterr()
     (python,) = blocks(output, "python")
     exec(compile(python.replace('"lake"', f'"{lake}"'), "tuning.md", "exec"), {})
-    billing, few, covered = capsys.readouterr().out.splitlines()
+    billing, few, covered, *shares = capsys.readouterr().out.splitlines()
     assert billing.startswith("billing (")
     assert "few TooFew(ended=1, needed=59, cover=0.05)" == few
     assert covered.startswith("Mean(mean=")
+    assert "after_s" in shares[1]
 
 
 def test_it_needs_no_jvm_of_its_own() -> None:

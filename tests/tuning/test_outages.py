@@ -1,16 +1,13 @@
-"""Bounds of outages are checked, and concurrent ones are found."""
+"""Bounds of outages are checked."""
 
 from math import inf, nan
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from linear_retry.errors import UsageError
-from linear_retry.tuning.outages import Outages, concurrent
+from linear_retry.tuning.outages import Outages
 
 WEEK_MS = 7 * 24 * 3_600_000
-spans = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)), max_size=12)
 
 
 def test_what_is_longer_than_any_delay_has_no_end() -> None:
@@ -36,17 +33,8 @@ def test_what_are_no_bounds_is_refused(lower_ms: object, upper_ms: object) -> No
         Outages.of(lower_ms, upper_ms)  # type: ignore[arg-type]
 
 
-@given(spans)
-def test_outages_that_overlap_are_one(found: list[tuple[int, int]]) -> None:
-    """Two have the same number if and only if a chain of overlaps leads from one to the other."""
-    opened, ended = [at for at, _ in found], [at + duration for at, duration in found]
-    numbers = concurrent(opened, ended)
-    linked = [{i} for i in range(len(found))]
-    for i in range(len(found)):
-        for j in range(len(found)):
-            if opened[i] <= ended[j] and opened[j] <= ended[i]:
-                union = linked[i] | linked[j]
-                for each in union:
-                    linked[each] = union
-    for i in range(len(found)):
-        assert linked[i] == {j for j in range(len(found)) if numbers[i] == numbers[j]}
+def test_they_are_split_by_their_order() -> None:
+    """The first ones, to learn from, and the others, to compare on."""
+    first, others = Outages.of([0, 5, 6], [9, inf, 9]).split(2)
+    assert ([0, 5], [6]) == (list(first.lower_ms), list(others.lower_ms))
+    assert (2, 1) == (len(first), first.ended)

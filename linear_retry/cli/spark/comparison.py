@@ -9,11 +9,13 @@ import typer
 from linear_retry.cli.output.rows import write_aligned
 from linear_retry.spark import Simulated, Tuned
 from linear_retry.strategy.delays import duration_text
+from linear_retry.tuning.gaps import Gap
 from linear_retry.tuning.held_out import Comparison, Costs, Mean
 from linear_retry.tuning.proposal import TooFew
+from linear_retry.tuning.solver import Unreachable
 
 _EQUAL = 0.001
-"""Smaller differences in coverage are not reported."""
+"""The least difference in coverage that is reported."""
 _UNITS_MS = ((3_600_000, 60_000), (10_000, 1000), (1000, 100), (0, 1))
 """The shortest time for each rounding unit: minutes, seconds, tenths of a second."""
 
@@ -41,20 +43,35 @@ def rows(found: Comparison, name: str, outages: int) -> list[tuple[str, ...]]:
 
 def remarks(found: Comparison, name: str) -> Iterator[str]:
     """Yields sentences about the difference, and its limits."""
-    saved, current = found.saved, found.current
-    if saved is None or current is None:
+    saved, current, both = found.saved, found.current, found.both
+    if saved is None or current is None or both is None:
         yield "the journal has no delays of the current strategy; give it with --current FILE"
         return
+    per = f"per outage, in the {_percent(both.mean)} % that both strategies cover"
     if saved.low > 0:
-        yield f"saved: {time(saved)} per outage"
+        yield f"saved: {time(saved)} {per}"
     elif saved.high < 0:
-        yield f"lost: {time(Mean(-saved.mean, -saved.high, -saved.low))} per outage"
+        yield f"lost: {time(Mean(-saved.mean, -saved.high, -saved.low))} {per}"
     else:
-        yield f"saved: {time(saved)} per outage; the interval includes 0"
+        yield f"saved: {time(saved)} {per}; the interval includes 0"
     more = found.proposed.covered.mean - current.covered.mean
     if abs(more) > _EQUAL:
         which = "current" if more > 0 else name
         yield f"the {which} strategy gives up on more of them, which costs it nothing here"
+
+
+def unknown(gap: Gap) -> str:
+    """A sentence on a gap between attempts, and how to narrow it."""
+    between = f"{duration_text(gap.from_ms)} and {duration_text(gap.until_ms)}"
+    remedy = (
+        "jitter in the current strategy would narrow that"
+        if gap.jitter_helps
+        else "an attempt in between, by the current strategy, would tell more"
+    )
+    return (
+        f"{_percent(gap.share)} % of all outages ended between {between} after the first failure, "
+        f"where no attempt was made: when is not known, and delays there are a guess; {remedy}"
+    )
 
 
 def time(of: Mean) -> str:
@@ -64,8 +81,12 @@ def time(of: Mean) -> str:
 
 def share(of: Mean) -> str:
     """A share in per cent with its bounds, rounded down: 99.96 is not all."""
-    mean, low, high = (f"{int(each * 1000) / 10:.1f}" for each in (of.mean, of.low, of.high))
+    mean, low, high = map(_percent, (of.mean, of.low, of.high))
     return f"{mean} % ({low} to {high})"
+
+
+def _percent(of: float) -> str:
+    return f"{int(of * 1000) / 10:.1f}"
 
 
 def given_up(covered: Mean, outages: int) -> str:
@@ -89,13 +110,15 @@ def _rough(milliseconds: float) -> str:
 def tuned_json(one: Tuned) -> dict[str, Any]:
     """The object of `--json`, with times in seconds and None for what is missing."""
     found: dict[str, Any] = {"group": one.group, "outages": one.outages, "seen": one.seen}
-    proposal = one.proposal
-    if isinstance(proposal, tuple):
-        found |= {"verdict": "proposed", "delays_s": _seconds(proposal)}
-    elif isinstance(proposal, TooFew):
-        found |= {"verdict": "too few", **asdict(proposal)}
-    else:
-        found |= {"verdict": "unreachable", "cover": proposal.covered}
+    found |= {"verdict": one.verdict}
+    match one.proposal:
+        case TooFew():
+            found |= asdict(one.proposal)
+        case Unreachable(covered):
+            found |= {"cover": covered}
+        case delays_ms:
+            found |= {"delays_s": _seconds(delays_ms)}
+    found |= {"gap": None if one.gap is None else asdict(one.gap)}
     return found | {"current_s": _seconds(one.current_ms)} | _compared(one.comparison, "proposed")
 
 
@@ -107,10 +130,11 @@ def simulated_json(one: Simulated) -> dict[str, Any]:
 
 def _compared(found: Comparison | None, name: str) -> dict[str, Any]:
     if found is None:
-        return {"current": None, name: None, "saved_s": None}
+        return {"current": None, name: None, "saved_s": None, "both": None}
     saved_s = None if found.saved is None else _in_seconds(found.saved)
+    both = None if found.both is None else asdict(found.both)
     current = None if found.current is None else _costs(found.current)
-    return {"current": current, name: _costs(found.proposed), "saved_s": saved_s}
+    return {"current": current, name: _costs(found.proposed), "saved_s": saved_s, "both": both}
 
 
 def _costs(of: Costs) -> dict[str, Any]:

@@ -17,11 +17,33 @@ MASTER = Annotated[
     str | None,
     typer.Option(metavar="URL", help="Spark's master. The default is local[*]."),
 ]
+COVER = Annotated[
+    float,
+    typer.Option(
+        metavar="SHARE",
+        min=0,
+        max=1,
+        help="The share of outages that must end before the delays run out.",
+    ),
+]
+PROBE_COST = Annotated[
+    str,
+    typer.Option(
+        metavar="TIME", help="For the proposed delays: what an attempt costs, as of `tune`."
+    ),
+]
+NO_KEYS = Annotated[
+    bool,
+    typer.Option(
+        "--no-keys",
+        help="Leave out the letters' keys, and the texts of exceptions, which may quote them.",
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedOutages:
-    """The options of commands that learn from the table `outages`."""
+    """The options of commands that learn from the table `episodes`."""
 
     group: Annotated[
         str | None, typer.Option(metavar="GROUP", help="Only outages of this consumer group.")

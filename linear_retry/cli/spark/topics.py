@@ -41,16 +41,17 @@ def ingest(
         write_json([asdict(each) for each in done])
     else:
         for each in done:
-            typer.echo(f"{each.table}: {plural(each.rows, 'row')} of {each.topic}{_remarks(each)}")
+            typer.echo(ingested_line(each))
 
 
-def _remarks(each: Ingested) -> str:
-    remarks = []
+def ingested_line(each: Ingested) -> str:
+    """How many rows a topic has become, and what is remarkable about them."""
+    remarks = [f"{each.table}: {plural(each.rows, 'row')} of {each.topic}"]
     if each.unreadable:
         remarks.append(f"{each.unreadable} with problems (column `problems`)")
     if each.gone:
         remarks.append(f"{each.gone} offsets were removed before they could be read")
-    return "".join(f"; {remark}" for remark in remarks)
+    return "; ".join(remarks)
 
 
 def replay(

@@ -1,23 +1,32 @@
 """Tunes and simulates on recorded outages: `spark tune`, `strategy simulate --lake`."""
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import typer
 
-from linear_retry.cli.output.exit_codes import INSUFFICIENT_DATA, NEGATIVE, USAGE_ERROR, fail
-from linear_retry.cli.output.printable import one_line
+from linear_retry.cli.output.exit_codes import (
+    INSUFFICIENT_DATA,
+    NEGATIVE,
+    UNCONFIRMED,
+    USAGE_ERROR,
+    fail,
+)
 from linear_retry.cli.output.rows import write_json
 from linear_retry.cli.spark import comparison
 from linear_retry.cli.spark.options import RecordedOutages, StrategyFile
 from linear_retry.cli.strategy.commands import load, print_heading
 from linear_retry.errors import StrategyError
 from linear_retry.files import printable_path
-from linear_retry.spark import Lake, Simulated, Tuned, groups
+from linear_retry.records.printable import one_line
+from linear_retry.spark import JOURNAL, Lake, Simulated, Tuned, groups
 from linear_retry.spark import simulate as simulate_in
 from linear_retry.spark import tune as tune_in
 from linear_retry.spark.session import session
+from linear_retry.spark.tuning import episodes_of
 from linear_retry.strategy.delays import duration_text
+from linear_retry.strategy.file import elements
 from linear_retry.strategy.strategy import Strategy
 from linear_retry.tuning.proposal import TooFew
 from linear_retry.tuning.solver import Conditions, Unreachable
@@ -37,19 +46,19 @@ def tune(
     """Proposes and compares, prints the result, and writes the strategy to `target`."""
     target.check()
 
-    def tuned(where: Lake, **options: Any) -> list[Tuned]:
-        if target.to is not None and recorded.group is None:
-            _check_one(groups(where))
-        return tune_in(where, probe_cost_ms / 1000, conditions, **options)
+    def tuned(outages: Any, **options: Any) -> list[Tuned]:
+        return tune_in(outages, probe_cost_ms / 1000, conditions, **options)
 
-    found = _in_lake(lake, recorded, tuned)
+    found = _in_lake(lake, recorded, tuned, is_one=target.to is not None)
     if as_json:
         write_json(map(comparison.tuned_json, found))
     else:
-        _print(found, conditions)
+        show(found, conditions)
     proposed = [each for each in found if isinstance(each.proposal, tuple)]
     if not proposed:
         raise typer.Exit(INSUFFICIENT_DATA)
+    if not all(each.is_confirmed for each in proposed):
+        raise typer.Exit(UNCONFIRMED)
     [*_, one] = proposed
     _write(target, one, probe_cost_ms, conditions, as_json)
 
@@ -63,8 +72,8 @@ def simulate(
 ) -> None:
     """Simulates and prints; `as_json` is the beginning of each JSON object."""
 
-    def simulated(where: Lake, **options: Any) -> list[Simulated]:
-        return simulate_in(where, strategy, probe_cost_ms / 1000, **options)
+    def simulated(outages: Any, **options: Any) -> list[Simulated]:
+        return simulate_in(outages, strategy, probe_cost_ms / 1000, **options)
 
     found = _in_lake(lake, recorded, simulated)
     if not found:
@@ -79,14 +88,23 @@ def simulate(
 
 
 def _in_lake(
-    lake: str, recorded: RecordedOutages, call: Callable[..., list[_Found]]
+    lake: str,
+    recorded: RecordedOutages,
+    call: Callable[..., list[_Found]],
+    *,
+    is_one: bool = False,
 ) -> list[_Found]:
     """Returns the result of `call`; ends the command if the strategy of --current is invalid."""
     current = None if recorded.current is None else load(recorded.current)
     if isinstance(current, StrategyError):
         fail("\n".join(current.problems), NEGATIVE)
     with session(recorded.master) as spark:
-        return call(Lake(spark, lake), group=recorded.group, current=current, seed=recorded.seed)
+        where = Lake(spark, lake)
+        if is_one and recorded.group is None:
+            _check_one(groups(where))
+        outages = episodes_of(where, recorded.group)
+        journal = where.table(JOURNAL) if current is None else None
+        return call(outages, current=current, journal=journal, seed=recorded.seed)
 
 
 def _check_one(names: list[str]) -> None:
@@ -111,7 +129,8 @@ def _write(
         typer.echo(f"{printable_path(target.to)}: written")
 
 
-def _print(found: list[Tuned], conditions: Conditions) -> None:
+def show(found: list[Tuned], conditions: Conditions) -> None:
+    """Prints each proposal beside the current delays, or why nothing is proposed."""
     if not found:
         typer.echo("no outage has a known duration; nothing is proposed")
     for one in found:
@@ -125,12 +144,25 @@ def _print_tuned(one: Tuned, conditions: Conditions) -> None:
         return
     others = f"compared on the {one.outages - one.seen} after them"
     typer.echo(f"{one_line(one.group)}: made from {one.seen} outages, {others}")
+    typer.echo(f"delays: {json.dumps(elements(one.proposal))}")
+    if one.comparison is not None:
+        comparison.show(one.comparison, "proposed", one.outages - one.seen)
+    for line in _doubts(one, conditions):
+        typer.echo(line)
+
+
+def _doubts(one: Tuned, conditions: Conditions) -> Iterator[str]:
+    """Yields what the proposal could not know, and why it is not written."""
+    if one.gap is not None:
+        yield comparison.unknown(one.gap)
     if one.comparison is None:
-        typer.echo("they overlap, so they count as one outage: none is left to compare on")
-        return
-    comparison.show(one.comparison, "proposed", one.outages - one.seen)
-    if one.comparison.proposed.covered.high < conditions.cover:
-        typer.echo(f"{conditions.cover:g} are not covered: outages were longer than those before")
+        yield "not confirmed: none is left to compare on"
+    elif not one.is_confirmed:
+        covered = int(one.comparison.proposed.covered.mean * 1000) / 1000
+        yield (
+            f"not confirmed: it covers {covered:g} of the outages after those that it was made "
+            f"from, and --cover is {conditions.cover:g}; ask for less, or wait for more outages"
+        )
 
 
 def _why_nothing(found: TooFew | Unreachable) -> str:

@@ -1,20 +1,20 @@
 """Ingests dead letters and the journal from Kafka into the lake, each record once."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from pyspark.errors import AnalysisException, StreamingQueryException
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.errors import AnalysisException, PySparkException, StreamingQueryException
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 from pyspark.sql.streaming.query import StreamingQuery
 
 from linear_retry.errors import BrokerError, ConfigurationError, LinearRetryError
-from linear_retry.spark.errors import last_cause
+from linear_retry.spark.errors import JavaError, is_concurrent, last_cause
 from linear_retry.spark.ingestion.kafka_options import java_keys
-from linear_retry.spark.ingestion.sources import Source, claim, find_sources
+from linear_retry.spark.ingestion.sources import Source, find_sources, starting_offsets
 from linear_retry.spark.lake.lake import DEAD_LETTERS, JOURNAL, Lake, LakeError
 from linear_retry.spark.session import CONNECTOR, SparkMissingError
 from linear_retry.spark.tables.entries import entry_projections
@@ -26,14 +26,16 @@ Progress: TypeAlias = Callable[[int, int], object]
 
 MAX_OFFSETS = 1_000_000
 SETTINGS = {
-    # How many days a task writes at the same time. If there are more, rows are sorted by day first;
-    # without this setting they always are, and sorting a million letters spills to disk.
-    "spark.sql.maxConcurrentOutputFileWriters": "4",
     # With all columns of a table in one method, HotSpot would not compile it.
     "spark.sql.codegen.wholeStage": "false",
+    # Else a second ingest in the same process would end the first without a word.
+    "spark.sql.streaming.stopActiveRunOnRestart": "false",
 }
-"""Settings of a batch's session."""
+"""Settings of a query, which keeps those that its session has when it starts."""
 _POLL_S = 1
+_COUNTS = "counts"
+# Else a full disk would be told as "Task failed while writing rows".
+_WITH_CAUSES = {"spark.sql.pyspark.jvmStacktrace.enabled": "true"}
 _OPTIONS = {
     "startingOffsets": "earliest",
     "includeHeaders": "true",
@@ -83,32 +85,26 @@ def ingest(
     `config` are librdkafka's keys, as for `linear_retry.dlq`. It ends once all is ingested; with
     `every_s` never, but it ingests a batch so often. Interrupted or killed at any point and called
     again, each record is in its table once. A batch has up to `max_offsets` records, and becomes at
-    most as many files a day as there are cores.
+    most as many files as there are cores.
 
-    Raises `ConfigurationError`, `BrokerError`, `UnknownTopicError` and `LakeError`. Needs a classic
-    session, not one of Spark Connect, with the Kafka connector.
+    Raises `ConfigurationError`, `BrokerError`, `UnknownTopicError` and `LakeError`, the latter also
+    if another ingest is adding the rows of such a topic; and `SparkMissingError` if the session has
+    no Kafka connector or no Delta Lake.
     """
     into = Lake(spark, lake) if isinstance(lake, str) else lake
     if not into.path:
         raise ConfigurationError(f"{lake!r} is not a directory for a lake; name another")
-    into.require_classic()
     sources = find_sources(config, dead_letters, journal)
     options = {**java_keys(config), "maxOffsetsPerTrigger": str(max_offsets)}
     with ExitStack() as stack:
-        renewals = []
-        for source in sources:  # all of them, before the first is started
-            into.prepare(source.table, source.topic)
-            renewals.append(stack.enter_context(into.locked(source.table, source.topic)))
-            claim(into, source)
         made = {table: TABLES[table]() for table in {source.table for source in sources}}
-        runs = []
-        for source in sources:
-            run = _Run(into, source, made[source.table], options, every_s)
+        runs = [_Run(into, source, options) for source in sources]
+        for run in runs:  # all of them, before the first is started
+            run.prepare(made[run.table])
+        for run in runs:
+            run.start(every_s)
             stack.callback(run.stop)
-            runs.append(run)
         while not all([run.has_ended() for run in runs]):  # noqa: C419  (each is asked)
-            for renew in renewals:
-                renew()
             if progress is not None:
                 done = [run.done() for run in runs]
                 progress(
@@ -119,47 +115,65 @@ def ingest(
 
 
 class _Run:
-    """One streaming query, from one topic into one table."""
+    """One streaming query, from one topic into one table.
 
-    def __init__(
-        self,
-        lake: Lake,
-        source: Source,
-        projections: Projections,
-        options: Mapping[str, str],
-        every_s: float | None,
-    ) -> None:
+    Delta Lake notes the number of each batch with its rows: a batch that Spark gives again, as it
+    has not noted itself that it is done, adds nothing.
+    """
+
+    _query: StreamingQuery
+
+    def __init__(self, lake: Lake, source: Source, options: Mapping[str, str]) -> None:
         self._lake = lake
         self._source = source
-        self._projections = projections
-        self._rows = self._unreadable = 0
+        self._options = options
+        self._counts: dict[int, tuple[int, int]] = {}
         self._starts: dict[int, int] = {}
-        self._error: LakeError | None = None
-        self._query = self._started(options, every_s)
 
-    def _started(self, options: Mapping[str, str], every_s: float | None) -> StreamingQuery:
-        reader = self._lake.spark.readStream.format("kafka").options(**_OPTIONS, **options)
+    @property
+    def table(self) -> str:
+        return self._source.table
+
+    def prepare(self, projections: Projections) -> None:
+        """Finds where to begin, and creates the table."""
+        reader = self._lake.spark.readStream.format("kafka").options(**_OPTIONS, **self._options)
+        reader = reader.option("startingOffsets", starting_offsets(self._lake, self._source))
         try:
             records = reader.option("subscribe", self._source.topic).load()
         except AnalysisException as error:
             raise SparkMissingError(
                 f"the session has no Kafka connector; begin it with spark.jars.packages={CONNECTOR}"
             ) from error
-        checkpoint = self._lake.checkpoint(self._source.table, self._source.topic)
-        writer = records.writeStream.foreachBatch(self._write_batch)
-        writer = writer.option("checkpointLocation", checkpoint)
+        topic_id = F.lit(self._source.topic_id)
+        self._rows = project(records, projections).withColumn("topic_id", topic_id)
+        self._lake.create(self._source.table, self._rows.schema)
+
+    def start(self, every_s: float | None) -> None:
+        """Starts the query. Raises `LakeError` if one runs already, in this process or another."""
+        source, rows = self._source, F.count(F.lit(1)).alias("rows")
+        counted = self._rows.observe(_COUNTS, rows, F.count("problems").alias("unreadable"))
+        checkpoint = self._lake.checkpoint(source.table, source.topic, source.topic_id)
+        writer = counted.writeStream.format("delta").option("checkpointLocation", checkpoint)
+        # A later release may have more columns.
+        writer = writer.option("mergeSchema", "true")
         if every_s is None:
-            return writer.trigger(availableNow=True).start()
-        return writer.trigger(processingTime=f"{round(every_s * 1000)} milliseconds").start()
+            writer = writer.trigger(availableNow=True)
+        else:
+            writer = writer.trigger(processingTime=f"{round(every_s * 1000)} milliseconds")
+        with _set(self._lake.spark, SETTINGS):
+            try:
+                self._query = writer.start(self._lake.place(source.table))
+            except (PySparkException, JavaError) as error:
+                raise self._error_of(error) from error
 
     def has_ended(self) -> bool:
         """Whether nothing is left to do; waits briefly. Raises the query's error."""
         try:
             return bool(self._query.awaitTermination(_POLL_S))
         except StreamingQueryException as error:
-            raise self._error or _error_of(self._source.topic, error) from error
+            raise self._error_of(error) from error
         finally:
-            self._note_starts()
+            self._note_progress()
 
     def total(self) -> int:
         """The number of offsets to read when this call began."""
@@ -183,34 +197,42 @@ class _Run:
             if number in self._source.bounds
         )
         source = self._source
-        return Ingested(source.table, source.topic, self._rows, self._unreadable, gone)
+        return Ingested(source.table, source.topic, *self._sums(), gone)
 
-    def _write_batch(self, records: DataFrame, batch_id: int) -> None:
-        # A batch has its query's own session, so no other writer is affected.
-        for name, value in SETTINGS.items():
-            records.sparkSession.conf.set(name, value)
-        rows, counts = project(records, self._projections), Observation()
-        counted = rows.observe(
-            counts, F.count(F.lit(1)).alias("rows"), F.count("problems").alias("unreadable")
-        )
-        try:
-            is_new = self._lake.add(counted, self._source.table, self._source.topic, batch_id)
-        except LakeError as error:
-            self._error = error  # Spark's own exception would hide it
-            raise
-        if is_new:
-            self._rows += counts.get["rows"]
-            self._unreadable += counts.get["unreadable"]
+    def _note_progress(self) -> None:
+        """Notes what only Spark's progress reports: where the first batch began, and the counts."""
+        for each in self._query.recentProgress:
+            if not self._starts and each.sources:
+                self._starts = _offsets(each.sources[0].startOffset)
+            if _COUNTS in each.observedMetrics:
+                found = each.observedMetrics[_COUNTS].asDict()
+                # Over Spark Connect, PySpark 4.0 has the row's parts in place of its columns.
+                rows, unreadable = found.get("values") or found.values()
+                self._counts[each.batchId] = rows, unreadable
 
-    def _note_starts(self) -> None:
-        """Notes where the first batch of this call began, which only Spark's progress reports."""
-        progress = [] if self._starts else self._query.recentProgress
-        if progress and progress[0].sources:
-            self._starts = _offsets(progress[0].sources[0].startOffset)
+    def _sums(self) -> tuple[int, int]:
+        rows, unreadable = zip((0, 0), *self._counts.values(), strict=True)
+        return sum(rows), sum(unreadable)
+
+    def _error_of(self, error: Exception) -> LinearRetryError:
+        with _set(self._lake.spark, _WITH_CAUSES):
+            return _error(self._source.topic, str(error))
 
     def _first(self, number: int) -> int:
         first = self._source.bounds.get(number, (0, 0))[0]
         return max(self._starts.get(number, first), first)
+
+
+@contextmanager
+def _set(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    before = {name: str(spark.conf.get(name)) for name in settings}
+    try:
+        for name, value in settings.items():
+            spark.conf.set(name, value)
+        yield
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, value)
 
 
 def _offsets(text: str) -> dict[int, int]:
@@ -219,8 +241,12 @@ def _offsets(text: str) -> dict[int, int]:
     return {int(number): int(offset) for number, offset in pairs}
 
 
-def _error_of(topic: str, error: StreamingQueryException) -> LinearRetryError:
-    text = str(error).partition("=== Streaming Query ===")[0]
+def _error(topic: str, text: str) -> LinearRetryError:
+    if is_concurrent(text):
+        return LakeError(
+            f"another ingest is adding the rows of {topic!r}; wait until it has ended, and run "
+            "this again: nothing is lost, and no row is there twice"
+        )
     reason = last_cause(text).rpartition("terminated with exception: ")[2]
     reason = reason.partition(" SQLSTATE:")[0]
     kind = BrokerError if "org.apache.kafka" in reason else LakeError

@@ -1,5 +1,6 @@
 """The topics of an ingest, as the brokers describe them, and whether the lake's rows are theirs."""
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -8,6 +9,11 @@ from linear_retry.dlq.cluster import Cluster
 from linear_retry.errors import ConfigurationError, UnknownTopicError
 from linear_retry.spark.ingestion.kafka_options import librdkafka_keys
 from linear_retry.spark.lake.lake import DEAD_LETTERS, JOURNAL, Lake, LakeError
+
+# A JVM that begins keeps a small machine so busy that a broker on it may take long.
+ANSWER_TIMEOUT_S = 30.0
+_EARLIEST = -2
+"""What Spark calls the beginning of a partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +38,7 @@ def find_sources(
     topics = [topic for _, topic in tables]
     if not topics:
         raise ConfigurationError("no topic is named; name dead_letters, journal or both")
-    cluster = Cluster(librdkafka_keys(config))
+    cluster = Cluster(librdkafka_keys(config), ANSWER_TIMEOUT_S)
     # First, as its errors are the clearest: a missing topic, or an address without an answer.
     bounds = {topic: cluster.reader.bounds(topic) for topic in topics}
     facts = cluster.topics.describe(topics)
@@ -56,19 +62,16 @@ def other_topic(lake: Lake, source: Source, known: str | None) -> LakeError:
     )
 
 
-def claim(lake: Lake, source: Source) -> None:
-    """Records which topic this table's rows of that name are from.
+def starting_offsets(lake: Lake, source: Source) -> str:
+    """Returns where to begin, as Spark's Kafka source has it.
 
-    Raises `LakeError` if they are from another one, or if their checkpoint is gone.
+    Without a checkpoint, that is after the rows that the table has. Raises `LakeError` if these are
+    from another topic of that name.
     """
-    table, topic = source.table, source.topic
-    known = lake.topic_id(table, topic)
+    known = lake.topic_id(source.table, source.topic)
     if known not in (None, source.topic_id):
         raise other_topic(lake, source, known)
-    if lake.has_batches(table, topic) and not lake.has_checkpoint(table, topic):
-        raise LakeError(
-            f"{lake.path}: {table} has rows of {topic!r}, but their progress is unknown "
-            f"({lake.checkpoint(table, topic)} is gone): remove those rows, or use another lake"
-        )
-    if known is None:
-        lake.write_topic_id(table, topic, source.topic_id)
+    if known is None or lake.has_checkpoint(source.table, source.topic, source.topic_id):
+        return "earliest"
+    found = lake.next_offsets(source.table, source.topic)
+    return json.dumps({source.topic: {each: found.get(each, _EARLIEST) for each in source.bounds}})

@@ -1,30 +1,34 @@
-"""The lake: a directory of Parquet tables, and how far each topic is ingested into it.
+"""The lake: a directory of Delta tables, and how far each topic is ingested into it.
 
-    LAKE/dead_letters/batch=orders.dlq@00000000/date=2026-11-21/part-....parquet
-    LAKE/journal/batch=linear-retry.journal@00000000/date=2026-11-21/part-....parquet
-    LAKE/_ingest/dead_letters/orders.dlq/        Spark's checkpoint, the topic's id, the lock
-    LAKE/_unfinished/...                         a batch that is being written
-
-A batch is written beside its table and then renamed into it: Spark, DuckDB and pyarrow find all of
-a batch or nothing, whatever was killed meanwhile.
+LAKE/dead_letters, LAKE/journal, LAKE/episodes     Delta tables
+LAKE/_ingest/dead_letters/orders.dlq/TOPIC_ID     Spark's checkpoint for the topic of that id
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  (its usual name)
+from pyspark.sql.types import StructType
 
 from linear_retry.errors import LinearRetryError
-from linear_retry.spark.errors import JavaError
-from linear_retry.spark.lake.lock import LockedError, lock, read_text, write_text
+from linear_retry.spark.errors import JavaError, is_concurrent, last_cause
+from linear_retry.spark.session import DELTA, SparkMissingError
 
 DEAD_LETTERS = "dead_letters"
 JOURNAL = "journal"
 
-_TOPIC_FILE = "topic.json"
+PROPERTIES = {
+    # Many small batches become one file once there are fifty, by the ingest that wrote them.
+    "delta.autoOptimize.autoCompact": "true",
+    # So `update_episodes` can read what is new. Rows that are added cost nothing more.
+    "delta.enableChangeDataFeed": "true",
+    # Without this list, Delta would also keep the least and greatest payload of each file.
+    "delta.dataSkippingStatsColumns": "topic,partition,offset,timestamp,date",
+}
+_NO_DELTA = ("DATA_SOURCE_NOT_FOUND", "DELTA_CONFIGURE_SPARK_SESSION")
 
 
 class LakeError(LinearRetryError):
@@ -41,155 +45,127 @@ class Lake:
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", self.path.rstrip("/"))
 
-    def require_classic(self) -> SparkSession:
-        """Returns its session; raises `LakeError` for one of Spark Connect, which has no JVM."""
-        if not isinstance(self.spark, SparkSession):
-            raise LakeError(
-                f"{self.path}: over Spark Connect a lake can be read, but neither written nor "
-                "replayed; use a classic session: local, of a cluster, or by spark-submit"
-            )
-        return self.spark
+    def place(self, name: str) -> str:
+        """Returns where the table is."""
+        return f"{self.path}/{name}"
 
-    def table(self, name: str) -> DataFrame:
-        """Returns the table with all ingested rows. Raises `LakeError` if it does not exist."""
-        root = f"{self.path}/{name}"
-        try:
-            found = self.spark.read.option("basePath", root).parquet(root).drop("batch")
-            found.schema  # noqa: B018  (makes Spark Connect read the directory)
-        except AnalysisException as error:  # no such directory, or no file in it
+    def table(self, name: str, version: int | None = None) -> DataFrame:
+        """Returns the table with all ingested rows, or those of an earlier version.
+
+        Raises `LakeError` if it does not exist or has the layout of before Delta, and
+        `SparkMissingError` if the session has no Delta.
+        """
+        found = self._found(name)
+        if found is None:
             command = "ingest" if name in (DEAD_LETTERS, JOURNAL) else name
             raise LakeError(
-                f"{root}: nothing is there yet; run `linear-retry spark {command}` first"
-            ) from error
-        return found
+                f"{self.place(name)}: nothing is there yet; run `linear-retry spark {command}` "
+                "first"
+            )
+        if version is None:
+            return found
+        reader = self.spark.read.format("delta").option("versionAsOf", version)
+        return reader.load(self.place(name))
 
-    def prepare(self, table: str, topic: str) -> None:
-        """Makes the directories. Raises `LakeError` if they cannot be made."""
-        for place in (f"{self.path}/{table}", self.state(table, topic), self._unfinished(table)):
-            self._make(place)
+    def create(self, name: str, schema: StructType) -> None:
+        """Creates an empty table of ingested records, unless there is one.
 
-    @contextmanager
-    def locked(self, table: str, topic: str) -> Iterator[Callable[[], None]]:
-        """Holds the lock on this topic's rows; gives a function to call every second or so.
-
-        Raises `LakeError` if another process has the lock, or takes it over.
+        Raises `LakeError` if it cannot be written, and what `table` raises but for a missing one.
         """
-        place = f"{self.state(table, topic)}/lock"
-        with self._errors_of(place, topic):
-            held = lock(self.require_classic()._jvm, *self._at(place))
-
-        def renew() -> None:
-            with self._errors_of(place, topic):
-                held.renew()
-
+        if self._found(name) is not None:
+            return
         try:
-            yield renew
-        finally:
-            with self._errors_of(place, topic):
-                held.release()
+            with self.writing(name):
+                empty = self.spark.createDataFrame([], schema)
+                writer = empty.write.format("delta").mode("ignore").options(**PROPERTIES)
+                writer.save(self.place(name))
+        except LakeError:
+            if self._found(name) is None:  # else an ingest of another topic was faster
+                raise
 
-    def state(self, table: str, topic: str) -> str:
-        return f"{self.path}/_ingest/{table}/{topic}"
+    def replace(self, rows: DataFrame, name: str) -> None:
+        """Replaces the table by these rows, at once for every reader."""
+        with self.writing(name):
+            writer = rows.write.format("delta").mode("overwrite")
+            writer.option("overwriteSchema", "true").save(self.place(name))
 
-    def checkpoint(self, table: str, topic: str) -> str:
-        return f"{self.state(table, topic)}/checkpoint"
+    def checkpoint(self, name: str, topic: str, topic_id: str) -> str:
+        return f"{self.path}/_ingest/{name}/{topic}/{topic_id}"
 
-    def topic_id(self, table: str, topic: str) -> str | None:
-        """The id of the topic that the rows are of; None if nothing was ingested yet."""
-        place = f"{self.state(table, topic)}/{_TOPIC_FILE}"
-        if not self._exists(place):
-            return None
-        with self._errors_of(place):
-            return read_text(*self._at(place))
-
-    def write_topic_id(self, table: str, topic: str, topic_id: str) -> None:
-        place = f"{self.state(table, topic)}/{_TOPIC_FILE}"
-        with self._errors_of(place):
-            write_text(*self._at(f"{place}.new"), topic_id)
-        self._rename(f"{place}.new", place)
-
-    def has_checkpoint(self, table: str, topic: str) -> bool:
-        return self._exists(f"{self.checkpoint(table, topic)}/metadata")
-
-    def has_batches(self, table: str, topic: str) -> bool:
-        root = f"{self.path}/{table}"
-        wanted = f"batch={topic}@"
-        return self._exists(root) and any(each.startswith(wanted) for each in self._names(root))
-
-    def add(self, rows: DataFrame, table: str, topic: str, batch_id: int) -> bool:
-        """Adds the rows of one batch to a table; False if they are there already.
-
-        Spark gives a batch again that it has not noted as done, with the same id and rows.
-        """
-        name = f"batch={topic}@{batch_id:08d}"
-        target = f"{self.path}/{table}/{name}"
-        unfinished = f"{self._unfinished(table)}/{name}"
-        # Both exist if a rename is a copy, as in object stores, and was interrupted.
-        if self._exists(target) and not self._exists(unfinished):
+    def has_checkpoint(self, name: str, topic: str, topic_id: str) -> bool:
+        # Asked of Spark and not of a file system, so that Spark Connect can answer too.
+        try:
+            checkpoint = self.checkpoint(name, topic, topic_id)
+            self.spark.read.text(f"{checkpoint}/metadata").schema  # noqa: B018  (makes it look)
+        except AnalysisException:  # no such file
             return False
-        self.write(
-            rows.coalesce(self.require_classic().sparkContext.defaultParallelism), unfinished
-        )
-        self.publish(unfinished, target)
         return True
 
-    def write(self, rows: DataFrame, place: str) -> None:
-        """Replaces the directory `place` by Parquet files of these rows, by date.
+    def topic_id(self, name: str, topic: str) -> str | None:
+        """The id of the topic that the table's rows of that name are from; None without rows."""
+        found = self._found(name)
+        if found is None:
+            return None
+        row = found.where(F.col("topic") == topic).select("topic_id").first()
+        return None if row is None else str(row["topic_id"])
 
-        Each date has as many files as tasks have rows of it.
+    def next_offsets(self, name: str, topic: str) -> dict[int, int]:
+        """By partition, the offset after the topic's last row.
+
+        Everything before it is in the table: a batch has all records up to its last ones.
         """
-        rows.write.mode("overwrite").partitionBy("date").option(
-            "mapreduce.fileoutputcommitter.marksuccessfuljobs", "false"
-        ).parquet(place)
+        of_topic = self.table(name).where(F.col("topic") == topic)
+        last = of_topic.groupBy("partition").agg(F.max("offset").alias("last")).collect()
+        return {row["partition"]: row["last"] + 1 for row in last}
 
-    def publish(self, unfinished: str, target: str) -> None:
-        """Renames a directory into its table."""
-        self._delete(target)
-        if self._exists(unfinished):
-            self._rename(unfinished, target)
+    def has(self, name: str) -> bool:
+        """Whether the table exists; raises what `table` raises, but for a missing one."""
+        return self._found(name) is not None
 
-    def _unfinished(self, table: str) -> str:
-        return f"{self.path}/_unfinished/{table}"
+    def old(self, name: str) -> DataFrame | None:
+        """Returns the rows of a table that has the layout before Delta Lake, and no other yet."""
+        if self._delta(name) is not None:
+            return None
+        place = self.place(name)
+        try:
+            found = self.spark.read.option("basePath", place).parquet(f"{place}/batch=*")
+            found.schema  # noqa: B018  (makes Spark Connect look for it)
+        except AnalysisException:  # no such directory
+            return None
+        return found.drop("batch")
 
-    # Hadoop's file systems, through the JVM: the lake may be in one that Python cannot reach.
+    def _found(self, name: str) -> DataFrame | None:
+        found = self._delta(name)
+        if found is None and self.old(name) is not None:
+            raise LakeError(
+                f"{self.place(name)}: is a table of the layout before Delta Lake; run "
+                f"`linear-retry spark convert --lake {self.path}` once"
+            )
+        return found
 
-    def _at(self, place: str) -> tuple[Any, Any]:
-        spark = self.require_classic()
-        jvm: Any = spark._jvm
-        path = jvm.org.apache.hadoop.fs.Path(place)
-        return path.getFileSystem(spark._jsc.hadoopConfiguration()), path
-
-    def _exists(self, place: str) -> bool:
-        return bool(self._call(place, "exists"))
-
-    def _names(self, place: str) -> list[str]:
-        return [each.getPath().getName() for each in self._call(place, "listStatus")]
-
-    def _make(self, place: str) -> None:
-        if not self._call(place, "mkdirs"):
-            raise LakeError(f"{place}: the directory cannot be created; check its permissions")
-
-    def _delete(self, place: str) -> None:
-        self._call(place, "delete", True)
-
-    def _rename(self, place: str, target: str) -> None:
-        if not self._call(place, "rename", self._at(target)[1]):
-            raise LakeError(f"{place}: cannot be renamed to {target}; does it exist already?")
-
-    def _call(self, place: str, method: str, *arguments: object) -> Any:
-        with self._errors_of(place):
-            files, path = self._at(place)
-            return getattr(files, method)(path, *arguments)
+    def _delta(self, name: str) -> DataFrame | None:
+        try:
+            found = self.spark.read.format("delta").load(self.place(name))
+            found.schema  # noqa: B018  (as above)
+        except (PySparkException, JavaError) as error:
+            if any(each in str(error) for each in _NO_DELTA):
+                raise SparkMissingError(
+                    f"the session has no Delta Lake; begin it with spark.jars.packages={DELTA}, "
+                    "and the extension and catalog of docs/spark/ingest.md"
+                ) from error
+            if not isinstance(error, AnalysisException):
+                raise
+            return None
+        return found
 
     @contextmanager
-    def _errors_of(self, place: str, topic: str = "") -> Iterator[None]:
+    def writing(self, name: str) -> Iterator[None]:
+        """Raises what fails inside as `LakeError`."""
         try:
             yield
-        except LockedError as error:
-            raise LakeError(
-                f"{self.path}: another ingest is adding the rows of {topic!r}; wait until it has "
-                "ended, and run this again"
-            ) from error
-        except JavaError as error:
-            reason = str(error.java_exception.toString()).partition("\n")[0]
-            raise LakeError(f"{place}: {reason}; check the path and its permissions") from error
+        except (PySparkException, JavaError) as error:
+            text = str(error)
+            problem = f"{last_cause(text)}; check the path and its permissions"
+            if is_concurrent(text):
+                problem = "another program changed the table meanwhile; run this again"
+            raise LakeError(f"{self.place(name)}: {problem}") from error

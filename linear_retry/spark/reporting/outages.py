@@ -1,59 +1,50 @@
 """Counts outages by group, time and error, and adds up the time that they blocked.
 
-Of the time that a circuit was open, `down_s` is up to the last attempt that failed, and `unsure_s`
-from there to the first good one, in which the dependency came back; `other_s` is the rest if no
-recovery is known.
+Of the time that an outage blocked, `down_s` is up to the last attempt that failed, and `unsure_s`
+the rest, in which the dependency came back; all of the rest is `other_s` if no recovery is known.
 """
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 
-from linear_retry.spark.tables.sql import LAST_MS
+from linear_retry.spark.history.outages import group_outages
 
-GIVEN_UP = ("dead-lettered", "skipped")
-LEFT_LINE = ("sent-to-retry", "handed-over")
-"""Its message may still be handled, by the retry line or the callback: it is not given up."""
 _ENDINGS = ("recovered", "given_up", "left_line")
 _TIMES = ("blocked_s", "down_s", "unsure_s", "other_s")
 
 
-def measured(outages: DataFrame) -> DataFrame:
-    """Each row of the table, with the columns that the summaries need."""
-    began_ms = F.coalesce("opened_at_ms", "last_at_ms")
-    seen_s = F.greatest(F.col("last_at_ms") - began_ms, F.lit(0)) / 1000
-    # A journal may contain any number, but sums of seconds must stay finite.
-    blocked = F.coalesce(
-        F.when(F.col("open_s").between(0, LAST_MS / 1000), F.col("open_s")), seen_s
+def measured(episodes: DataFrame) -> DataFrame:
+    """Each outage of the episodes in the table, with the columns that the summaries need."""
+    known = group_outages(episodes).withColumnsRenamed(
+        {"opened_at_ms": "began_ms", "open_s": "blocked_s"}
     )
-    known = outages.withColumn("began_ms", began_ms).withColumn("blocked_s", blocked)
     # `least` ignores NULL: an unknown duration would count as down entirely.
     down = F.least(F.coalesce(F.col("lower_ms"), F.lit(0)) / 1000, "blocked_s")
     has_end = F.col("upper_ms").isNotNull()
     rest = F.col("blocked_s") - F.col("down_s")
     return known.withColumn("down_s", down).select(
-        *("group", "member", "began_ms", "last_at_ms", "kind", "missing", "lower_ms", "upper_ms"),
-        *("blocked_s", "down_s"),
+        *("group", "members", "began_ms", "last_at_ms", "lower_ms", "upper_ms", "attempts"),
+        *("blocked_s", "down_s", "still_open", "missing"),
         F.when(has_end, rest).otherwise(0.0).alias("unsure_s"),
         F.when(~has_end, rest).otherwise(0.0).alias("other_s"),
         simple_name(F.col("error_type")).alias("error"),
-        (F.size("probes") + 1).alias("attempts"),
-        F.coalesce(F.col("outcome") == "recovered", F.lit(False)).alias("recovered"),
-        F.coalesce(F.col("outcome").isin(*GIVEN_UP), F.lit(False)).alias("given_up"),
-        F.coalesce(F.col("outcome").isin(*LEFT_LINE), F.lit(False)).alias("left_line"),
+        *((F.col(name) > 0).alias(name) for name in _ENDINGS),
     )
 
 
 def by_group(outages: DataFrame) -> DataFrame:
     """One row for each group; the longest blocked first."""
+    is_saved = ~F.col("given_up") & ~F.col("left_line")
     return (
         outages.groupBy("group")
         .agg(
             F.count("*").alias("outages"),
-            F.count_distinct("member").alias("members"),
-            *(_count(name, F.col(name)) for name in _ENDINGS),
+            F.max("members").alias("members"),
+            _count("recovered", F.col("recovered") & is_saved),
+            *(_count(name, F.col(name)) for name in ("given_up", "left_line")),
             _count("known_end", F.col("upper_ms").isNotNull()),
             _count("unknown_length", F.col("lower_ms").isNull()),
-            _count("still_open", F.col("kind") == "open"),
+            _count("still_open", F.col("still_open") > 0),
             _count("with_missing_entries", F.col("missing") > 0),
             *_first_and_last(),
             *(F.sum(name).alias(name) for name in _TIMES),

@@ -13,10 +13,10 @@ from linear_retry.errors import LinearRetryError
 from linear_retry.files import atomic_file
 from linear_retry.report.section import Tables
 from linear_retry.spark.lake.lake import Lake
-from linear_retry.spark.reporting.summaries import summaries
+from linear_retry.spark.reporting.summaries import Estimates, summaries
 
 TABLES = (
-    *("groups", "outages_over_time", "durations", "duration_quantiles"),
+    *("groups", "outages_over_time", "durations", "duration_quantiles", "proposals"),
     *("letters", "letters_over_time", "keys", "errors", "events"),
 )
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -45,12 +45,15 @@ def report(
     to: str | os.PathLike[str],
     *,
     keys: bool = True,
+    probe_cost_s: float = 10,
+    cover: float = 0.95,
     resamples: int = 100,
     seed: int = 1,
     made_at: datetime | None = None,
 ) -> Reported:
     """Writes the page `to`, and the tables that it is made of beside it: NAME.html, NAME_tables/.
 
+    `probe_cost_s` and `cover` are what the proposed delays are made for, as of `tune`.
     Without `keys`, neither the letters' keys nor the texts of their exceptions are in them. The
     bounds of durations are from so many `resamples`, drawn by `seed`. Each file is written whole,
     and the page last. Raises `LakeError` if there is nothing to report, or the lake cannot be read,
@@ -65,7 +68,7 @@ def report(
     check(page)
     with ThreadPoolExecutor(1) as pool:
         scripts = pool.submit(bundle)  # takes seconds, like Spark
-        found = summaries(lake, keys=keys, resamples=resamples, seed=seed)
+        found = summaries(lake, Estimates(resamples, seed, probe_cost_s, cover), keys=keys)
         text, advice = render(
             found.tables,
             scripts.result(),

@@ -14,11 +14,14 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 
-from linear_retry.spark.episodes import OUTAGES
 from linear_retry.spark.errors import JavaError, last_cause
+from linear_retry.spark.history.table import EPISODES
 from linear_retry.spark.lake.lake import DEAD_LETTERS, JOURNAL, Lake, LakeError
 from linear_retry.spark.reporting import letters, outages
 from linear_retry.spark.reporting.durations import durations
+from linear_retry.spark.reporting.proposals import tabulated
+from linear_retry.spark.tuning import tune
+from linear_retry.tuning.solver import Conditions
 
 MAX_ROWS = 10_000
 _MAX_BUCKETS = 60
@@ -43,24 +46,38 @@ class Summaries:
     letters: int | None
 
 
-def summaries(lake: Lake, *, keys: bool, resamples: int, seed: int) -> Summaries:
+@dataclass(frozen=True, slots=True)
+class Estimates:
+    """How durations are estimated, and what the proposed delays must do.
+
+    The bounds are from so many `resamples`, drawn by `seed`; `probe_cost_s` and `cover` are as of
+    `tune`.
+    """
+
+    resamples: int
+    seed: int
+    probe_cost_s: float
+    cover: float
+
+
+def summaries(lake: Lake, estimates: Estimates, *, keys: bool) -> Summaries:
     """Summarises the lake; without `keys`, the letters' keys and exceptions' texts are left out.
 
     Raises `LakeError` if the lake has neither outages nor letters, or cannot be read.
     """
     with _read_errors(lake), ExitStack() as stack:
-        blocked = _source(lake, OUTAGES, outages.measured, "began_ms", stack)
+        blocked = _source(lake, EPISODES, outages.measured, "began_ms", stack)
         dead = _source(lake, DEAD_LETTERS, letters.distinct, "died_ms", stack)
         known = [each for each in (blocked, dead) if each is not None]
         if not known:
             raise LakeError(
                 f"{lake.path}: there are neither outages nor dead letters to report; run "
-                "`linear-retry spark ingest` first, and then `linear-retry spark outages`"
+                "`linear-retry spark ingest` first, and then `linear-retry spark episodes`"
             )
         bucket_ms, by_error = _bucket_ms(known), []
         tables: dict[str, pd.DataFrame] = {}
         if blocked is not None:
-            tables |= _of_outages(blocked.rows, bucket_ms, resamples, seed)
+            tables |= _of_outages(blocked.rows, bucket_ms, estimates)
             by_error.append(outages.by_error(blocked.rows))
         if dead is not None:
             tables |= _of_letters(dead.rows, bucket_ms, keys)
@@ -69,6 +86,8 @@ def summaries(lake: Lake, *, keys: bool, resamples: int, seed: int) -> Summaries
         journal = _table(lake, JOURNAL)
         if journal is not None:
             tables["events"] = _collect(_events(journal))
+        if journal is not None and blocked is not None:
+            tables["proposals"] = _proposals(lake.table(EPISODES), journal, estimates)
         return Summaries(tables, _count(blocked), _count(dead))
 
 
@@ -101,16 +120,21 @@ def _source(
     return _Source(rows, *found)
 
 
-def _of_outages(
-    rows: DataFrame, bucket_ms: int, resamples: int, seed: int
-) -> dict[str, pd.DataFrame]:
-    curves, quantiles = durations(rows, resamples=resamples, seed=seed)
+def _of_outages(rows: DataFrame, bucket_ms: int, estimates: Estimates) -> dict[str, pd.DataFrame]:
+    curves, quantiles = durations(rows, resamples=estimates.resamples, seed=estimates.seed)
     return {
         "groups": _collect(outages.by_group(rows)),
         "outages_over_time": _collect(outages.over_time(rows, bucket_ms)),
         "durations": curves.head(MAX_ROWS),
         "duration_quantiles": quantiles.head(MAX_ROWS),
     }
+
+
+def _proposals(episodes: DataFrame, journal: DataFrame, estimates: Estimates) -> pd.DataFrame:
+    price_s, cover = estimates.probe_cost_s, estimates.cover
+    conditions = Conditions(cover=cover)
+    found = tune(episodes, price_s, conditions, journal=journal, seed=estimates.seed)
+    return tabulated(found, price_s, cover).head(MAX_ROWS)
 
 
 def _of_letters(rows: DataFrame, bucket_ms: int, keys: bool) -> dict[str, pd.DataFrame]:

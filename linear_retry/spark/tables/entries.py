@@ -10,19 +10,21 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, get_args, get_type_hints
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 
 from linear_retry.events import CloseOutcome, Event
-from linear_retry.journal.entry import VERSION
+from linear_retry.journal.entry import LAST_MS, VERSION
 from linear_retry.scope import Partition, Scope
 from linear_retry.spark.tables.sql import (
     Projections,
     array,
+    between,
     columns,
     date_of,
     moment,
     moment_of_ms,
     non_null,
+    project,
     struct,
     surely,
     texts,
@@ -30,12 +32,14 @@ from linear_retry.spark.tables.sql import (
 )
 
 _TEXT, _WHOLE = "STRING", "BIGINT"
+_LONGEST = 40
 _EVENT_ID = "(?s)^(.+)/([0-9]{1,19})(?!.)"
 _RENAMED = {
     # The record's own place already uses these names.
     **{name: f"message_{name}" for name in ("topic", "partition", "offset")},
     "retry_at": "retry_at_ms",
 }
+_IS_NUMBER = "rlike({}, '^(BIGINT|DOUBLE|FLOAT|DECIMAL)')"
 _PARTITIONS = "array<struct<topic:string,partition:bigint>>"
 
 
@@ -53,7 +57,13 @@ def _is(*types: str) -> Callable[[str], str]:
 
 
 def _is_number(path: str) -> str:
-    return surely(f"rlike({_type(path)}, '^(BIGINT|DOUBLE|FLOAT|DECIMAL)')")
+    # A number beyond a double's range is read as infinity.
+    is_finite = surely(f"abs({_get(path, 'double')}) < double('Infinity')")
+    return f"({surely(_IS_NUMBER.format(_type(path)))} AND {is_finite})"
+
+
+def _is_moment(path: str) -> str:
+    return f"({_is(_WHOLE)(path)} AND {surely(between(_get(path, 'bigint'), 0, LAST_MS))})"
 
 
 def _is_outcome(path: str) -> str:
@@ -93,7 +103,7 @@ _TYPES: dict[Any, _Type] = {
     int | None: _Type("bigint", _is_optional(_WHOLE)),
     float: _Type("double", _is_number),
     bool: _Type("boolean", _is("BOOLEAN")),
-    datetime: _Type("bigint", _is(_WHOLE)),
+    datetime: _Type("bigint", _is_moment),
     CloseOutcome: _Type("string", _is_outcome),
     Scope: _Type("struct<topic:string,partition:bigint>", _is_scope),
     tuple[Partition, ...]: _Type(_PARTITIONS, _are_partitions),
@@ -117,7 +127,17 @@ _PROCESS = {
     "pid": _get("$.pid", "bigint"),
     "client_id": _get("$.client_id", "string"),
 }
-_COMMON = (("at_ms", int), ("group", str), ("member", str))
+_COMMON = (("at_ms", datetime), ("group", str), ("member", str))
+
+
+def journal(records: DataFrame) -> DataFrame:
+    """The table `journal` of records, batch or streaming, as Spark's Kafka source reads them.
+
+    Of the source's columns, `value`, `topic`, `partition`, `offset` and `timestamp` are needed;
+    without one, Spark raises `AnalysisException`. A record that is no entry is a row with
+    `problems`. docs/spark/ingest.md has the columns.
+    """
+    return project(records, entry_projections())
 
 
 def entry_projections() -> Projections:
@@ -138,8 +158,10 @@ def entry_projections() -> Projections:
 def _problems() -> str:
     version = f"{_is(_WHOLE)('$.v')} AND {_get('$.v', 'bigint')} = {VERSION}"
     kinds = sorted({kind for each in _FIELDS.values() for kind in each})
+    shown = f"left(to_json({_get('$.v', 'variant')}), {_LONGEST})"
+    other = when(f"NOT {_is(_WHOLE)('$.v')}", f"concat(' (', {_type('$.v')}, ')')")
     newer = (
-        f"concat('v is ', coalesce({_get('$.v', 'string')}, 'missing'), "
+        f"concat('v is ', coalesce({shown}, 'missing'), coalesce({other}, ''), "
         f"'; this release reads {VERSION}')"
     )
     return f"""CASE

@@ -4,12 +4,17 @@ The rules are those of `linear_retry.dlq`, which reads one record after another:
 bug. Nothing in a record makes the job fail.
 """
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 
 from linear_retry.dlq.letters.foreign import FOREIGN
 from linear_retry.dlq.letters.letter import NONE, OURS
 from linear_retry.records.retry_headers import FORMAT_VERSION as VERSION
-from linear_retry.records.retry_headers import HEADER_NAMES, RETRY_HEADERS
+from linear_retry.records.retry_headers import (
+    HEADER_NAMES,
+    NO_OFFSET,
+    NO_PARTITION,
+    RETRY_HEADERS,
+)
 from linear_retry.spark.tables import foreign
 from linear_retry.spark.tables.headers import CONTENTS, NAMES, HeaderColumn, content
 from linear_retry.spark.tables.sql import (
@@ -19,6 +24,7 @@ from linear_retry.spark.tables.sql import (
     date_of,
     moment,
     non_null,
+    project,
     texts,
     when,
 )
@@ -66,6 +72,16 @@ _CONTENTS = (
 )
 
 
+def dead_letters(records: DataFrame) -> DataFrame:
+    """The table `dead_letters` of records, batch or streaming, as Spark's Kafka source reads them.
+
+    With `.option("includeHeaders", "true")`: the columns `key`, `value`, `topic`, `partition`,
+    `offset`, `timestamp` and `headers` are needed; without one, Spark raises `AnalysisException`. A
+    record that cannot be read is a row with `problems`. docs/spark/ingest.md has the columns.
+    """
+    return project(records, letter_projections())
+
+
 def letter_projections() -> Projections:
     """The projections that make the table. Each copies its rows, so it keeps only what it needs."""
     found = {each: f"get(contents, {_PLACES.index(each.header)})" for each in _HEADER_COLUMNS}
@@ -108,6 +124,8 @@ def _columns() -> tuple[Column, ...]:
     found = {each.column: each.value for each in _HEADER_COLUMNS if each.header != _MARKER}
     for name in ("origin_timestamp_ms", "first_failure_ms", "last_failure_ms"):
         found[name] = when(f"{found[name]} <> -1", found[name])
+    for name, none in (("origin_partition", NO_PARTITION), ("origin_offset", NO_OFFSET)):
+        found[name] = when(f"{found[name]} <> {none}", found[name])
     found["exception_type"] = when(f"{found['exception_type']} <> ''", found["exception_type"])
     found["escaped_headers"] = f"split({found['escaped_headers']}, ',')"
     others = {name: f"other_system.{name}" for name in _FOREIGN_TOO}

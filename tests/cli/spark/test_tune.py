@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 from linear_retry.cli import app
 from linear_retry.cli.spark import comparison
 from linear_retry.spark import Tuned
+from linear_retry.tuning.gaps import Gap
 from linear_retry.tuning.held_out import Comparison, Costs, Mean
 from linear_retry.tuning.proposal import TooFew
 from linear_retry.tuning.solver import Unreachable
@@ -24,7 +25,8 @@ def _costs(idle_ms: float, attempts: float, covered: float) -> Costs:
 
 def _compared(saved: Mean | None, *, current_covers: float = 0.998) -> Comparison:
     current = None if saved is None else _costs(40_000, 8, current_covers)
-    return Comparison(current, _costs(12_340, 4, 0.998), saved)
+    both = None if saved is None else _mean(min(current_covers, 0.998), 0.001)
+    return Comparison(current, _costs(12_340, 4, 0.998), saved, both)
 
 
 def test_each_strategy_has_a_column() -> None:
@@ -42,15 +44,16 @@ def test_each_strategy_has_a_column() -> None:
 @pytest.mark.parametrize(
     ("saved", "text"),
     [
-        (_mean(48_000, 2000), "saved: 48s (46s to 50s) per outage"),
-        (_mean(1000, 2000), "saved: 1s (-1s to 3s) per outage; the interval includes 0"),
-        (_mean(-9000, 2000), "lost: 9s (7s to 11s) per outage"),
-        (_mean(7_200_000, 29_000), "saved: 2h (2h to 2h) per outage"),
+        (_mean(48_000, 2000), "saved: 48s (46s to 50s) per outage, {both}"),
+        (_mean(1000, 2000), "saved: 1s (-1s to 3s) per outage, {both}; the interval includes 0"),
+        (_mean(-9000, 2000), "lost: 9s (7s to 11s) per outage, {both}"),
+        (_mean(7_200_000, 29_000), "saved: 2h (2h to 2h) per outage, {both}"),
     ],
 )
 def test_a_difference_is_no_surer_than_it_is(saved: Mean, text: str) -> None:
     """A saving whose interval holds 0 may be none, and one below 0 is a loss."""
-    assert [text] == list(comparison.remarks(_compared(saved), "proposed"))
+    both = "in the 99.8 % that both strategies cover"
+    assert [text.format(both=both)] == list(comparison.remarks(_compared(saved), "proposed"))
 
 
 def test_who_gives_up_more_is_shown() -> None:
@@ -72,7 +75,9 @@ def test_without_a_current_strategy_nothing_is_compared() -> None:
 def test_json_is_in_seconds() -> None:
     """The same names whatever the verdict is; what there is not is null."""
     head = ("billing", 900, 600, (1000,))
-    output = comparison.tuned_json(Tuned(*head, (45_000, 500), _compared(_mean(48_000, 2000))))
+    compared = _compared(_mean(48_000, 2000))
+    gap = Gap(36_000, 336_000, 0.4)
+    output = comparison.tuned_json(Tuned(*head, (45_000, 500), compared, True, gap))
     assert ("proposed", [45, 0.5], [1]) == (
         output["verdict"],
         output["delays_s"],
@@ -80,14 +85,39 @@ def test_json_is_in_seconds() -> None:
     )
     assert {"mean": 48, "low": 46, "high": 50} == output["saved_s"]
     assert {"mean": 12.34, "low": 11.84, "high": 12.84} == output["proposed"]["idle_s"]
-    few = comparison.tuned_json(Tuned(*head, TooFew(20, 59, 0.86), None))
+    assert {"from_ms": 36_000, "until_ms": 336_000, "share": 0.4} == output["gap"]
+    missed = comparison.tuned_json(Tuned(*head, (45_000, 500), compared, False, None))
+    assert ("not confirmed", None) == (missed["verdict"], missed["gap"])
+    few = comparison.tuned_json(Tuned(*head, TooFew(20, 59, 0.86), None, False, None))
     assert ("too few", 20, 59, 0.86) == tuple(
         few[name] for name in ("verdict", "ended", "needed", "cover")
     )
-    unreachable = comparison.tuned_json(Tuned(*head, Unreachable(0.8), None))
+    unreachable = comparison.tuned_json(Tuned(*head, Unreachable(0.8), None, False, None))
     assert ("unreachable", 0.8) == (unreachable["verdict"], unreachable["cover"])
     assert output.keys() - {"delays_s"} == unreachable.keys() - {"cover"}
     assert output.keys() - {"delays_s"} == few.keys() - {"cover", "ended", "needed"}
+
+
+@pytest.mark.parametrize(
+    ("gap", "text"),
+    [
+        (
+            Gap(36_000, 336_000, 0.4),
+            "40.0 % of all outages ended between 36s and 5m36s after the first failure, where no "
+            "attempt was made: when is not known, and delays there are a guess; an attempt in "
+            "between, by the current strategy, would tell more",
+        ),
+        (
+            Gap(600_000, 900_000, 0.25),
+            "25.0 % of all outages ended between 10m and 15m after the first failure, where no "
+            "attempt was made: when is not known, and delays there are a guess; jitter in the "
+            "current strategy would narrow that",
+        ),
+    ],
+)
+def test_what_nobody_could_see_is_said(gap: Gap, text: str) -> None:
+    """And what the running strategy would have to do to show it."""
+    assert text == comparison.unknown(gap)
 
 
 def _refused(*arguments: object) -> tuple[int, str]:

@@ -1,12 +1,21 @@
 """Ctrl-C and SIGTERM end a command on Spark while a job runs."""
 
+import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import typer
+from pyspark.sql import SparkSession
 
+from linear_retry.cli.output.exit_codes import exit_on_error
+from linear_retry.spark.session import session
+from tests.kafka_operations import wait_until
+
+_LONG = "sum(id * 3 % 7)"
 _ROOT = Path(__file__).parents[3]
 _PROGRAM = """
 import typer
@@ -24,12 +33,8 @@ typer.run(work)
 """
 
 
-@pytest.mark.parametrize(
-    ("number", "code", "word"),
-    [(signal.SIGINT, 130, "interrupted\n"), (signal.SIGTERM, 143, "terminated\n")],
-)
-def test_a_signal_ends_a_job_in_one_line(number: signal.Signals, code: int, word: str) -> None:
-    """What Spark is at is ended, and Spark with it: an exit code, one word, no traceback."""
+def test_a_signal_ends_a_job_and_spark() -> None:
+    """With an exit code, and one word on stderr: no traceback."""
     child = subprocess.Popen(
         [sys.executable, "-c", _PROGRAM],
         cwd=_ROOT,
@@ -40,6 +45,25 @@ def test_a_signal_ends_a_job_in_one_line(number: signal.Signals, code: int, word
     with child:
         assert child.stdout is not None
         assert "at work\n" == child.stdout.readline()
-        child.send_signal(number)
-        output, message = child.communicate(timeout=60)
-    assert (code, "", word) == (child.returncode, output, message)
+        child.send_signal(signal.SIGINT)
+        output, message = child.communicate(timeout=120)
+    assert (130, "", "interrupted\n") == (child.returncode, output, message)
+
+
+def test_a_signal_ends_a_job_of_a_session_that_goes_on(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """SIGTERM too: the next job is done."""
+    stages = spark.sparkContext.statusTracker()
+
+    def terminate() -> None:
+        wait_until(stages.getActiveStageIds, "a job runs", 60.0)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    with ThreadPoolExecutor() as pool:
+        pressed = pool.submit(terminate)
+        with pytest.raises(typer.Exit) as ended, exit_on_error(), session() as ours:
+            ours.range(10**15).selectExpr(_LONG).collect()
+        assert pressed.result() is None
+    assert (143, "terminated\n") == (ended.value.exit_code, capsys.readouterr().err)
+    assert 10 == spark.range(10).count()

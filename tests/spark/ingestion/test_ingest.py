@@ -1,17 +1,13 @@
 """Each record is in its table once, unchanged, for every reader."""
 
 import shutil
-import subprocess
-import sys
-from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
 import duckdb
-import pyarrow.dataset  # type: ignore[import-untyped]  # it has no types
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 from pyspark.sql.streaming.readwriter import DataStreamReader
@@ -28,14 +24,11 @@ from tests.conftest import TopicFactory
 from tests.dlq.sample_letters import our_record
 from tests.kafka_operations import Record
 from tests.real_kafka import RealKafka
-from tests.spark.killed import BATCH, POINTS, places
+from tests.spark.killed import BATCH, ingest_until, places
 
 pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("interpreted")]
 
-_KILL_LIMIT_S = 300
-_DAYS = 9
-"""More than a task writes at once."""
-_SETTING = "spark.sql.maxConcurrentOutputFileWriters"
+_LOOK_S = 0.05
 
 
 def _letters(count: int, partitions: int = 1, first: int = 0) -> list[Record]:
@@ -54,16 +47,16 @@ def _entry(sequence: int) -> Record:
 
 def _rows(lake: str, table: str) -> list[dict[str, Any]]:
     """As whoever finds the files reads them."""
-    found = pyarrow.dataset.dataset(f"{lake}/{table}", partitioning="hive")
-    return list(found.to_table().to_pylist())
+    return list(DeltaTable(f"{lake}/{table}").to_pyarrow_table().to_pylist())
 
 
 def _places(lake: str) -> list[tuple[int, int]]:
-    """Partition and offset of each letter, on which two readers of files must agree."""
+    """Partition and offset of each letter, on which two readers without Spark must agree."""
     found = sorted((row["partition"], row["offset"]) for row in _rows(lake, DEAD_LETTERS))
-    glob = f"'{lake}/{DEAD_LETTERS}/**/*.parquet'"
+    letters = DeltaTable(f"{lake}/{DEAD_LETTERS}").to_pyarrow_dataset()
     with duckdb.connect() as duck:
-        duck.execute(f'SELECT "partition", "offset" FROM read_parquet({glob}) ORDER BY ALL')
+        duck.register("letters", letters)
+        duck.execute('SELECT "partition", "offset" FROM letters ORDER BY ALL')
         assert duck.fetchall() == found
     return found
 
@@ -103,77 +96,58 @@ def test_letters_and_entries_go_into_two_tables(
     assert [{"name": "value", "value": b"\xff"}] == garbage["garbled"]
 
 
-def _killed(bootstrap: str, topic: str, point: str, lake: str) -> None:
-    """An ingest by a process of its own, which ends at this point."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.spark.killed", point, bootstrap, topic, lake],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=_KILL_LIMIT_S,
-        start_new_session=True,
-    )
-    assert -9 == done.returncode, done.stderr
-
-
-def test_killed_at_any_point_each_letter_is_there_once(
+def test_killed_each_letter_is_there_once(
     spark: SparkSession,
     kafka: RealKafka,
     topic: TopicFactory,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Killed before, amid and after the writing of a batch, the tables read the same in the end."""
+    """Killed when a batch's file is written, and no commit names it, a reader finds whole batches
+    at every moment, and in the end all of them. `make torture` kills at other points."""
     monkeypatch.setitem(TABLES, DEAD_LETTERS, places)
-    letters, begun = topic(partitions=2), str(tmp_path / "lake")
+    letters, lake = topic(partitions=2), str(tmp_path / "lake")
     config = {"bootstrap.servers": kafka.bootstrap}
     written = kafka.produce(letters, _letters(1))
-    ingest(spark, config, begun, dead_letters=[letters])
+    ingest(spark, config, lake, dead_letters=[letters])
     written += kafka.produce(letters, _letters(2 * BATCH, partitions=2, first=1))
-    lakes = [shutil.copytree(begun, f"{begun}-{number}") for number in range(len(POINTS))]
-    with ThreadPoolExecutor() as pool:  # a JVM takes long to begin
-        list(pool.map(partial(_killed, kafka.bootstrap, letters), POINTS, lakes))
-    for lake in lakes:
-        found = _places(lake)
-        assert len(set(found)) == len(found)
-        assert set(found) < set(written)
-        ingest(spark, config, lake, dead_letters=[letters])
-        assert sorted(written) == _places(lake)
-        by_spark = Lake(spark, lake).table(DEAD_LETTERS).select("partition", "offset").collect()
-        assert sorted(written) == sorted(map(tuple, by_spark))
+    seen = set[int]()
+    with ThreadPoolExecutor() as pool:
+        killed = pool.submit(ingest_until, "written", kafka.bootstrap, letters, lake, {})
+        while not wait([killed], _LOOK_S).done:
+            seen.add(len(_rows(lake, DEAD_LETTERS)))
+        assert killed.result() is None
+    assert {1} == {rows % BATCH for rows in seen}
+    found = _places(lake)
+    assert len(set(found)) == len(found)
+    assert set(found) <= set(written)
+    assert 1 == len(found) % BATCH
+    ingest(spark, config, lake, dead_letters=[letters])
+    assert sorted(written) == _places(lake)
+    by_spark = Lake(spark, lake).table(DEAD_LETTERS).select("partition", "offset").collect()
+    assert sorted(written) == sorted(map(tuple, by_spark))
 
 
-class _Failing(Lake):
-    """A lake in which nothing can be published."""
-
-    error: Exception
-
-    def publish(self, unfinished: str, target: str) -> None:
-        raise _Failing.error
-
-
-@pytest.mark.parametrize(
-    ("error", "message"),
-    [
-        (LakeError("the disk is full"), "^the disk is full$"),
-        (ValueError("a bug"), "^topic-[0-9]+ cannot be ingested any further: .*a bug"),
-    ],
-)
 def test_what_fails_says_why(
-    error: Exception,
-    message: str,
     spark: SparkSession,
     kafka: RealKafka,
     topic: TopicFactory,
     tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A failure amid a batch is told in one line, and nothing of the batch is there."""
+
+    def failing() -> Projections:
+        (columns,) = places()
+        return ((*columns, F.raise_error(F.lit("a bug")).cast("string").alias("bug")),)
+
+    monkeypatch.setitem(TABLES, DEAD_LETTERS, failing)
     letters, lake = topic(), str(tmp_path / "lake")
     kafka.produce(letters, _letters(1))
-    _Failing.error = error
     config = {"bootstrap.servers": kafka.bootstrap}
+    message = "^topic-[0-9]+ cannot be ingested any further: .*a bug"
     with pytest.raises(LakeError, match=message) as raised:
-        ingest(spark, config, _Failing(spark, lake), dead_letters=[letters])
+        ingest(spark, config, lake, dead_letters=[letters])
     assert "\n" not in str(raised.value)
     assert [] == _rows(lake, DEAD_LETTERS)
 
@@ -238,15 +212,52 @@ def test_a_lake_of_another_topic_is_refused(
     assert before == _rows(lake, DEAD_LETTERS)
 
 
-def test_rows_without_a_checkpoint_are_refused(
-    spark: SparkSession, kafka: RealKafka, topic: TopicFactory, tmp_path: Path
+def test_without_its_checkpoint_it_goes_on_after_the_last_rows(
+    spark: SparkSession,
+    kafka: RealKafka,
+    topic: TopicFactory,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Begun again, each letter would be there twice."""
-    letters, lake = topic(), tmp_path / "lake"
-    place = lake / DEAD_LETTERS / f"batch={letters}@00000000"
-    place.mkdir(parents=True)
-    with pytest.raises(LakeError, match="their progress is unknown"):
-        ingest(spark, {"bootstrap.servers": kafka.bootstrap}, str(lake), dead_letters=[letters])
+    """The rows say how far each partition is, also where batches are now of another size."""
+    monkeypatch.setitem(TABLES, DEAD_LETTERS, places)
+    letters, lake = topic(partitions=2), tmp_path / "lake"
+    config = {"bootstrap.servers": kafka.bootstrap}
+    written = kafka.produce(letters, _letters(3))
+    ingest(spark, config, str(lake), dead_letters=[letters])
+    shutil.rmtree(lake / "_ingest")
+    written += kafka.produce(letters, _letters(5, partitions=2, first=3))
+    (again,) = ingest(spark, config, str(lake), dead_letters=[letters], max_offsets=2)
+    assert 5 == again.rows
+    assert sorted(written) == _places(str(lake))
+
+
+def test_a_second_ingest_of_a_topic_is_refused(
+    spark: SparkSession,
+    kafka: RealKafka,
+    topic: TopicFactory,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It says so, and the first goes on."""
+    monkeypatch.setitem(TABLES, DEAD_LETTERS, places)
+    letters, lake = topic(), str(tmp_path / "lake")
+    config = {"bootstrap.servers": kafka.bootstrap}
+    written = kafka.produce(letters, _letters(2))
+    refusals: list[str] = []
+
+    def begin_another(done: int, total: int) -> None:
+        if not refusals:
+            with pytest.raises(LakeError) as refused:
+                ingest(spark, config, lake, dead_letters=[letters])
+            refusals.append(str(refused.value))
+
+    (first,) = ingest(
+        *(spark, config, lake), dead_letters=[letters], max_offsets=1, progress=begin_another
+    )
+    assert 2 == first.rows
+    assert refusals[0].startswith(f"another ingest is adding the rows of '{letters}'; wait until")
+    assert sorted(written) == _places(lake)
 
 
 def test_a_lake_that_cannot_be_written_is_refused(
@@ -261,7 +272,7 @@ def test_a_lake_that_cannot_be_written_is_refused(
 
 def test_an_empty_lake_says_so(spark: SparkSession, tmp_path: Path) -> None:
     """Whoever reads before anything is there is told what to do."""
-    (tmp_path / DEAD_LETTERS / "batch=of none").mkdir(parents=True)
+    (tmp_path / DEAD_LETTERS).mkdir()
     for table in (DEAD_LETTERS, JOURNAL):
         with pytest.raises(LakeError, match="run `linear-retry spark ingest` first"):
             Lake(spark, str(tmp_path)).table(table)
@@ -282,29 +293,3 @@ def test_a_session_without_the_connector_says_so(
     monkeypatch.setattr(DataStreamReader, "format", lambda self, _: of(self, "avro"))
     with pytest.raises(SparkMissingError, match=f"spark.jars.packages={CONNECTOR}"):
         ingest(spark, {"bootstrap.servers": kafka.bootstrap}, str(tmp_path), dead_letters=[topic()])
-
-
-def test_a_batch_of_many_days_is_whole(
-    spark: SparkSession,
-    kafka: RealKafka,
-    topic: TopicFactory,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Each letter is in its day once and each day is one file; the caller's settings stay."""
-
-    def spread() -> Projections:
-        day = F.date_add(F.lit("2026-11-01"), F.pmod("offset", F.lit(_DAYS)).cast("int"))
-        return (("*", F.lit(None).cast("string").alias("problems"), day.alias("date")),)
-
-    monkeypatch.setitem(TABLES, DEAD_LETTERS, spread)
-    letters, before = topic(), spark.conf.get(_SETTING)
-    kafka.produce(letters, _letters(4 * _DAYS))
-    lake = tmp_path / "lake"
-    ingest(spark, {"bootstrap.servers": kafka.bootstrap}, str(lake), dead_letters=[letters])
-    found = spark.read.parquet(*map(str, (lake / DEAD_LETTERS).glob("batch=*")))
-    rows = [(row.date.day, row.offset) for row in found.select("date", "offset").collect()]
-    assert sorted((1 + n % _DAYS, n) for n in range(4 * _DAYS)) == sorted(rows)
-    files = Counter(file.parent.name for file in lake.rglob("*.parquet"))
-    assert {f"date=2026-11-{1 + n:02d}": 1 for n in range(_DAYS)} == files
-    assert before == spark.conf.get(_SETTING)

@@ -1,4 +1,4 @@
-"""A lake of three groups, as `ingest` and `outages` leave it, with hostile texts."""
+"""A lake of three groups, as `ingest` and `episodes` leave it, with hostile texts."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]  # it has no types
-import pyarrow.parquet as pq  # type: ignore[import-untyped]  # the same
+from deltalake import write_deltalake
 
 from linear_retry.events import CircuitClosed, CircuitOpened, DataLost
 from linear_retry.journal.entry import Entry
@@ -14,20 +14,21 @@ from linear_retry.records.dead_letter import FailureInfo, to_dead_letter
 from linear_retry.records.record import Record
 from linear_retry.records.text import ErrorText
 from linear_retry.scope import Scope
+from linear_retry.spark import dead_letters
 from linear_retry.spark.lake.lake import DEAD_LETTERS, Lake
 from tests.report.frames import HOSTILE
-from tests.spark.episodes.expected_episodes import expected_episodes
-from tests.spark.episodes.recorded_outages import NOON_MS, instance
-from tests.spark.records import dead_letters, frame
+from tests.spark.history.expected_episodes import expected_episodes
+from tests.spark.history.recorded_outages import NOON_MS, instance
+from tests.spark.records import frame
 
 DELAYS_MS = (1000, 5000, 30_000, 60_000)
 LENGTHS_MS = (900, 1500, 4000, 20_000, 50_000, 900, 2500, 40_000, 700, 3000)
 _WHOLE, _TEXT = pa.int64(), pa.string()
 _PROBE = {"sequence": _WHOLE, "due_ms": _WHOLE, "at_ms": _WHOLE, "failures": _WHOLE, "error": _TEXT}
-_OUTAGES = {
+_EPISODE = {
     **dict.fromkeys(("group", "member", "instance", "scope_topic"), _TEXT),
     "scope_partition": _WHOLE,
-    "sequence": _WHOLE,
+    **dict.fromkeys(("sequence", "last_sequence"), _WHOLE),
     "kind": _TEXT,
     **dict.fromkeys(("opened_at_ms", "last_at_ms", "closed_at_ms"), _WHOLE),
     "outcome": _TEXT,
@@ -38,17 +39,22 @@ _OUTAGES = {
     "error_type": _TEXT,
     "probes": pa.list_(pa.struct(list(_PROBE.items()))),
     **dict.fromkeys(("letters", "letters_failed", "missing", "lower_ms", "upper_ms"), _WHOLE),
+    "clock_ms": _WHOLE,
 }
-_JOURNAL = {"group": _TEXT, "event": _TEXT, "event_id": _TEXT, "at_ms": _WHOLE, "problems": _TEXT}
+_JOURNAL = {
+    **dict.fromkeys(("group", "event", "event_id", "instance", "problems"), _TEXT),
+    **dict.fromkeys(("at_ms", "sequence", "failures"), _WHOLE),
+    "delay_s": pa.float64(),
+}
 
 
 def make(lake: Lake) -> None:
     """The outages by the law in plain Python and by Arrow: Spark would take half a minute."""
     entries = list(_journal())
-    rows = [dict(zip(_OUTAGES, each, strict=True)) for each in expected_episodes(entries)]
+    rows = [dict(zip(_EPISODE, each, strict=True)) for each in expected_episodes(entries)]
     for row in rows:
         row["probes"] = [dict(zip(_PROBE, each, strict=True)) for each in row["probes"]]
-    _write(Path(lake.path) / "outages", rows, _OUTAGES)
+    _write(Path(lake.path) / "episodes", rows, _EPISODE)
     journal = [
         {
             "group": each.group,
@@ -56,18 +62,20 @@ def make(lake: Lake) -> None:
             "event_id": f"{each.instance}/{each.sequence}",
             "at_ms": each.at_ms,
             "problems": None,
+            "instance": each.instance,
+            "sequence": each.sequence,
+            "failures": getattr(each.event, "failures", None),
+            "delay_s": getattr(each.event, "delay_s", None),
         }
         for each in entries
     ]
-    _write(Path(lake.path) / "journal" / "batch=journal@00000000", journal, _JOURNAL)
+    _write(Path(lake.path) / "journal", journal, _JOURNAL)
     letters = dead_letters(frame(lake.spark, _letters()))
-    lake.add(letters, DEAD_LETTERS, "orders.dlq", 0)
+    lake.replace(letters, DEAD_LETTERS)
 
 
 def _write(place: Path, rows: list[dict[str, Any]], columns: dict[str, Any]) -> None:
-    (place / "date=2026-11-21").mkdir(parents=True)
-    table = pa.Table.from_pylist(rows, pa.schema(list(columns.items())))
-    pq.write_table(table, place / "date=2026-11-21" / "part-0.parquet")
+    write_deltalake(place, pa.Table.from_pylist(rows, pa.schema(list(columns.items()))))
 
 
 def _journal() -> Iterator[Entry]:
@@ -80,7 +88,7 @@ def _journal() -> Iterator[Entry]:
     yield Entry("lost", 1, NOON_MS, HOSTILE, "pod", DataLost("orders", 0, 1, 9))
     yield Entry("lost", 2, NOON_MS + 5, HOSTILE, "pod", CircuitClosed(Scope(), "recovered", 0.005))
     yield Entry(
-        "lost", 3, NOON_MS + 6, HOSTILE, "pod", CircuitClosed(Scope(), "sent-to-retry", 0.0)
+        "lost", 3, NOON_MS + 60_000, HOSTILE, "pod", CircuitClosed(Scope(), "sent-to-retry", 0.0)
     )
 
 

@@ -10,13 +10,13 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from linear_retry.cli import app
-from linear_retry.spark import DEAD_LETTERS, Lake
+from linear_retry.spark import DEAD_LETTERS, Lake, dead_letters
 from linear_retry.spark.reporting.report import TABLES
 from tests.dlq.sample_letters import our_record
 from tests.docs.markdown import blocks, code, table
 from tests.docs.markdown import page as page_of
 from tests.report.frames import HOSTILE
-from tests.spark.records import dead_letters, frame
+from tests.spark.records import frame
 from tests.spark.reporting.reported import LENGTHS_MS
 
 pytestmark = pytest.mark.usefixtures("interpreted")
@@ -75,6 +75,17 @@ def test_durations(page: Path) -> None:
     ends = {(row["group"], row["ended"]): row for row in _table(page, "duration_quantiles")}
     assert 1 < ends["billing", 0.5]["after_s"] < 36
     assert (None, None) == (ends["stock", 0.5]["after_s"], ends["stock", 0.5]["high_s"])
+
+
+def test_proposals(page: Path) -> None:
+    """Each group has its proposal, or why there is none, and the page says so."""
+    rows = {row["group"]: row for row in _table(page, "proposals")}
+    billing = rows["billing"]
+    assert ("too few", 10, 7, 59) == tuple(
+        billing[name] for name in ("verdict", "outages", "seen", "needed")
+    )
+    assert (10, 0.95, None) == (billing["probe_cost_s"], billing["cover"], billing["delays"])
+    assert "Proposed delays" in page.read_text()
 
 
 def test_letters_count_once(page: Path) -> None:
@@ -143,7 +154,7 @@ def test_only_letters(
 ) -> None:
     """A lake without outages has a page of its letters, which says so; by the code of the docs."""
     found = Lake(spark, str(tmp_path / "lake"))
-    found.add(dead_letters(frame(spark, [our_record()])), DEAD_LETTERS, "orders.dlq", 0)
+    found.replace(dead_letters(frame(spark, [our_record()])), DEAD_LETTERS)
     target = tmp_path / "report.html"
     (python,) = blocks(_DOCS, "python")
     here = python.replace('"lake"', repr(found.path)).replace('"report.html"', repr(str(target)))

@@ -3,6 +3,7 @@
 import json
 from dataclasses import asdict, fields
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import pytest
@@ -11,11 +12,13 @@ from hypothesis import strategies as st
 from pyspark.sql import Row, SparkSession
 
 from linear_retry.events import CircuitOpened, CloseOutcome, Event
-from linear_retry.journal.entry import Entry, Unreadable, encode, read_entry
+from linear_retry.journal.entry import LAST_MS, Entry, Unreadable, encode, read_entry
 from linear_retry.records.process import Process
 from linear_retry.records.record import Record
 from linear_retry.scope import Partition, Scope
-from tests.spark.records import Many, entries, frame
+from linear_retry.spark import journal
+from tests.journal.entry_corpus import CORPUS
+from tests.spark.records import Many, frame
 
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 _WHOLE = st.integers(-(2**63), 2**63 - 1)
@@ -49,7 +52,7 @@ _ENTRIES = st.builds(
     Entry,
     _TEXT.filter(bool),
     st.integers(0, 10**18),
-    *(_WHOLE, _TEXT, _TEXT, _events()),
+    *(st.integers(0, LAST_MS), _TEXT, _TEXT, _events()),
     st.none() | st.builds(Process, _TEXT, _WHOLE, _TEXT),
 )
 _WRONG: st.SearchStrategy[Any] = (
@@ -79,7 +82,7 @@ def _values(draw: st.DrawFn) -> bytes | None:
 
 def _rows(spark: SparkSession, values: list[bytes | None]) -> list[Row]:
     records = [Record("journal", 0, offset, 0, None, value) for offset, value in enumerate(values)]
-    return entries(frame(spark, records)).collect()
+    return journal(frame(spark, records)).collect()
 
 
 @given(st.lists(_values(), min_size=60, max_size=200).map(Many))
@@ -140,10 +143,19 @@ def _of(entry: Entry) -> dict[str, object]:
     return message
 
 
+def test_the_corpus_is_read_as_in_python(spark: SparkSession) -> None:
+    """Names that are there twice, huge numbers and absurd times: the same entries, or none."""
+    for row, (value, is_entry) in zip(_rows(spark, [*CORPUS]), CORPUS.items(), strict=True):
+        assert is_entry == (row.problems is None), value
+
+
 def test_what_is_no_entry_says_why(spark: SparkSession) -> None:
     """A newer version, an unknown event and garbage are distinguished."""
     problems: dict[bytes | None, str] = {
         b'{"v":2}': "v is 2; this release reads 1",
+        b'{"v":"1"}': 'v is "1" (STRING); this release reads 1',
+        b'{"v":1.0}': "v is 1 (DECIMAL(1,0)); this release reads 1",
+        b'{"v":null}': "v is null (VOID); this release reads 1",
         b'{"event":"Stopped"}': "v is missing; this release reads 1",
         b'{"v":1,"event":"Started"}': "event is not known",
         b"[1]": "not a JSON object",
@@ -153,3 +165,14 @@ def test_what_is_no_entry_says_why(spark: SparkSession) -> None:
     }
     rows = _rows(spark, list(problems))
     assert [[problem] for problem in problems.values()] == [row.problems for row in rows]
+
+
+def test_a_stream_is_read_like_a_batch(spark: SparkSession, tmp_path: Path) -> None:
+    """The same columns and rows, of records as Spark's Kafka source streams them."""
+    records = [Record("journal", 0, n, 0, None, value) for n, value in enumerate(CORPUS)]
+    batch, rows = frame(spark, records), []
+    batch.write.parquet(str(tmp_path / "records"))
+    stream = journal(spark.readStream.schema(batch.schema).parquet(str(tmp_path / "records")))
+    query = stream.writeStream.foreachBatch(lambda found, _: rows.extend(found.collect()))
+    query.trigger(availableNow=True).start().awaitTermination()
+    assert sorted(map(repr, journal(batch).collect())) == sorted(map(repr, rows))

@@ -11,10 +11,12 @@ from linear_retry.dlq.letters.foreign import FOREIGN
 from linear_retry.dlq.letters.letter import NONE, OURS, Letter, read_letter
 from linear_retry.records.dead_letter import parse
 from linear_retry.records.record import Record
+from linear_retry.records.retry_headers import NO_OFFSET, NO_PARTITION
 from linear_retry.records.text import ErrorText, Header
+from linear_retry.spark import dead_letters
 from tests.dlq.sample_letters import OWN_HEADERS, RECORDS, our_record, our_records
 from tests.records.header_corpus import CORPUS
-from tests.spark.records import Many, dead_letters, frame
+from tests.spark.records import Many, frame
 
 pytestmark = pytest.mark.usefixtures("as_ingested")
 
@@ -149,6 +151,19 @@ def test_what_dlq_does_not_show_is_as_parsed(spark: SparkSession) -> None:
     )
     assert [getattr(letter, name) for name in names] == [row[name] for name in names]
     assert list(letter.escaped_headers) == row.escaped_headers
+
+
+def test_a_message_without_a_place(spark: SparkSession) -> None:
+    """One that the scheduler was to send by its key has no partition, and no offset there."""
+    none = {
+        "retry-original-partition": str(NO_PARTITION).encode(),
+        "retry-original-offset": str(NO_OFFSET).encode(),
+    }
+    headers = tuple((name, none.get(name, value)) for name, value in our_record().headers)
+    record = replace(our_record(), headers=headers)
+    (row,) = dead_letters(frame(spark, [record])).collect()
+    assert _reported(read_letter(record)) == _of(row)
+    assert ("orders", None, None) == (row.origin_topic, row.origin_partition, row.origin_offset)
 
 
 def test_the_headers_are_those_of_the_message(spark: SparkSession) -> None:

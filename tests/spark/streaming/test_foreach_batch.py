@@ -30,7 +30,7 @@ from linear_retry.cli import app
 from linear_retry.demo.service import Cancel, Outage, PaymentService
 from linear_retry.journal.entry import Entry, read_entry
 from linear_retry.retry.clock import SystemClock
-from linear_retry.spark import ForeachBatch, foreach_batch
+from linear_retry.spark import BadRows, ForeachBatch, foreach_batch
 from tests.conftest import TopicFactory
 from tests.kafka_operations import Record
 from tests.postgres import Postgres
@@ -77,7 +77,7 @@ def test_stopping_the_query_ends_an_hour_of_waiting(
     spark: SparkSession, kafka: RealKafka, topic: TopicFactory, tmp_path: Path
 ) -> None:
     """`query.stop()` is enough, and is no failure; started again, the same batch comes, and its
-    failures are counted from one."""
+    failures are counted on."""
     name, happened, attempts = topic(), list[Event](), list[tuple[int, int]]()
     waiting = threading.Event()
 
@@ -93,7 +93,7 @@ def test_stopping_the_query_ends_an_hour_of_waiting(
     kafka.produce(name, [(0, None, b"a", ()), (0, None, b"b", ())])
     batches = foreach_batch(
         handler,
-        strategy=Strategy(["1h"]),
+        strategy=Strategy(["1h", "1h"]),
         transient=_DownError,
         on_exhausted="stop",
         on_permanent="stop",
@@ -111,7 +111,7 @@ def test_stopping_the_query_ends_an_hour_of_waiting(
     once = ["Assigned", "CircuitOpened", "CircuitClosed", "Revoked"]
     assert once * 2 == [type(event).__name__ for event in happened]
     opened = [event for event in happened if isinstance(event, events.CircuitOpened)]
-    assert [("spark:an-hour", 0, 0, 1)] * 2 == [
+    assert [("spark:an-hour", 0, 0, failures) for failures in (1, 2)] == [
         (each.topic, each.partition, each.offset, each.failures) for each in opened
     ]
 
@@ -302,6 +302,77 @@ def test_an_exhausted_batch_becomes_letters_and_the_stream_goes_on(
     assert [*waits, *["DeadLettered"] * 6, "CircuitClosed", "Stopped"] == kinds
 
 
+def test_bad_rows_that_are_named_alone_become_letters(
+    spark: SparkSession, kafka: RealKafka, topic: TopicFactory, tmp_path: Path
+) -> None:
+    """By a DataFrame or by their places; a row of another batch, or none, ends the query."""
+    name, letters = topic(partitions=2), topic()
+    kafka.produce(name, [(n % 2, None, b"bad" if n in (1, 4) else b"%d" % n, ()) for n in range(6)])
+    named: list[Any] = []
+
+    def handler(rows: DataFrame, batch_id: int) -> None:
+        bad = rows.where("string(value) = 'bad'")
+        raise BadRows(named.pop() if named else bad, ValueError("no number"))
+
+    batches = foreach_batch(
+        handler,
+        strategy=Strategy([0.1]),
+        transient=_DownError,
+        dead_letters=letters,
+        config={"bootstrap.servers": kafka.bootstrap, "group.id": "billing"},
+    )
+    with _running(_stream(spark, kafka, name), batches, tmp_path / "c") as query:
+        query.processAllAvailable()
+        assert [b"bad"] * 2 == [each.value() for each in kafka.read(letters)]
+        kafka.produce(name, [(0, None, b"7", ()), (0, None, b"8", ())])
+        named.append([(name, 0, 4)])
+        query.processAllAvailable()
+        assert [b"bad", b"bad", b"8"] == [each.value() for each in kafka.read(letters)]
+        named.append([(name, 0, 0)])
+        kafka.produce(name, [(0, None, b"9", ())])
+        with pytest.raises(StreamingQueryException, match="1 rows, of which 0 are in it"):
+            query.processAllAvailable()
+
+
+def test_bad_rows_are_found_by_halving(
+    spark: SparkSession, kafka: RealKafka, topic: TopicFactory, tmp_path: Path
+) -> None:
+    """They become letters, in order and with their own errors; all other rows are handled, and the
+    query goes on. An outage meanwhile is waited out."""
+    name, letters = topic(partitions=2), topic()
+    values = [b"bad" if n in (1, 4, 5) else b"%d" % n for n in range(10)]
+    kafka.produce(name, [(n % 2, None, value, ()) for n, value in enumerate(values)])
+    handled, down = set[bytes](), [_DownError()]
+
+    def handler(rows: DataFrame, batch_id: int) -> None:
+        found = [bytes(row["value"]) for row in rows.select("value").collect()]
+        if len(found) == 1 and down:
+            raise down.pop()
+        if b"bad" in found:
+            raise ValueError(f"{found.count(b'bad')} of {len(found)}")
+        handled.update(found)
+
+    batches = foreach_batch(
+        handler,
+        strategy=Strategy([0.1]),
+        transient=_DownError,
+        on_permanent="bisect",
+        idempotent="row",
+        dead_letters=letters,
+        config={"bootstrap.servers": kafka.bootstrap, "group.id": "billing"},
+    )
+    with _running(_stream(spark, kafka, name), batches, tmp_path / "c") as query:
+        query.processAllAvailable()
+        kafka.produce(name, [(0, None, b"more", ())])
+        query.processAllAvailable()
+    sent = [dict(each.headers() or ()) for each in kafka.read(letters)]
+    origin = [(each["retry-original-partition"], each["retry-original-offset"]) for each in sent]
+    assert [(b"0", b"2"), (b"1", b"0"), (b"1", b"2")] == origin
+    assert {b"1 of 1"} == {each["retry-exception-message"] for each in sent}
+    assert {*values, b"more"} - {b"bad"} == handled
+    assert [] == down
+
+
 def test_the_query_fails_with_the_cause_where_that_is_chosen(
     spark: SparkSession, kafka: RealKafka, topic: TopicFactory, tmp_path: Path
 ) -> None:
@@ -362,6 +433,8 @@ def test_what_cannot_work_is_refused(spark: SparkSession) -> None:
         foreach_batch(_never, **plain)
     with pytest.raises(ConfigurationError, match=r"group\.id=None"):
         foreach_batch(_never, dead_letters="orders.dlq", **plain)
+    with pytest.raises(ConfigurationError, match=r'"bisect", idempotent=None: halves .* with '):
+        foreach_batch(_never, on_permanent="bisect", dead_letters="orders.dlq", **plain)
     letters = DeadLetters("orders.dlq", transactional=True)
     config = {"group.id": "g", "bootstrap.servers": "127.0.0.1:9"}
     with pytest.raises(ConfigurationError, match="transactional=True: a query's progress"):

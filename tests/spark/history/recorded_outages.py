@@ -1,4 +1,4 @@
-"""Writes the tables `journal` and `outages` of outages that a consumer has waited out."""
+"""Writes the tables `journal` and `episodes` of outages that a consumer has waited out."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
@@ -7,25 +7,32 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]  # it has no types
-import pyarrow.parquet as pq  # type: ignore[import-untyped]  # the same
+from deltalake import write_deltalake
 
 from linear_retry.events import CircuitClosed, CircuitOpened, DeadLettered, Event, ProbeFailed
 from linear_retry.journal.entry import Entry
 from linear_retry.scope import Scope
-from tests.spark.episodes.expected_episodes import expected_episodes
+from tests.spark.history.expected_episodes import expected_episodes
 
 NOON_MS = 1_795_262_400_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY_MS = 24 * 3_600_000
 _ERROR = "ConnectionError('refused')"
 _PLACE = Scope(), "orders", 3
-_PROBE = ("sequence", "due_ms", "at_ms", "failures", "error")
-_READ = ("group", "instance", "sequence", "opened_at_ms", "last_at_ms", "lower_ms", "upper_ms")
-_EPISODE = (
-    *("group", "member", "instance", "scope_topic", "scope_partition", "sequence", "kind"),
+PROBE = ("sequence", "due_ms", "at_ms", "failures", "error")
+_READ = (
+    *("group", "member", "instance", "sequence", "kind"),
+    *("opened_at_ms", "last_at_ms", "outcome", "open_s", "lower_ms", "upper_ms"),
+    *("message_topic", "message_partition", "message_offset", "error", "error_type"),
+    *("letters", "missing", "clock_ms"),
+)
+EPISODE = (
+    *("group", "member", "instance", "scope_topic", "scope_partition"),
+    *("sequence", "last_sequence", "kind"),
     *("opened_at_ms", "last_at_ms", "closed_at_ms", "outcome", "open_s"),
     *("message_topic", "message_partition", "message_offset", "error", "error_type"),
     *("probes", "letters", "letters_failed", "missing", "lower_ms", "upper_ms"),
+    "clock_ms",
 )
 
 
@@ -71,16 +78,15 @@ def write_journal(root: Path, entries: Iterable[Entry]) -> None:
         }
         for entry in entries
     ]
-    _write(root / "journal" / "batch=journal@00000000", journal)
-    rows = (dict(zip(_EPISODE, each, strict=True)) for each in expected_episodes(entries))
-    _write(root / "outages", [_kept(row) for row in rows])
+    _write(root / "journal", journal)
+    rows = (dict(zip(EPISODE, each, strict=True)) for each in expected_episodes(entries))
+    _write(root / "episodes", [_kept(row) for row in rows])
 
 
 def _kept(row: dict[str, Any]) -> dict[str, Any]:
-    probes = [dict(zip(_PROBE, each, strict=True)) for each in row["probes"]]
+    probes = [dict(zip(PROBE, each, strict=True)) for each in row["probes"]]
     return {name: row[name] for name in _READ} | {"probes": probes}
 
 
 def _write(place: Path, rows: list[dict[str, Any]]) -> None:
-    (place / "date=2026-11-21").mkdir(parents=True)
-    pq.write_table(pa.Table.from_pylist(rows), place / "date=2026-11-21" / "part-0.parquet")
+    write_deltalake(place, pa.Table.from_pylist(rows))

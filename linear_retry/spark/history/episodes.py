@@ -1,4 +1,4 @@
-"""The table `outages`: each episode in the journal, that is each time a circuit was open.
+"""The episodes in the journal: each time a circuit was open.
 
 Its columns are in docs/spark/outages.md. An episode begins with `CircuitOpened` and ends with
 `CircuitClosed` of the same scope and the same instance of a member. Nothing is guessed; `kind` says
@@ -8,6 +8,7 @@ what is in the journal:
 - `close_missing`: the scope was opened again without having been closed.
 - `stopped`, `restarted`: it was open when the consumer stopped, or was followed by another instance
   of its member without a `Stopped`.
+- `taken_over`: nothing after it, and the partition of its message was assigned to another instance.
 - `open`: nothing after it.
 - `left_censored`: no beginning.
 
@@ -18,15 +19,14 @@ bound unless it ended with `recovered`; and there are no bounds if entries are m
 opened for a dead letter and not for an attempt, or a clock went back.
 """
 
-from pyspark.sql import Column, DataFrame, Observation, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 
-from linear_retry.spark.lake.lake import JOURNAL, Lake
-from linear_retry.spark.tables.sql import LAST_MS, date_of
+from linear_retry.spark.tables.sql import date_of
 
-OUTAGES = "outages"
-
-KINDS = ("closed", "close_missing", "stopped", "restarted", "open", "left_censored")
+KINDS = (
+    *("closed", "close_missing", "stopped", "restarted", "taken_over", "open", "left_censored"),
+)
 
 _BEGINNING, _NOW = Window.unboundedPreceding, Window.currentRow
 _END = Window.unboundedFollowing
@@ -48,46 +48,60 @@ _WITH_ERROR = ("CircuitOpened", "ProbeFailed", "LimitReached")
 _ERROR_TYPE = "^<?([A-Za-z_][A-Za-z0-9_.]*)"
 
 
-def outages(lake: Lake) -> dict[str, int]:
-    """Rebuilds the table `outages` from all of `journal`; returns the count of each kind.
-
-    The old table stays until the new one is written. Killed in the instant between the two, there
-    is no table: call it again. Raises `LakeError` if no journal was ingested, or the lake cannot be
-    written.
-    """
-    lake.require_classic()
-    found, counts = episodes(lake.table(JOURNAL)), Observation()
-    day = date_of("timestamp_millis(coalesce(opened_at_ms, last_at_ms))")
-    dated = found.withColumn("date", F.expr(day)).observe(
-        counts, *(F.count(F.when(F.col("kind") == kind, 1)).alias(kind) for kind in KINDS)
-    )
-    # A shuffle, not `coalesce`, with which the few writing tasks would also compute the episodes,
-    # and hold the memory of all of them until the end.
-    unfinished = f"{lake.path}/_unfinished/{OUTAGES}"
-    lake.write(dated.hint("rebalance", "date"), unfinished)
-    lake.publish(unfinished, f"{lake.path}/{OUTAGES}")
-    return dict(counts.get)
-
-
 def episodes(journal: DataFrame) -> DataFrame:
-    """One row for each episode in the table `journal`, found with one shuffle, by member."""
-    numbered = _numbered(_transitions(_instances(_entries(journal))))
+    """One row for each episode in the rows of `journal`, found with one shuffle, by member.
+
+    An episode is a period in which one circuit was open; `group_outages` makes outages of them. Not
+    for a streaming DataFrame. docs/spark/outages.md has the columns.
+    """
+    return taken_over(of_members(journal), owners(journal))
+
+
+def of_members(journal: DataFrame) -> DataFrame:
+    """The episodes as each member's own entries show them, without the rest of its group."""
+    numbered = _numbered(_transitions(_instances(_entries(journal.where("problems IS NULL")))))
     return _classified(numbered.groupBy(*_EPISODE).agg(*_aggregates())).select(*_columns())
 
 
-def _entries(journal: DataFrame) -> DataFrame:
-    """The columns needed of the readable entries, those of each member together and in order."""
+def owners(journal: DataFrame) -> DataFrame:
+    """The instance of a group that each partition was assigned to last, and when."""
+    # The brokers' clock where the topic has it: members' may differ.
+    at_ms = F.coalesce(F.unix_millis("timestamp"), F.col("at_ms"))
+    assigned = journal.where("problems IS NULL AND event = 'Assigned'").select(
+        *("group", "instance", at_ms.alias("assigned_ms")), F.explode("partitions").alias("own")
+    )
+    return assigned.groupBy(
+        "group",
+        F.col("own.topic").alias("message_topic"),
+        F.col("own.partition").alias("message_partition"),
+    ).agg(F.max(F.struct("assigned_ms", "instance")).alias("owner"))
+
+
+def taken_over(found: DataFrame, owners: DataFrame) -> DataFrame:
+    """Closes what is open of a member that is gone: a dead dynamic member never says so."""
+    owner, held = F.col("owner"), ["group", "message_topic", "message_partition"]
+    last_ms = F.col("last_at_ms") + F.coalesce("clock_ms", F.lit(0))
+    is_taken = (owner["instance"] != F.col("instance")) & (owner["assigned_ms"] > last_ms)
+    kind = F.when((F.col("kind") == "open") & is_taken, "taken_over").otherwise(F.col("kind"))
+    # Broadcast, else all episodes without a message would be sorted in one task.
+    joined = found.join(F.broadcast(owners), held, "left").withColumn("kind", kind)
+    return joined.select(*found.columns)
+
+
+def _entries(readable: DataFrame) -> DataFrame:
+    """The columns needed, the entries of each member together and in order."""
     event = F.col("event")
     is_ending = event.isin(*_ENDINGS)
-    retry_at_ms = F.when(F.col("retry_at_ms").between(0, LAST_MS), F.col("retry_at_ms"))
-    # Beyond that, a difference of two times overflows, and the job fails.
-    readable = journal.where(F.col("problems").isNull() & F.col("at_ms").between(0, LAST_MS))
     needed = readable.select(
         # A sort compares the first eight bytes first, and many groups' names start alike.
         F.xxhash64("group", "member").alias(_HASH),
         *("group", "member", "instance", "sequence", "topic", "partition", "offset"),
         *("event", "at_ms", "outcome", "open_s", "failures"),
-        F.when(event == "RetriedNow", F.col("at_ms")).otherwise(retry_at_ms).alias("due_ms"),
+        # A record's timestamp is the same clock's, unless the topic has the brokers set it.
+        (F.unix_millis("timestamp") - F.col("at_ms")).alias("clock_ms"),
+        F.when(event == "RetriedNow", F.col("at_ms"))
+        .otherwise(F.col("retry_at_ms"))
+        .alias("due_ms"),
         *(
             F.when(is_ending, F.col(f"message_{name}"))
             .otherwise(F.col(f"scope_{name}"))
@@ -199,6 +213,9 @@ def _aggregates() -> list[Column]:
         F.max(F.when(F.col("begins"), first)).alias("first"),
         F.max(F.when(is_closed, close)).alias("close"),
         F.max_by("at_ms", F.when(F.col("is_transition"), F.col("sequence"))).alias("last_at_ms"),
+        F.max(F.when(F.col("is_transition"), F.col("sequence"))).alias("last_sequence"),
+        # A record waits for its broker, so the least difference is nearest to that of the clocks.
+        F.min(F.when(F.col("is_transition"), F.col("clock_ms"))).alias("clock_ms"),
         F.max(of_letters).alias("of_letters"),
         F.sort_array(F.collect_list(F.when(is_probe, probe))).alias("probes"),
         F.max(F.when(is_probe, F.col("start_ms"))).alias("failed_ms"),
@@ -254,7 +271,7 @@ def _columns() -> list[Column]:
     error_type = F.nullif(F.regexp_extract(error, _ERROR_TYPE, 1), F.lit(""))
     return [
         *(F.col(name) for name in _SCOPE if name != _HASH),
-        first["sequence"].alias("sequence"),
+        *(first["sequence"].alias("sequence"), F.col("last_sequence")),
         F.col("kind"),
         F.when(is_opened, first["at_ms"]).alias("opened_at_ms"),
         F.col("last_at_ms"),
@@ -268,4 +285,6 @@ def _columns() -> list[Column]:
         error_type.alias("error_type"),
         *(F.col(name) for name in ("probes", "letters", "letters_failed", "missing")),
         *(F.col("bounds")[name].alias(name) for name in ("lower_ms", "upper_ms")),
+        F.col("clock_ms"),
+        F.expr(date_of("timestamp_millis(first.at_ms)")).alias("date"),
     ]

@@ -10,19 +10,23 @@ from typing import Any, TypeAlias
 
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 from typer.testing import CliRunner
 
 from linear_retry import events
 from linear_retry.cli import app
+from linear_retry.cli.spark import tables
 from linear_retry.events import CircuitClosed, CircuitOpened, CloseOutcome, Event, ProbeFailed
 from linear_retry.journal.entry import Entry, encode
 from linear_retry.records.record import Record
 from linear_retry.scope import Scope
-from linear_retry.spark.episodes import KINDS, OUTAGES, outages
+from linear_retry.spark import journal
+from linear_retry.spark.history.episodes import KINDS
+from linear_retry.spark.history.table import EPISODES, update_episodes
 from linear_retry.spark.lake.lake import JOURNAL, Lake
 from tests.docs.markdown import blocks, code, page, table
-from tests.spark.episodes.expected_episodes import expected_episodes
-from tests.spark.records import entries, frame
+from tests.spark.history.expected_episodes import expected_episodes
+from tests.spark.records import frame
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NOON_MS = 1_795_262_400_000
@@ -56,9 +60,11 @@ def _letter() -> events.DeadLettered:
     return events.DeadLettered("orders", 3, 7, "dlq", "id", 1, "exhausted", REFUSED, 3, ())
 
 
-def _instance(group: str, *timed: TimedEvent, instance: str = "a", first: int = 1) -> list[Entry]:
+def _instance(
+    group: str, *timed: TimedEvent, instance: str = "a", first: int = 1, member: str = "pod"
+) -> list[Entry]:
     return [
-        Entry(instance, number, NOON_MS + at_ms, group, "pod", event)
+        Entry(instance, number, NOON_MS + at_ms, group, member, event)
         for number, (at_ms, event) in enumerate(timed, first)
     ]
 
@@ -90,12 +96,17 @@ def _cases() -> Iterator[Entry]:
     yield from (*lossy, lossy[0], lossy[3])
     yield from _instance("odd clock", (0, _opened(1000)), (2**63 - 1 - NOON_MS, _failed(0)))
     yield from _instance("odd clock", (1000, _closed()), first=3)
+    there = events.Assigned((("orders", 2), ("orders", 3)))
+    yield from _instance("taken", (0, there), (1, _opened(0)), instance="dead", member="dead")
+    yield from _instance("taken", (9, there), (10, _opened(0)), instance="alive", member="alive")
+    yield from _instance("returned", (0, _opened(0)), (20, there), instance="alive", member="alive")
+    yield from _instance("returned", (10, there), instance="short", member="short")
     for error in ERRORS:
         yield from _instance(f"type {error}", (0, _opened(0, error)))
     yield from _instance("letters only", (0, _letter()), (1, stopped))
 
 
-def _random_instance(rng: random.Random, member: str, instance: str, at_ms: int) -> Iterator[Entry]:
+def random_instance(rng: random.Random, member: str, instance: str, at_ms: int) -> Iterator[Entry]:
     """Anything that a consumer would say and more, with entries lost, and the clock set back."""
     kind = rng.choice(["consumer", "consumer", "topic", "partition"])
     for number in range(1, rng.randint(1, 25)):
@@ -121,6 +132,7 @@ def _random_event(rng: random.Random, kind: Any, number: int, at_ms: int) -> Eve
         events.LimitReached(*held, REFUSED, number, 1.0, retry_at, 5): 1,
         events.DeadLettered(*place, number, "dlq", "id", 1, reason, REFUSED, 3, ()): 3,
         events.SentToRetry(*place, number, "retry", "id", 1, 1, retry_at, REFUSED, 3): 2,
+        events.Assigned((place, ("orders", 7))): 0.5,
         events.Revoked((place,)): 0.5,
         events.Lost((place,), "fenced"): 0.5,
         events.Stopped(True): 0.3,
@@ -134,7 +146,7 @@ def _disorder() -> list[Entry]:
     entries: list[Entry] = []
     for number in range(400):
         member, at_ms = f"pod-{rng.randint(1, 300)}", NOON_MS + rng.randint(0, 10**6)
-        entries += _random_instance(rng, member, f"instance-{number}", at_ms)
+        entries += random_instance(rng, member, f"instance-{number}", at_ms)
     entries += rng.choices(entries, k=100)
     rng.shuffle(entries)
     return entries
@@ -145,17 +157,18 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """With all that is told here: a job takes seconds."""
     made = Lake(spark, str(tmp_path_factory.mktemp("outages")))
     records = [
-        Record("journal", 0, offset, NOON_MS, entry.key, encode(entry))
+        Record("journal", 0, offset, entry.at_ms, entry.key, encode(entry))
         for offset, entry in enumerate([*_cases(), *_disorder()])
     ]
-    made.add(entries(frame(spark, records)), JOURNAL, "journal", 0)
+    rows = journal(frame(spark, records))
+    made.replace(rows.withColumn("timestamp", F.coalesce("at", "timestamp")), JOURNAL)
     return made
 
 
 @pytest.fixture(scope="module")
 def kinds(lake: Lake) -> dict[str, int]:
     """As the command tells them that made the table."""
-    result = CliRunner().invoke(app, ["spark", "outages", "--lake", f"{lake.path}/", "--json"])
+    result = CliRunner().invoke(app, ["spark", "episodes", "--lake", f"{lake.path}/", "--json"])
     assert (0, "") == (result.exit_code, result.stderr)
     found: dict[str, int] = json.loads(result.stdout)
     return found
@@ -163,7 +176,7 @@ def kinds(lake: Lake) -> dict[str, int]:
 
 @pytest.fixture(scope="module")
 def rows(lake: Lake, kinds: dict[str, int]) -> list[Row]:
-    return lake.table(OUTAGES).orderBy("sequence").collect()
+    return lake.table(EPISODES).orderBy("sequence").collect()
 
 
 def _of(rows: list[Row], group: str) -> list[Row]:
@@ -228,6 +241,15 @@ def test_how_episodes_end_is_distinguished(rows: list[Row]) -> None:
     ] == found
 
 
+def test_a_dead_member_is_not_open_for_ever(rows: list[Row]) -> None:
+    """What it held was assigned to another one; that one's own is open, and what came back is."""
+    assert [("dead", "taken_over"), ("alive", "open")] == [
+        (row.instance, row.kind)
+        for row in sorted(_of(rows, "taken"), key=lambda row: row.last_at_ms)
+    ]
+    assert ["open"] == [row.kind for row in _of(rows, "returned")]
+
+
 def test_where_entries_are_missing_nothing_is_known(rows: list[Row]) -> None:
     """Between an opening and the close of another one, there may have been any number of both."""
     whole, gap = _of(rows, "lossy")
@@ -263,8 +285,8 @@ def _plain(value: Any) -> Any:
 def test_it_is_the_law(rows: list[Row]) -> None:
     """Whatever is lost, told twice or out of time: row by row the same as one entry at a time."""
     expected = [_plain(row) for row in expected_episodes(_disorder())]
-    assert set(KINDS) == {row[6] for row in expected}
-    assert {True, False} == {row[-1] is None for row in expected}
+    assert set(KINDS) == {row[7] for row in expected}
+    assert {True, False} == {row[-2] is None for row in expected}
     found = [_plain(tuple(row)[:-1]) for row in _of(rows, "random")]  # without its date
     assert sorted(map(repr, expected)) == sorted(map(repr, found))
 
@@ -280,15 +302,18 @@ class _PlannedError(Exception):
 
 
 class _Planning(Lake):
-    def write(self, rows: DataFrame, place: str) -> None:
+    def has(self, name: str) -> bool:
+        return False
+
+    def replace(self, rows: DataFrame, name: str) -> None:
         jvm_rows: Any = rows._jdf
         raise _PlannedError(jvm_rows.queryExecution().optimizedPlan().toString())
 
 
 def test_the_tasks_that_write_do_not_find(lake: Lake) -> None:
     """They are few, and found the episodes too: each for many others, with the memory of all."""
-    with pytest.raises(_PlannedError, match=r"\ARebalancePartitions \[date") as planned:
-        outages(_Planning(lake.spark, lake.path))
+    with pytest.raises(_PlannedError, match=r"\ARebalancePartitions") as planned:
+        update_episodes(_Planning(lake.spark, lake.path))
     assert "Window" in str(planned.value)
 
 
@@ -301,7 +326,7 @@ def test_the_page_has_every_column_and_kind(rows: list[Row]) -> None:
 
 def test_the_page_turns_outages_into_delays(capsys: pytest.CaptureFixture[str]) -> None:
     """Its code proposes delays, and says what they save."""
-    (python,) = blocks(page("docs/spark/outages.md"), "python")
+    [python] = [each for each in blocks(page("docs/spark/outages.md"), "python") if "np" in each]
     exec(compile(python, "outages.md", "exec"), {})
     delays, saved = capsys.readouterr().out.splitlines()
     assert delays.startswith("(")
@@ -310,7 +335,7 @@ def test_the_page_turns_outages_into_delays(capsys: pytest.CaptureFixture[str]) 
 
 def test_without_a_journal_there_are_no_outages(spark: SparkSession, tmp_path: Path) -> None:
     """It says what to run first."""
-    result = CliRunner().invoke(app, ["spark", "outages", "--lake", str(tmp_path)])
+    result = CliRunner().invoke(app, ["spark", "episodes", "--lake", str(tmp_path)])
     assert (3, "") == (result.exit_code, result.stdout)
     assert f"{tmp_path}/journal: nothing is there yet" in result.stderr
     assert "run `linear-retry spark ingest` first" in result.stderr
@@ -319,15 +344,15 @@ def test_without_a_journal_there_are_no_outages(spark: SparkSession, tmp_path: P
 @pytest.mark.parametrize(
     ("made", "text"),
     [
-        ({"closed": 5, "stopped": 0, "open": 2}, "outages: 7 rows (5 closed, 2 open)\n"),
-        ({"closed": 1, "open": 0}, "outages: 1 row (1 closed)\n"),
-        ({"closed": 0, "open": 0}, "outages: 0 rows\n"),
+        ({"closed": 5, "stopped": 0, "open": 2}, "episodes: 7 rows (5 closed, 2 open)\n"),
+        ({"closed": 1, "open": 0}, "episodes: 1 row (1 closed)\n"),
+        ({"closed": 0, "open": 0}, "episodes: 0 rows\n"),
     ],
 )
 def test_what_is_there_is_reported(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, made: dict[str, int], text: str
 ) -> None:
     """In a line, and of kinds that there are."""
-    monkeypatch.setattr("linear_retry.spark.outages", lambda lake: made)
-    result = CliRunner().invoke(app, ["spark", "outages", "--lake", "lake"])
+    monkeypatch.setattr(tables, "update_episodes", lambda _: made)
+    result = CliRunner().invoke(app, ["spark", "episodes", "--lake", "lake"])
     assert (0, text) == (result.exit_code, result.stdout)

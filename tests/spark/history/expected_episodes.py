@@ -1,6 +1,6 @@
 """The episodes of a journal's entries by plain Python, one entry after another.
 
-The same law as `linear_retry.spark.episodes`, in plain Python, one entry at a time.
+The same law as `linear_retry.spark.history.episodes`, in plain Python, one entry at a time.
 """
 
 import re
@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from linear_retry.events import (
+    Assigned,
     CircuitClosed,
     CircuitOpened,
     DeadLettered,
@@ -23,7 +24,7 @@ from linear_retry.events import (
     Stopped,
 )
 from linear_retry.journal.entry import Entry
-from linear_retry.scope import Scope
+from linear_retry.scope import Partition, Scope
 
 Transition = (
     CircuitOpened | ProbeFailed | RetriedNow | CircuitClosed | DeadLetterFailed | LimitReached
@@ -31,6 +32,7 @@ Transition = (
 Ending = DeadLettered | SentToRetry | HandedOver
 Row = tuple[object, ...]
 _Life = list[Entry]
+_Owners = dict[tuple[str, Partition], tuple[int, str]]
 
 
 @dataclass
@@ -62,11 +64,24 @@ def expected_episodes(entries: Iterable[Entry]) -> list[Row]:
     ends: dict[tuple[str, str], int] = defaultdict(int)
     for (group, member, _), life in lives.items():
         ends[group, member] = max(ends[group, member], max(e.at_ms for e in life.values()))
+    owners = _owners(entry for life in lives.values() for entry in life.values())
     found = []
     for (group, member, _), life in lives.items():
         ordered = [life[sequence] for sequence in sorted(life)]
         for episode in _episodes(ordered):
-            found.append(_row(episode, ends[group, member]))
+            found.append(_row(episode, ends[group, member], owners))
+    return found
+
+
+def _owners(entries: Iterable[Entry]) -> _Owners:
+    """When and to which instance each partition of a group was assigned last."""
+    found: _Owners = {}
+    for entry in entries:
+        if isinstance(entry.event, Assigned):
+            for partition in entry.event.partitions:
+                place = entry.group, partition
+                assigned = entry.at_ms, entry.instance
+                found[place] = max(found.get(place, assigned), assigned)
     return found
 
 
@@ -95,7 +110,7 @@ def _episodes(life: _Life) -> list[_Episode]:
     return found
 
 
-def _row(episode: _Episode, member_ends_ms: int) -> Row:
+def _row(episode: _Episode, member_ends_ms: int, owners: _Owners) -> Row:
     first, last, closed = episode.entries[0], episode.entries[-1], episode.closed
     opened = first.event if isinstance(first.event, CircuitOpened) else None
     close = closed.event if closed and isinstance(closed.event, CircuitClosed) else None
@@ -103,7 +118,8 @@ def _row(episode: _Episode, member_ends_ms: int) -> Row:
     return (
         *(first.group, first.member, first.instance, episode.scope.topic, episode.scope.partition),
         episode.first,
-        _kind(episode, member_ends_ms),
+        last.sequence,
+        _kind(episode, member_ends_ms, owners),
         first.at_ms if opened else None,
         last.at_ms,
         closed.at_ms if closed else None,
@@ -118,10 +134,11 @@ def _row(episode: _Episode, member_ends_ms: int) -> Row:
         _missing(episode),
         lower_ms,
         upper_ms,
+        0,  # its records have the time of its entries
     )
 
 
-def _kind(episode: _Episode, member_ends_ms: int) -> str:
+def _kind(episode: _Episode, member_ends_ms: int, owners: _Owners) -> str:
     if not isinstance(episode.events[0], CircuitOpened):
         return "left_censored"
     if episode.closed:
@@ -132,7 +149,15 @@ def _kind(episode: _Episode, member_ends_ms: int) -> str:
         return "stopped"
     if member_ends_ms > max(entry.at_ms for entry in episode.life):
         return "restarted"
-    return "open"
+    return "taken_over" if _is_taken(episode, owners) else "open"
+
+
+def _is_taken(episode: _Episode, owners: _Owners) -> bool:
+    first, last = episode.entries[0], episode.entries[-1]
+    assert isinstance(first.event, CircuitOpened)
+    held = first.event.topic, first.event.partition
+    at_ms, instance = owners.get((first.group, held), (0, first.instance))
+    return instance != first.instance and at_ms > last.at_ms
 
 
 def _missing(episode: _Episode) -> int:

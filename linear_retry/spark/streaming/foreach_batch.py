@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import inspect
-import math
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NoReturn, Self, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NoReturn, Self, TypeAlias
 
-from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql import functions as F  # noqa: N812  (its usual name)
+from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from linear_retry.consumer.config.checks import Transient
@@ -21,28 +19,14 @@ from linear_retry.consumer.micro_batches.wiring import CLOSE_TIMEOUT_S
 from linear_retry.consumer.runners.handler_checks import check_handler
 from linear_retry.errors import ConfigurationError, UsageError
 from linear_retry.events import Listener
-from linear_retry.records.record import Record
-from linear_retry.records.text import sendable
 from linear_retry.retry.circuits import CircuitView
 from linear_retry.retry.clock import Clock
 from linear_retry.retry.policy import OnExhausted, OnPermanent
-from linear_retry.scope import Partition
+from linear_retry.spark.streaming.batch import COLUMNS, Handler, SparkBatch
 from linear_retry.strategy.delays import Element
 from linear_retry.strategy.strategy import Strategy
 
-Handler: TypeAlias = Callable[[DataFrame, int], object]
-"""As for Spark's `foreachBatch`: a batch is done if it returns, and has failed if it raises."""
-
-_POLL_S = 1.0
-_COLUMNS = {
-    "topic": "string",
-    "partition": "int",
-    "offset": "bigint",
-    "timestamp": "timestamp",
-    "key": "binary",
-    "value": "binary",
-    "headers": "array<struct<key:string,value:binary>>",
-}
+OnPermanentRows: TypeAlias = OnPermanent | Literal["bisect"]
 
 
 def foreach_batch(
@@ -52,7 +36,8 @@ def foreach_batch(
     transient: Transient,
     dead_letters: str | DeadLetters | None = None,
     on_exhausted: OnExhausted = "dead-letter",
-    on_permanent: OnPermanent = "dead-letter",
+    on_permanent: OnPermanentRows = "dead-letter",
+    idempotent: Literal["row"] | None = None,
     config: Mapping[str, Any] | None = None,
     source: DataFrame | None = None,
     listeners: Sequence[Listener] = (),
@@ -65,10 +50,21 @@ def foreach_batch(
     brokers, security, and `group.id`, which the dead letters name. The columns of `source`, the
     streaming DataFrame, are checked now; without it, with the first micro-batch.
 
+    `on_permanent="bisect"` halves a micro-batch that fails permanently, until the bad rows stand
+    alone and become dead letters. All halves have its `batch_id`, so it needs `idempotent="row"`:
+    the handler recognises each row that it has handled, and does not look at `batch_id` for that.
+
     Raises `ConfigurationError` with key, value, rule and remedy, and `UsageError` for a handler
     that cannot work. Needs a classic session, not one of Spark Connect.
     """
     _check_handler(handler)
+    bisects = on_permanent == "bisect"
+    if bisects and idempotent != "row":
+        raise ConfigurationError(
+            f'on_permanent="bisect", idempotent={idempotent!r}: halves of a micro-batch are '
+            "attempted one by one with the same batch_id, and with rows that are done; give "
+            'idempotent="row" if the handler recognises rows, and no batch_id, that it has handled'
+        )
     dependencies = Dependencies()
     runner = wiring.micro_batch_runner(
         config or {},
@@ -76,13 +72,13 @@ def foreach_batch(
         transient=transient,
         dead_letters=dead_letters,
         on_exhausted=on_exhausted,
-        on_permanent=on_permanent,
+        on_permanent="dead-letter" if on_permanent == "bisect" else on_permanent,
         listeners=listeners,
         dependencies=dependencies,
     )
     if source is not None and runner.needs_dead_letters:
         check_columns(source.schema)
-    return ForeachBatch(handler, runner, dependencies.clock)
+    return ForeachBatch(handler, runner, dependencies.clock, bisects=bisects)
 
 
 class ForeachBatch:
@@ -96,7 +92,10 @@ class ForeachBatch:
         handler: Handler,
         runner: MicroBatchRunner,
         clock: Clock,
+        *,
+        bisects: bool = False,
     ) -> None:
+        self._bisects = bisects
         self._handler = handler
         self._runner = runner
         self._clock = clock
@@ -117,7 +116,8 @@ class ForeachBatch:
                 raise UsageError("foreach_batch: it is closed; create another one")
             if self._runner.needs_dead_letters:
                 check_columns(rows.schema)
-            self._runner.handle(SparkBatch(rows, batch_id, self._handler, self._clock))
+            batch = SparkBatch(rows, batch_id, self._handler, self._clock, bisects=self._bisects)
+            self._runner.handle(batch)
         finally:
             self._in_use.release()
 
@@ -163,7 +163,7 @@ def check_columns(schema: StructType) -> None:
     found = {field.name: field.dataType.simpleString() for field in schema.fields}
     other = [
         f"{name} ({found.get(name, 'missing')})"
-        for name, wanted in _COLUMNS.items()
+        for name, wanted in COLUMNS.items()
         if found.get(name) != wanted
     ]
     if other:
@@ -174,84 +174,3 @@ def check_columns(schema: StructType) -> None:
             'values into others; or choose other values than "dead-letter" for on_exhausted and '
             "on_permanent"
         )
-
-
-class SparkBatch:
-    """A `MicroBatch` in the thread of its query.
-
-    PySpark pins that thread to the query's JVM thread. So `query.stop()` interrupts any JVM call
-    from here, and Spark recognises the resulting exception as a stop.
-    """
-
-    def __init__(self, rows: DataFrame, number: int, handler: Handler, clock: Clock) -> None:
-        """Raises `UsageError` unless a streaming query is the caller."""
-        self.number = number
-        self._rows = rows
-        self._handler = handler
-        self._clock = clock
-        self._java: Any = rows.sparkSession._jvm
-        self._query = _query(rows.sparkSession)
-        self.place: Partition = (f"spark:{self._query.name() or self._query.id()}", 0)
-        self.run = str(self._query.runId())
-
-    def attempt(self) -> object:
-        return self._handler(self._rows, self.number)
-
-    def wait(self, seconds: float) -> None:
-        until_s = self._clock.now_s() + seconds
-        while (left_s := until_s - self._clock.now_s()) > 0:
-            # Python's own sleep would delay `query.stop()` until its end.
-            self._java.java.lang.Thread.sleep(math.ceil(min(left_s, _POLL_S) * 1000))
-            if self.is_stopping():
-                self.end()
-
-    def is_stopping(self) -> bool:
-        return not self._query.isActive()
-
-    def end(self) -> NoReturn:
-        # The handler may have consumed the stop's interrupt. Spark knows that an
-        # InterruptedException is not a failure; any other exception would fail the query.
-        thread = self._java.java.lang.Thread
-        thread.currentThread().interrupt()
-        thread.sleep(1)
-        raise AssertionError("an interrupted thread slept: a bug; please report it")
-
-    def records(self) -> Iterator[Record]:
-        chosen = self._rows.select(
-            *(name for name in _COLUMNS if name != "timestamp"),
-            F.unix_millis("timestamp").alias("timestamp_ms"),
-        )
-        # The handler may have repartitioned the rows.
-        in_order = chosen.orderBy("topic", "partition", "offset")
-        return map(_record, in_order.toLocalIterator())
-
-
-def _query(session: SparkSession) -> Any:
-    query_id = session.sparkContext.getLocalProperty("sql.streaming.queryId")
-    if query_id is None:
-        raise UsageError(
-            "foreach_batch: this was not called by a streaming query in a thread of its own; give "
-            "it to writeStream.foreachBatch(...), and leave PYSPARK_PIN_THREAD as it is"
-        )
-    java: Any = session._jvm
-    # `session.streams` does not have it: the batch's session is a copy of the query's.
-    active = session._jsparkSession.sharedState().activeStreamingQueries()
-    return active[java.java.util.UUID.fromString(query_id)]
-
-
-def _record(row: Row) -> Record:
-    headers, escaped = sendable((name, _bytes(value)) for name, value in row["headers"] or ())
-    return Record(
-        topic=row["topic"],
-        partition=row["partition"],
-        offset=row["offset"],
-        timestamp_ms=row["timestamp_ms"],
-        key=_bytes(row["key"]),
-        value=_bytes(row["value"]),
-        headers=headers,
-        escaped_headers=escaped,
-    )
-
-
-def _bytes(content: bytearray | None) -> bytes | None:
-    return None if content is None else bytes(content)

@@ -1,0 +1,76 @@
+"""What has changed in a table of the lake, and changes to single rows of one."""
+
+from collections.abc import Sequence
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812  (its usual name)
+
+from linear_retry.spark.errors import JavaError
+from linear_retry.spark.lake.lake import Lake
+
+
+def version(lake: Lake, name: str) -> int:
+    """The number of the table's latest version, which grows with each commit."""
+    row = lake.spark.sql(f"DESCRIBE HISTORY {_table(lake, name)} LIMIT 1").collect()[0]
+    return int(row["version"])
+
+
+def added(lake: Lake, name: str, since: int | None, until: int) -> DataFrame | None:
+    """The rows added after the version `since`, up to `until`; None where that is not known.
+
+    It is not if the table has no change data feed, was replaced, or has removed the files since.
+    """
+    if since is None or since >= until:
+        return None
+    reader = lake.spark.read.format("delta").option("readChangeFeed", "true")
+    options = {"startingVersion": since + 1, "endingVersion": until}
+    try:
+        found = reader.options(**options).load(lake.place(name))
+        inserted = found.where("_change_type = 'insert'").drop(
+            "_change_type", "_commit_version", "_commit_timestamp"
+        )
+        inserted.agg(F.max("offset")).collect()  # fails if a vacuum has removed files
+    except (PySparkException, JavaError):  # the reader of the whole table tells why, if it fails
+        return None
+    return inserted
+
+
+def note(lake: Lake, name: str, key: str, value: int) -> None:
+    """Keeps a number with the table."""
+    with lake.writing(name):
+        lake.spark.sql(f"ALTER TABLE {_table(lake, name)} SET TBLPROPERTIES ('{key}' = '{value}')")
+
+
+def noted(lake: Lake, name: str, key: str) -> int | None:
+    """The number that `note` has kept; None without one, or without the table."""
+    if not lake.has(name):
+        return None
+    [row] = lake.spark.sql(f"DESCRIBE DETAIL {_table(lake, name)}").collect()
+    found = row["properties"].get(key)
+    return None if found is None else int(found)
+
+
+def size_bytes(lake: Lake, name: str) -> int:
+    """The size of the files of the table's latest version."""
+    [row] = lake.spark.sql(f"DESCRIBE DETAIL {_table(lake, name)}").collect()
+    return int(row["sizeInBytes"])
+
+
+def merge(lake: Lake, name: str, rows: DataFrame, gone: DataFrame, *, on: Sequence[str]) -> None:
+    """Updates or inserts `rows`, and deletes `gone`, by the columns `on`, in one commit."""
+    source = rows.withColumn("is_gone", F.lit(False)).unionByName(
+        gone.withColumn("is_gone", F.lit(True))
+    )
+    is_same = " AND ".join(f"t.`{each}` = s.`{each}`" for each in on)
+    with lake.writing(name):
+        lake.spark.sql(
+            f"MERGE INTO {_table(lake, name)} AS t USING {{source}} AS s ON {is_same} "
+            "WHEN MATCHED AND s.is_gone THEN DELETE WHEN MATCHED THEN UPDATE SET * "
+            "WHEN NOT MATCHED AND NOT s.is_gone THEN INSERT *",
+            source=source,
+        )
+
+
+def _table(lake: Lake, name: str) -> str:
+    return f"delta.`{lake.place(name)}`"

@@ -1,0 +1,150 @@
+"""Takes all that waits out of a stopped scheduler's state."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from itertools import islice
+from threading import Event
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from linear_retry.errors import ConfigurationError, UsageError
+from linear_retry.kafka.producers.acknowledged import control_config, write_all
+from linear_retry.records.record import OutgoingRecord
+from linear_retry.scheduler.contract import refuse
+from linear_retry.scheduler.letters import dead_letter
+from linear_retry.spark.ingestion.kafka_options import librdkafka_keys
+from linear_retry.spark.ingestion.sources import Source, find_sources
+from linear_retry.spark.scheduler.checkpoint import Checkpoint, Marker
+from linear_retry.spark.scheduler.held import Held
+from linear_retry.spark.scheduler.state import in_order
+from linear_retry.store import header_bytes
+
+_AT_ONCE = 5_000
+_ACKNOWLEDGED_WITHIN_S = 60.0
+_LOOK_S, _QUIET_S, _OPEN_S = 0.5, 5.0, 30.0
+_DRAINED = "it was drained to"
+_MOVED = "it was moved to"
+_UNREADY = "it is not to be used before the resize of"
+
+Progress = Callable[[int], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """How many messages were sent; `unread` records are in the topic, and were not read."""
+
+    messages: int
+    unread: int
+
+
+def drain(
+    spark: SparkSession,
+    config: Mapping[str, Any],
+    topic: str,
+    checkpoint: Checkpoint,
+    to: str,
+    progress: Progress = lambda _: None,
+) -> Drained:
+    """Sends every message that waits to the topic `to` as a dead letter.
+
+    The checkpoint cannot be resumed from then on. Ended in between, the next call sends all of them
+    again, with the same ids. Raises `UsageError` while the scheduler runs, then nothing is lost and
+    the next call sends all; `ConfigurationError` for another topic's checkpoint,
+    `UnknownTopicError`, `BrokerError` and `CheckpointError`.
+    """
+    source, _ = find_sources(config, [topic, to])
+    marker = _stopped(checkpoint, source)
+    if marker.ended is not None and not marker.ended.startswith(_DRAINED):
+        raise ConfigurationError(f"{checkpoint.path}: {marker.ended}; nothing is left to drain")
+    checkpoint.write(replace(marker, ended=f"{_DRAINED} {to}"))
+    batch = checkpoint.last_batch()
+
+    def letter(held: Held) -> OutgoingRecord:
+        reason, error = held.reason or "drained", held.error
+        return dead_letter(refuse(held.record(topic), reason, error or ""), to, reason, error)
+
+    letters = map(letter, in_order(spark, checkpoint))
+    count = _write(config, letters, progress)
+    _check_last(checkpoint, batch)
+    return Drained(count, _unread(checkpoint, marker, source))
+
+
+def resize(
+    spark: SparkSession,
+    config: Mapping[str, Any],
+    topic: str,
+    checkpoint: Checkpoint,
+    to: Checkpoint,
+    partitions: int,
+    progress: Progress = lambda _: None,
+) -> int:
+    """Moves every message that waits to a new checkpoint with that many partitions.
+
+    They go through the scheduler's topic, of which the new one reads what the old one has not read,
+    and these; returns how many. The old checkpoint cannot be resumed from then on, the new one once
+    all is sent. Raises as `drain`, and `ConfigurationError` where `to` is in use.
+    """
+    (source,) = find_sources(config, [topic])
+    marker = _stopped(checkpoint, source)
+    moving = f"{_MOVED} {to.path}"
+    if marker.ended not in (None, moving):
+        raise ConfigurationError(f"{checkpoint.path}: {marker.ended}; nothing is left to move")
+    new = Marker(topic=topic, topic_id=source.topic_id, partitions=partitions)
+    unready = replace(new, ended=f"{_UNREADY} {checkpoint.path} has ended")
+    if to.marker() not in (None, unready):
+        raise ConfigurationError(f"{to.path}: it is in use already; name a new directory")
+    to.write(unready)
+    checkpoint.write(replace(marker, ended=moving))
+    # Before the copy: what is read behind it, the new one has to read too.
+    batch, read = checkpoint.last_batch(), checkpoint.end_offsets(topic)
+    count = _write(config, map(_again(topic), in_order(spark, checkpoint)), progress)
+    _check_last(checkpoint, batch)
+    to.write(replace(new, starting=read or marker.starting))
+    return count
+
+
+def _again(topic: str) -> Callable[[Held], OutgoingRecord]:
+    def record(held: Held) -> OutgoingRecord:
+        headers = header_bytes.read(held.headers)
+        return OutgoingRecord(topic, held.key, held.value, headers, held.partition)
+
+    return record
+
+
+def _write(config: Mapping[str, Any], records: Iterable[OutgoingRecord], progress: Progress) -> int:
+    keys, count = control_config(librdkafka_keys(config), _ACKNOWLEDGED_WITHIN_S), 0
+    waiting = iter(records)
+    while some := list(islice(waiting, _AT_ONCE)):
+        write_all(keys, some, _ACKNOWLEDGED_WITHIN_S)
+        count += len(some)
+        progress(count)
+    return count
+
+
+def _stopped(checkpoint: Checkpoint, source: Source) -> Marker:
+    """Returns the marker. Raises `UsageError` if a micro-batch begins meanwhile."""
+    marker, before = checkpoint.open(source.topic, source.topic_id), checkpoint.last_planned()
+    # One that is not committed was killed, or is under way and may take long.
+    is_open = before != checkpoint.last_batch()
+    for _ in range(round((_OPEN_S if is_open else _QUIET_S) / _LOOK_S)):
+        Event().wait(_LOOK_S)
+        if checkpoint.last_planned() != before:
+            raise UsageError(
+                f"{checkpoint.path}: a scheduler runs on it, and what it sends would be sent "
+                "twice; stop it first"
+            )
+    return marker
+
+
+def _check_last(checkpoint: Checkpoint, batch: int | None) -> None:
+    if checkpoint.last_batch() != batch:
+        raise UsageError(
+            f"{checkpoint.path}: a scheduler has run on it meanwhile, and not all that it holds is "
+            "copied; stop it, and begin again"
+        )
+
+
+def _unread(checkpoint: Checkpoint, marker: Marker, source: Source) -> int:
+    read = checkpoint.end_offsets(source.topic) or marker.starting
+    return sum(end - max(read.get(str(n), 0), first) for n, (first, end) in source.bounds.items())

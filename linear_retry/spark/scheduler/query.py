@@ -1,0 +1,166 @@
+"""The streaming query of the scheduler."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  (its usual name)
+from pyspark.sql.streaming.query import StreamingQuery
+
+from linear_retry.errors import ConfigurationError
+from linear_retry.records.topics.names import check_topic_name, derived_name
+from linear_retry.scheduler.destinations import Destinations, check_patterns
+from linear_retry.spark.ingestion.kafka_options import java_keys, librdkafka_keys
+from linear_retry.spark.ingestion.sources import Source, find_sources
+from linear_retry.spark.scheduler.checkpoint import Checkpoint, Marker
+from linear_retry.spark.scheduler.intake import CHUNK, COLUMNS, Intake
+from linear_retry.spark.scheduler.processor import OUTPUT, SchedulerProcessor
+from linear_retry.spark.scheduler.sender import Targets
+from linear_retry.spark.scheduler.state import state_session
+from linear_retry.spark.session import CONNECTOR, SparkMissingError
+
+_OPTIONS = {
+    "includeHeaders": "true",
+    "kafka.isolation.level": "read_committed",
+    "groupIdPrefix": "linear-retry-scheduler",
+    # Spark asks for a partition's end behind the last record of a batch: without this, it waits.
+    "kafka.fetch.max.wait.ms": "10",
+}
+MAX_OFFSETS = 100_000
+OBSERVED = "scheduler"
+"""The name of the query's observed metrics: the sums of `OUTPUT`, and a problem."""
+_AT_ONCE = "1000"
+"""Records in a Python worker at a time: each may be a megabyte."""
+_EARLIEST = -2
+# A task waits for what is due within the next second: more often, a micro-batch only costs.
+_EVERY = "1 second"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerOnSpark:
+    """What a scheduler on Spark reads, where it keeps it, and where it may send.
+
+    `config` holds librdkafka's keys of the cluster; what cannot be sent goes to `dead_letters`, by
+    default the topic's name with `.dlq`. `partitions` are those of the state, by default Spark's
+    default parallelism; they stay as they are, unless the checkpoint is resized.
+    """
+
+    config: Mapping[str, Any]
+    topic: str
+    checkpoint: str
+    allow: Sequence[str]
+    dead_letters: str | None = None
+    partitions: int | None = None
+    max_offsets: int = MAX_OFFSETS
+
+    def __post_init__(self) -> None:
+        """Checks the values. Raises `ConfigurationError`."""
+        check_topic_name(self.topic, "--topic")
+        check_topic_name(self.letters, "--dead-letters")
+        check_patterns(self.allow)
+
+    @property
+    def letters(self) -> str:
+        return self.dead_letters or derived_name(self.topic, "dlq")
+
+    @property
+    def targets(self) -> Targets:
+        return Targets(librdkafka_keys(self.config), self.topic, self.letters)
+
+    @property
+    def destinations(self) -> Destinations:
+        return Destinations(self.topic, tuple(self.allow), self.letters)
+
+
+def start(spark: SparkSession, scheduler: SchedulerOnSpark) -> StreamingQuery:
+    """Starts the query, which continues where its checkpoint ends.
+
+    Raises `ConfigurationError` for a checkpoint of another topic or number of partitions, or one
+    that is drained, `UsageError` where another scheduler runs on it, `UnknownTopicError`,
+    `BrokerError`, `CheckpointError` and `SparkMissingError`.
+    """
+    source, _ = find_sources(scheduler.config, [scheduler.topic, scheduler.letters])
+    checkpoint = Checkpoint(spark, scheduler.checkpoint)
+    marker = _marker(checkpoint, scheduler, source.topic_id, spark)
+    own = state_session(spark)
+    own.conf.set("spark.sql.shuffle.partitions", str(marker.partitions))
+    own.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", _AT_ONCE)
+    intake = Intake(scheduler.destinations, _shards(own, marker.partitions))
+    chunks = _records(own, scheduler, _starting(marker, source)).mapInArrow(intake, CHUNK)
+    processor = SchedulerProcessor(scheduler.targets)
+    done = chunks.groupBy("shard").transformWithStateInPandas(
+        processor, OUTPUT, "Update", "processingTime"
+    )
+    writer = (
+        _observed(done)
+        .writeStream.format("noop")
+        .outputMode("update")
+        .trigger(processingTime=_EVERY)
+    )
+    checkpoint.plan()
+    writer = writer.option("checkpointLocation", scheduler.checkpoint)
+    return writer.queryName(f"scheduler of {scheduler.topic}").start()
+
+
+def _observed(done: DataFrame) -> DataFrame:
+    """The sums of a micro-batch are in its progress: the rows themselves go nowhere."""
+    names = ("sent", "letters", "undelivered")
+    return done.observe(
+        OBSERVED, *(F.sum(n).alias(n) for n in names), F.max("problem").alias("problem")
+    )
+
+
+def _marker(
+    checkpoint: Checkpoint, scheduler: SchedulerOnSpark, topic_id: str, spark: SparkSession
+) -> Marker:
+    if checkpoint.marker() is None:
+        partitions = scheduler.partitions or spark.sparkContext.defaultParallelism
+        new = Marker(topic=scheduler.topic, topic_id=topic_id, partitions=partitions)
+        checkpoint.write(new)
+    found = checkpoint.open(scheduler.topic, topic_id)
+    if found.ended is not None:
+        raise ConfigurationError(
+            f"{checkpoint.path}: {found.ended}; what it held would be sent twice: use another one"
+        )
+    if scheduler.partitions not in (None, found.partitions):
+        raise ConfigurationError(
+            f"{checkpoint.path}: its state has {found.partitions} partitions, not "
+            f"{scheduler.partitions}; `spark scheduler resize` makes another one of it"
+        )
+    return found
+
+
+def _starting(marker: Marker, source: Source) -> str:
+    """The offsets to begin at, for Spark's source; partitions that are new begin at their first."""
+    if not marker.starting:
+        return "earliest"
+    offsets = {str(each): marker.starting.get(str(each), _EARLIEST) for each in source.bounds}
+    return json.dumps({marker.topic: offsets})
+
+
+def _records(spark: SparkSession, scheduler: SchedulerOnSpark, starting: str) -> DataFrame:
+    options = _OPTIONS | java_keys(scheduler.config)
+    options |= {"startingOffsets": starting, "maxOffsetsPerTrigger": str(scheduler.max_offsets)}
+    reader = spark.readStream.format("kafka").options(**options)
+    try:
+        records = reader.option("subscribe", scheduler.topic).load()
+    except AnalysisException as error:
+        raise SparkMissingError(
+            f"the session has no Kafka connector; begin it with spark.jars.packages={CONNECTOR}"
+        ) from error
+    return records.select(*COLUMNS)
+
+
+def _shards(spark: SparkSession, partitions: int) -> list[int]:
+    """Returns a key for each partition of the state, which Spark's hash puts there.
+
+    With as many keys as partitions, but any, some partitions would have several, and some none.
+    """
+    keys = spark.range(100 * partitions)
+    found = keys.selectExpr("id", f"pmod(hash(id), {partitions}) AS number").groupBy("number")
+    rows = found.min("id").orderBy("number").collect()
+    assert len(rows) == partitions
+    return [row[1] for row in rows]

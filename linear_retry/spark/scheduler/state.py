@@ -1,0 +1,107 @@
+"""Reads what a stopped or running scheduler holds, from its checkpoint."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa  # type: ignore[import-untyped]  # it has no types
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  (its usual name)
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from linear_retry.spark.errors import JavaError, last_cause
+from linear_retry.spark.scheduler.buckets import PARTS
+from linear_retry.spark.scheduler.checkpoint import Checkpoint, CheckpointError
+from linear_retry.spark.scheduler.held import SCHEMA, Held, unpack
+
+_STATE = "spark.sql.streaming.stateStore"
+_SETTINGS = {
+    f"{_STATE}.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    f"{_STATE}.rocksdb.changelogCheckpointing.enabled": "true",
+    f"{_STATE}.rocksdb.trackTotalNumberOfRows": "false",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What waits for one destination; `due` of the messages should have been sent by now."""
+
+    destination: str
+    waiting: int
+    due: int
+    first_due_ms: int
+    last_due_ms: int
+
+
+def state_session(spark: SparkSession) -> SparkSession:
+    """Returns a session of the same application with the settings of the state."""
+    own = spark.newSession()
+    for name, value in _SETTINGS.items():
+        own.conf.set(name, value)
+    return own
+
+
+def held_messages(spark: SparkSession, checkpoint: Checkpoint) -> DataFrame:
+    """Returns all messages that wait, as of the last micro-batch that was committed.
+
+    The columns are the fields of `Held`. Raises `CheckpointError`.
+    """
+    try:
+        parts = spark.read.format("statestore").option("stateVarName", PARTS).load(checkpoint.path)
+    except (PySparkException, JavaError) as error:
+        raise _unreadable(checkpoint, error) from error
+    part = F.struct("user_map_key.part", "user_map_value.content")
+    buckets = parts.groupBy("partition_id", "user_map_key.bucket").agg(
+        F.sort_array(F.collect_list(part)).content.alias("contents")
+    )
+    return buckets.select("contents").mapInArrow(_unpacked, from_arrow_schema(SCHEMA))
+
+
+def waiting(spark: SparkSession, checkpoint: Checkpoint, now_ms: int) -> list[Waiting]:
+    """Counts what waits, by destination. Raises `CheckpointError`."""
+    if checkpoint.last_batch() is None:
+        return []
+    found = (
+        held_messages(spark, checkpoint)
+        .groupBy("topic")
+        .agg(
+            F.count(F.lit(1)),
+            F.count_if(F.col("due_ms") <= now_ms),
+            F.min("due_ms"),
+            F.max("due_ms"),
+        )
+    )
+    try:
+        return [Waiting(*row) for row in found.orderBy("topic").collect()]
+    except (PySparkException, JavaError) as error:
+        raise _unreadable(checkpoint, error) from error
+
+
+def in_order(spark: SparkSession, checkpoint: Checkpoint) -> Iterator[Held]:
+    """Yields all that waits, in the order of due times. Raises `CheckpointError`."""
+    if checkpoint.last_batch() is None:
+        return
+    try:
+        rows = held_messages(spark, checkpoint).orderBy("due_ms", "offset", "partition")
+        for row in rows.toLocalIterator():
+            yield Held._make(bytes(e) if isinstance(e, bytearray) else e for e in row)
+    except (PySparkException, JavaError) as error:
+        raise _unreadable(checkpoint, error) from error
+
+
+def _unpacked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for contents in batch.column(0).to_pylist():
+            messages = unpack(b"".join(contents))
+            columns = zip(*messages, strict=True)
+            arrays = [pa.array(each, f.type) for each, f in zip(columns, SCHEMA, strict=True)]
+            yield pa.record_batch(arrays, schema=SCHEMA)
+
+
+def _unreadable(checkpoint: Checkpoint, error: Exception) -> CheckpointError:
+    return CheckpointError(
+        f"{checkpoint.path}: the state cannot be read: {last_cause(str(error))}; try again, or "
+        "correct the path"
+    )

@@ -1,0 +1,1 @@
+"""A streaming query whose micro-batches are retried: `foreach_batch`."""

@@ -1,0 +1,158 @@
+"""A micro-batch of a streaming query of Spark."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
+from typing import Any, NoReturn, TypeAlias
+
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  (its usual name)
+
+from linear_retry.errors import UsageError
+from linear_retry.records.record import Record
+from linear_retry.records.text import sendable
+from linear_retry.retry.clock import Clock
+from linear_retry.scope import Partition
+from linear_retry.spark.streaming.failures import FailureCount
+from linear_retry.spark.streaming.places import PLACE, Range, named, ranges_of, split, within
+
+Handler: TypeAlias = Callable[[DataFrame, int], object]
+"""As for Spark's `foreachBatch`: a batch is done if it returns, and has failed if it raises.
+
+If it raises `BadRows`, only these rows have failed.
+"""
+
+COLUMNS = {
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "timestamp": "timestamp",
+    "key": "binary",
+    "value": "binary",
+    "headers": "array<struct<key:string,value:binary>>",
+}
+"""Those of Kafka's source, which dead letters are made of."""
+
+_POLL_S = 1.0
+
+
+class SparkBatch:
+    """A `MicroBatch` in the thread of its query.
+
+    PySpark pins that thread to the query's JVM thread. So `query.stop()` interrupts any JVM call
+    from here, and Spark recognises the resulting exception as a stop.
+    """
+
+    def __init__(
+        self, rows: DataFrame, number: int, handler: Handler, clock: Clock, *, bisects: bool
+    ) -> None:
+        """`bisects`: it may be halved. Raises `UsageError` unless a streaming query calls it."""
+        self.number = number
+        self._all = self._rows = rows
+        self._bisects = bisects
+        self._ranges: Sequence[Range] | None = None
+        self._chosen: DataFrame | None = None
+        self._handler = handler
+        self._clock = clock
+        self._java: Any = rows.sparkSession._jvm
+        self._query = _query(rows.sparkSession)
+        self._failures = FailureCount(rows.sparkSession, self._query)
+        self.place: Partition = (f"spark:{self._query.name() or self._query.id()}", 0)
+        self.run = str(self._query.runId())
+
+    def attempt(self) -> object:
+        self._chosen = None
+        return self._handler(self._rows, self.number)
+
+    def choose(self, rows: object) -> None:
+        # The handler's rows are read again for each use; the places of the bad ones are few.
+        bad = named(self._rows.sparkSession, rows).distinct().localCheckpoint()
+        chosen = self._rows.join(F.broadcast(bad), list(PLACE), "left_semi")
+        count, found = bad.count(), chosen.select(*PLACE).distinct().count()
+        if not count or found < count:
+            raise UsageError(f"{count} rows, of which {found} are in it; name rows of the batch")
+        self._chosen = chosen
+
+    def halves(self) -> Sequence[SparkBatch]:
+        if not self._bisects:
+            return ()
+        if self._ranges is None:
+            self._ranges = ranges_of(self._rows)
+        return [self._part(ranges) for ranges in split(self._ranges)]
+
+    def _part(self, ranges: Sequence[Range]) -> SparkBatch:
+        part = copy(self)
+        # Of all rows, not of those of this part: else filters would pile up in the plan.
+        part._rows, part._ranges, part._chosen = self._all.where(within(ranges)), ranges, None
+        return part
+
+    def size(self) -> int:
+        return self._rows.count()
+
+    def recall(self) -> tuple[int, int] | None:
+        return self._failures.read(self.number)
+
+    def note(self, failures: int, first_failure_ms: int) -> None:
+        self._failures.write(self.number, failures, first_failure_ms)
+
+    def wait(self, seconds: float) -> None:
+        until_s = self._clock.now_s() + seconds
+        while (left_s := until_s - self._clock.now_s()) > 0:
+            # Python's own sleep would delay `query.stop()` until its end.
+            self._java.java.lang.Thread.sleep(math.ceil(min(left_s, _POLL_S) * 1000))
+            if self.is_stopping():
+                self.end()
+
+    def is_stopping(self) -> bool:
+        return not self._query.isActive()
+
+    def end(self) -> NoReturn:
+        # The handler may have consumed the stop's interrupt. Spark knows that an
+        # InterruptedException is not a failure; any other exception would fail the query.
+        thread = self._java.java.lang.Thread
+        thread.currentThread().interrupt()
+        thread.sleep(1)
+        raise AssertionError("an interrupted thread slept: a bug; please report it")
+
+    def records(self) -> Iterator[Record]:
+        rows = self._rows if self._chosen is None else self._chosen
+        chosen = rows.select(
+            *(name for name in COLUMNS if name != "timestamp"),
+            F.unix_millis("timestamp").alias("timestamp_ms"),
+        )
+        # The handler may have repartitioned the rows.
+        in_order = chosen.orderBy("topic", "partition", "offset")
+        return map(_record, in_order.toLocalIterator())
+
+
+def _query(session: SparkSession) -> Any:
+    query_id = session.sparkContext.getLocalProperty("sql.streaming.queryId")
+    if query_id is None:
+        raise UsageError(
+            "foreach_batch: this was not called by a streaming query in a thread of its own; give "
+            "it to writeStream.foreachBatch(...), and leave PYSPARK_PIN_THREAD as it is"
+        )
+    java: Any = session._jvm
+    # `session.streams` does not have it: the batch's session is a copy of the query's.
+    active = session._jsparkSession.sharedState().activeStreamingQueries()
+    return active[java.java.util.UUID.fromString(query_id)]
+
+
+def _record(row: Row) -> Record:
+    headers, escaped = sendable((name, _bytes(value)) for name, value in row["headers"] or ())
+    return Record(
+        topic=row["topic"],
+        partition=row["partition"],
+        offset=row["offset"],
+        timestamp_ms=row["timestamp_ms"],
+        key=_bytes(row["key"]),
+        value=_bytes(row["value"]),
+        headers=headers,
+        escaped_headers=escaped,
+    )
+
+
+def _bytes(content: bytearray | None) -> bytes | None:
+    return None if content is None else bytes(content)

@@ -1,0 +1,99 @@
+"""The scheduler amid an outage of its brokers, and beside another one on its checkpoint."""
+
+import logging
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from linear_retry.spark.scheduler.query import SchedulerOnSpark, start
+from linear_retry.spark.scheduler.service import run
+from tests.conftest import TopicFactory
+from tests.kafka_operations import wait_until
+from tests.real_kafka import RealKafka
+from tests.spark.beside import beside, said_by
+from tests.spark.scheduler.running import arrived, now_ms, request, scheduler
+
+pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("interpreted")]
+
+_LIMIT_S = 240.0
+_IMPATIENT = {"kafka.default.api.timeout.ms": 2000, "kafka.request.timeout.ms": 1000}
+
+
+@contextmanager
+def _served(spark: SparkSession, one: SchedulerOnSpark) -> Iterator[Future[None]]:
+    """Runs the service meanwhile, and stops its query at the end."""
+    begun = list[StreamingQuery]()
+
+    def begin(spark: SparkSession, one: SchedulerOnSpark) -> StreamingQuery:
+        begun.append(start(spark, one))
+        return begun[-1]
+
+    with ThreadPoolExecutor(1) as pool:
+        service = pool.submit(run, spark, one, begin)
+        try:
+            yield service
+        finally:
+            while not wait([service], 1).done:
+                for query in begun:
+                    query.stop()
+
+
+def _sent(kafka: RealKafka, one: SchedulerOnSpark, to: str, retry_id: str) -> None:
+    kafka.produce(one.topic, [(0, b"key", b"value", request(to, now_ms(), retry_id))])
+
+
+def test_the_brokers_go_away_and_come_back(
+    spark: SparkSession, own_kafka: RealKafka, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The query fails, is started again until it can go on, and nothing is lost: neither what
+    waited, nor what came afterwards."""
+    caplog.set_level(logging.WARNING)
+    for topic in ("scheduled", "scheduled.dlq", "orders"):
+        own_kafka.create_topic(topic)
+    config = {"bootstrap.servers": own_kafka.bootstrap, **_IMPATIENT}
+    one = SchedulerOnSpark(
+        config=config, topic="scheduled", checkpoint=f"{tmp_path}/state", allow=("*",), partitions=1
+    )
+    with _served(spark, one) as service:
+        due_ms = now_ms() + 10_000
+        own_kafka.produce(one.topic, [(0, b"key", b"", request("orders", due_ms, "waits"))])
+        _sent(own_kafka, one, "orders", "before")
+        arrived(own_kafka, "orders", 1)
+        own_kafka.kill()
+        wait_until(lambda: caplog.records or service.done(), "it has failed", _LIMIT_S)
+        assert not service.done(), service.exception()
+        own_kafka.start()
+        _sent(own_kafka, one, "orders", "afterwards")
+        found = arrived(own_kafka, "orders", 3)
+    assert service.exception() is None
+    by_id = {dict(each.headers)["retry-id"]: each for each in found}
+    assert {b"before", b"waits", b"afterwards"} == by_id.keys()
+    assert by_id[b"waits"].timestamp_ms >= due_ms
+
+
+def test_two_on_one_checkpoint(
+    spark: SparkSession, kafka: RealKafka, topic: TopicFactory, tmp_path: Path
+) -> None:
+    """In two processes: one ends and says so, the other one goes on."""
+    one, orders = scheduler(kafka, topic, tmp_path, partitions=1), topic()
+    options = ("--topic", one.topic, "--checkpoint", one.checkpoint, "--allow", "*")
+    where = ("--dead-letters", one.letters, "--bootstrap", kafka.bootstrap)
+    command = ("spark", "scheduler", "run", *options, *where)
+    with _served(spark, one) as service:
+        _sent(kafka, one, orders, "first")
+        arrived(kafka, orders, 1)
+        with beside(*command) as child:
+            wait_until(lambda: service.done() or child.poll() is not None, "one ends", _LIMIT_S)
+            _sent(kafka, one, orders, "second")
+            arrived(kafka, orders, 2)
+            if service.done():
+                said = str(service.exception())
+            else:
+                said = said_by(child)
+                assert 2 == child.returncode
+    assert f"{one.checkpoint}: another scheduler runs on this checkpoint; stop one of them" in said

@@ -1,0 +1,190 @@
+"""Messages wait in Spark's state, and are sent at their times."""
+
+import json
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from typer.testing import CliRunner
+
+from linear_retry.cli import app
+from linear_retry.errors import ConfigurationError, UsageError
+from linear_retry.spark.scheduler import draining
+from linear_retry.spark.scheduler.checkpoint import Checkpoint, CheckpointError
+from linear_retry.spark.scheduler.query import SchedulerOnSpark, start
+from linear_retry.spark.scheduler.service import run
+from linear_retry.spark.scheduler.state import Waiting, waiting
+from tests.conftest import TopicFactory
+from tests.kafka_operations import Headers, wait_until
+from tests.real_kafka import RealKafka
+from tests.spark.scheduler.running import arrived, now_ms, request, running, scheduler
+
+pytestmark = pytest.mark.broker
+
+
+def test_each_at_its_time(
+    spark: SparkSession, kafka: RealKafka, topic: TopicFactory, tmp_path: Path
+) -> None:
+    """None early, each once, those for one partition in the order of their times, key, value and
+    headers as they were; and what cannot be sent is dead, with the reason."""
+    one, orders = scheduler(kafka, topic, tmp_path, allow=("topic-*",)), topic(2)
+    begun_ms = now_ms()
+    due_ms = [begun_ms + 6_000 + (n * 7 % 20) * 150 for n in range(20)]
+    sent = [
+        (n % 2, b"key", b"%d" % n, request(orders, at_ms, str(n), n % 3))
+        for n, at_ms in enumerate(due_ms)
+    ]
+    refused = (0, b"key", b"x", request("elsewhere", begun_ms, "refused"))
+    missing = (0, None, None, request("topic-0", begun_ms, "missing"))
+    with running(spark, one):
+        kafka.produce(one.topic, [*sent, refused, missing])
+        found = arrived(kafka, orders, len(sent))
+        letters = arrived(kafka, one.letters, 2)
+    by_id = {dict(each.headers)["retry-id"]: each for each in found}
+    assert len(sent) == len(found) == len(by_id)
+    for n, (_, key, value, headers) in enumerate(sent):
+        record = by_id[b"%d" % n]
+        assert (key, value, tuple(headers)) == (record.key, record.value, record.headers)
+        assert record.timestamp_ms >= due_ms[n]
+        if n % 3 < 2:
+            assert n % 3 == record.partition
+    for partition in range(2):
+        given = [n for n in range(20) if n % 3 == partition]
+        ours = [int(each.value or b"") for each in found if int(each.value or b"") in given]
+        assert sorted(given, key=lambda n: (due_ms[n], n)) == ours
+    reasons = {
+        headers["retry-id"]: (headers["retry-reason"], headers["retry-destination"])
+        for headers in (dict(each.headers) for each in letters)
+    }
+    assert {
+        b"refused": (b"not-allowed", b"elsewhere"),
+        b"missing": (b"unknown-topic", b"topic-0"),
+    } == reasons
+
+
+def _soon(retry_id: str, destination: str) -> tuple[int, bytes, bytes, Headers]:
+    return 0, b"key", b"soon", request(destination, now_ms(), retry_id)
+
+
+def test_what_waits_outlives_it_all(
+    spark: SparkSession, kafka: RealKafka, topic: TopicFactory, tmp_path: Path
+) -> None:
+    """A restart, a resize and a drain lose nothing of what waits, and send none of it early; a
+    checkpoint that was moved or drained cannot be resumed."""
+    one, orders = scheduler(kafka, topic, tmp_path, partitions=2), topic()
+    later_ms = now_ms() + 3_600_000
+    waits = [(n % 2, b"key", b"%d" % n, request(orders, later_ms + n, f"{n}")) for n in range(8)]
+    with running(spark, one):
+        kafka.produce(one.topic, [*waits, _soon("first", orders)])
+        arrived(kafka, orders, 1)
+        with pytest.raises(UsageError, match="a scheduler runs on it"):
+            draining.drain(spark, one.config, one.topic, _at(spark, one), one.letters)
+    with running(spark, one):
+        kafka.produce(one.topic, [_soon("second", orders)])
+        arrived(kafka, orders, 2)
+    (found,) = waiting(spark, _at(spark, one), later_ms)
+    assert Waiting(orders, 8, 1, later_ms, later_ms + 7) == found
+    shown = _ran("stats", "--checkpoint", one.checkpoint, "--json")
+    assert asdict(replace(found, due=0)) == json.loads(shown)
+    moved = replace(one, checkpoint=f"{tmp_path}/moved", partitions=3)
+    places = (_at(spark, one), _at(spark, moved))
+    assert 8 == draining.resize(spark, one.config, one.topic, *places, 3)
+    with pytest.raises(ConfigurationError, match="it was moved to"):
+        start(spark, one)
+    with running(spark, moved):
+        kafka.produce(one.topic, [_soon("third", orders)])
+        ids = [dict(each.headers)["retry-id"] for each in arrived(kafka, orders, 3)]
+    assert [b"first", b"second", b"third"] == ids
+    kafka.produce(one.topic, [_soon("unread", orders)])
+    where = ("--bootstrap", kafka.bootstrap, "--topic", one.topic)
+    said = _ran("drain", *where, "--checkpoint", moved.checkpoint, "--to", one.letters, "--yes")
+    assert f"sent to {one.letters}: 8 messages; " in said
+    assert f" in {one.topic} were not read\n" in said
+    letters = [dict(each.headers) for each in arrived(kafka, one.letters, 8)]
+    assert [b"%d" % n for n in range(8)] == [each["retry-id"] for each in letters]
+    assert {(b"drained", orders.encode())} == {
+        (each["retry-reason"], each["retry-destination"]) for each in letters
+    }
+    with pytest.raises(ConfigurationError, match="it was drained to"):
+        start(spark, moved)
+
+
+def test_what_waits_needs_no_new_message(
+    spark: SparkSession, kafka: RealKafka, topic: TopicFactory, tmp_path: Path
+) -> None:
+    """Started again between two micro-batches, it goes on, though nothing new comes: else what
+    waits would not be sent."""
+    one = scheduler(kafka, topic, tmp_path, partitions=1)
+    checkpoint = _at(spark, one)
+    waits = request(topic(), now_ms() + 3_600_000, "waits")
+    kafka.produce(one.topic, [(0, b"key", b"value", waits)])
+
+    def stopped_in_between() -> bool:
+        with running(spark, one):
+            wait_until(lambda: checkpoint.last_batch() is not None, "a micro-batch is committed")
+        return checkpoint.last_batch() == checkpoint.last_planned()
+
+    wait_until(stopped_in_between, "it is stopped between two micro-batches")
+    before = checkpoint.last_batch() or 0
+    with running(spark, one):
+        wait_until(lambda: (checkpoint.last_batch() or 0) > before + 1, "micro-batches go on")
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_checkpoint_that_is_none(tmp_path: Path) -> None:
+    """Nothing waits where no scheduler has run: to say zero would hide a wrong path."""
+    at = ["--checkpoint", f"{tmp_path}/none"]
+    result = CliRunner().invoke(app, ["spark", "scheduler", "stats", *at])
+    assert 2 == result.exit_code
+    assert "none: no scheduler has run there; correct the path" in result.stderr
+
+
+def test_a_file_system_that_is_not_there(spark: SparkSession) -> None:
+    """The error of a URI whose file system has no jar is one sentence."""
+    with pytest.raises(
+        CheckpointError, match=r"^nowhere://x/y: .*No FileSystem for scheme.*; check"
+    ):
+        Checkpoint(spark, "nowhere://x/y").marker()
+
+
+def test_what_is_not_sent_is_said(
+    spark: SparkSession,
+    kafka: RealKafka,
+    topic: TopicFactory,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The rows of the query go nowhere: one line of the log has the count, and what went wrong,
+    also where the micro-batch has read nothing."""
+    one, caught = scheduler(kafka, topic, tmp_path), list[StreamingQuery]()
+    caplog.set_level(logging.WARNING)
+
+    def begin(spark: SparkSession, one: SchedulerOnSpark) -> StreamingQuery:
+        caught.append(start(spark, one))
+        return caught[0]
+
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(run, spark, one, begin)
+        kafka.produce(one.topic, [(0, None, None, request("missing", now_ms() + 15_000, "1"))])
+        said = f"{one.topic}: 1 dead-lettered, 0 to be sent again; such as missing: topic 'missing'"
+        try:
+            wait_until(lambda: said in caplog.text or running.done(), "it is said", 120.0)
+        finally:
+            for query in caught:
+                query.stop()
+        running.result()
+    assert 1 == caplog.text.count(said)
+
+
+def _ran(*arguments: str) -> str:
+    result = CliRunner().invoke(app, ["spark", "scheduler", *arguments])
+    assert 0 == result.exit_code, result.output
+    return result.stdout
+
+
+def _at(spark: SparkSession, one: SchedulerOnSpark) -> Checkpoint:
+    return Checkpoint(spark, one.checkpoint)
