@@ -25,6 +25,7 @@ from linear_retry.cli.spark import commands as spark
 from linear_retry.cli.strategy import commands as strategy
 from linear_retry.cli.strategy import simulate
 from linear_retry.cli.topics import commands as topics
+from linear_retry.cli.watch.console import console
 
 app = typer.Typer(
     help="Consume a Kafka topic in order while a downstream dependency is unavailable.",
@@ -96,6 +97,13 @@ def demo(
             help="Show the scheduler: a database keeps the orders that leave the line.",
         ),
     ] = False,
+    with_console: Annotated[
+        bool,
+        typer.Option(
+            "--console",
+            help="Serve the console beside it, with longer outages, until Ctrl-C.",
+        ),
+    ] = False,
     as_json: Annotated[
         bool,
         typer.Option(
@@ -106,21 +114,26 @@ def demo(
 ) -> None:
     """Run a demo: 400 orders, two outages, and a proof.
 
-    Takes 15 seconds; with --retry-topics or --scheduler, 40. On a terminal it draws a live picture;
-    in a pipe it prints plain lines.
+    Takes 15 seconds; with --retry-topics or --scheduler, 40; with --console, 35, and then the
+    page stays until Ctrl-C. On a terminal it draws a live picture; in a pipe it prints plain lines.
 
     Example: linear-retry demo --bootstrap localhost:9092
 
     Exit codes: 1, the proof fails; 3, no cluster answers, or a library is missing (pip install
     'linear-retry[demo]').
     """
+    from linear_retry.cli.demo import StoryName
     from linear_retry.cli.demo import demo as run
 
-    if retry_topics and scheduler:
-        raise typer.BadParameter("leave one of them out", param_hint="--retry-topics, --scheduler")
-    run(
-        bootstrap, as_json, "retry-topics" if retry_topics else "scheduler" if scheduler else "line"
-    )
+    asked: list[StoryName] = []
+    asked += ["retry-topics"] if retry_topics else []
+    asked += ["scheduler"] if scheduler else []
+    asked += ["console"] if with_console else []
+    if len(asked) > 1:
+        raise typer.BadParameter(
+            "give one of them alone", param_hint="--retry-topics, --scheduler, --console"
+        )
+    run(bootstrap, as_json, asked[0] if asked else "line")
 
 
 @app.command()
@@ -144,3 +157,6 @@ def watch(
     from linear_retry.cli.watch.watch import watch as run
 
     run(connection, span, group)
+
+
+app.command()(console)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Event
 from typing import TYPE_CHECKING, Literal, NoReturn, Protocol, TypeAlias, cast
 
 import typer
@@ -31,7 +35,7 @@ if TYPE_CHECKING:
     from linear_retry.demo.run import DemoTopics
 
 
-StoryName: TypeAlias = Literal["line", "retry-topics", "scheduler"]
+StoryName: TypeAlias = Literal["line", "retry-topics", "scheduler", "console"]
 
 
 class _Demo(Protocol):
@@ -58,6 +62,7 @@ class _Story:
         return self.screen if can_draw() else self.lines
 
 
+_OF_CONSOLE = ("argon2", "fastapi", "jinja2", "uvicorn")
 _BANKS = "two of the customers' banks are down, and one comes back"
 _STORIES = {
     "line": _Story(
@@ -81,6 +86,13 @@ _STORIES = {
         screen=RetryScreen,
         lines=RetryLines,
     ),
+    "console": _Story(
+        "linear_retry.demo.on_a_page",
+        "the payment service goes down twice, for 12 seconds",
+        "docs/getting-started.md",
+        screen=Screen,
+        lines=Lines,
+    ),
 }
 
 
@@ -93,7 +105,8 @@ def demo(bootstrap: str | None = None, as_json: bool = False, name: StoryName = 
             if not as_json:
                 typer.echo(f"400 orders on {bootstrap or 'an embedded broker'}; {story.outages}.")
             with run.topics_on(bootstrap, lambda text: typer.echo(text, err=True)) as topics:
-                verdicts = run.run(topics, JsonLines if as_json else story.display())
+                show = partial(run.run, topics, JsonLines if as_json else story.display())
+                verdicts = _beside_console(topics, show, as_json) if name == "console" else show()
         except KeyboardInterrupt as error:
             notes = getattr(error, "__notes__", [])
             fail_interrupted(error, "".join(f": {note}" for note in notes))
@@ -103,11 +116,52 @@ def demo(bootstrap: str | None = None, as_json: bool = False, name: StoryName = 
 
 def _loaded(story: _Story) -> _Demo:
     try:
+        if story is _STORIES["console"]:
+            import_module("linear_retry.console.app")
         return cast("_Demo", import_module(story.module))
     except ModuleNotFoundError as error:
-        if error.name not in ("httpx", "sqlalchemy", "alembic"):
+        if error.name not in ("httpx", "sqlalchemy", "alembic", *_OF_CONSOLE):
             raise
-        fail(f"the demo needs {error.name}: pip install 'linear-retry[demo]'", UNAVAILABLE)
+        extras = "console,demo" if error.name in _OF_CONSOLE else "demo"
+        fail(f"the demo needs {error.name}: pip install 'linear-retry[{extras}]'", UNAVAILABLE)
+
+
+def _beside_console(
+    topics: DemoTopics, run: Callable[[], tuple[Verdict, ...]], as_json: bool
+) -> tuple[Verdict, ...]:
+    """Runs the demo under a console, which stays until Ctrl-C."""
+    with _console(topics) as address:
+        typer.echo(f"The console is at {address}; open it now.", err=as_json)
+        verdicts = run()
+        typer.echo("All orders are done. The console stays until Ctrl-C.", err=True)
+        with suppress(KeyboardInterrupt):
+            Event().wait()
+    return verdicts
+
+
+@contextmanager
+def _console(topics: DemoTopics) -> Iterator[str]:
+    from linear_retry.console.app import create_app
+    from linear_retry.console.frame.services import Services
+    from linear_retry.console.frame.settings import Settings
+    from linear_retry.demo.on_a_page import journal_of
+    from linear_retry.web import Access, serve
+
+    with TemporaryDirectory(prefix="linear-retry-demo-") as state:
+        settings = Settings(
+            kafka={"bootstrap.servers": topics.bootstrap, "log_level": 0},
+            state=Path(state),
+            journal=journal_of(topics),
+            dead_letters=(topics.dead_letters,),
+        )
+        with (
+            Services(settings, Access()) as services,
+            serve(create_app(services), services.access, 0) as server,
+        ):
+            try:
+                yield f"http://127.0.0.1:{server.port}"
+            finally:
+                services.live.hub.close()
 
 
 def _show(verdicts: tuple[Verdict, ...], as_json: bool, next_page: str) -> None:

@@ -13,6 +13,7 @@ from linear_retry.demo.payments import ORDERS, PARTITIONS, REJECTED, TRANSIENT, 
 from linear_retry.demo.proof import prove
 from linear_retry.demo.record import Record
 from linear_retry.demo.service import Outage, PaymentService
+from linear_retry.events import Listener
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from linear_retry.kafka.producers.acknowledged import write_all
 from linear_retry.kafka.quiet import QUIET
@@ -90,7 +91,12 @@ def topics_on(
     return embedded_topics() if bootstrap is None else cluster_topics(bootstrap, complain)
 
 
-def run(topics: DemoTopics, make_display: MakeDisplay) -> tuple[Verdict, ...]:
+def run(
+    topics: DemoTopics,
+    make_display: MakeDisplay,
+    outages: tuple[Outage, ...] = OUTAGES,
+    listeners: Sequence[Listener] = (),
+) -> tuple[Verdict, ...]:
     """Produces, consumes until all is paid or dead-lettered, and proves the promises.
 
     Ctrl-C closes the consumer; the `KeyboardInterrupt` then has a note that says how many orders
@@ -98,11 +104,11 @@ def run(topics: DemoTopics, make_display: MakeDisplay) -> tuple[Verdict, ...]:
     """
     record = Record(produce(topics))
     with (
-        PaymentService(OUTAGES, REJECTED, latency_s=LATENCY_S) as service,
+        PaymentService(outages, REJECTED, latency_s=LATENCY_S) as service,
         Payments(service.url, record.requests.append) as payments,
         without_log_lines(),
     ):
-        _consume(topics, payments, record, make_display)
+        _consume(topics, payments, record, make_display, listeners)
         receipts = service.receipts
     return prove(
         Evidence(
@@ -166,7 +172,11 @@ def noting_progress(record: Record) -> Iterator[None]:
 
 
 def _consume(
-    topics: DemoTopics, payments: Payments, record: Record, make_display: MakeDisplay
+    topics: DemoTopics,
+    payments: Payments,
+    record: Record,
+    make_display: MakeDisplay,
+    listeners: Sequence[Listener],
 ) -> None:
     with LinearConsumer(
         consumer_config(topics),
@@ -174,7 +184,7 @@ def _consume(
         strategy=STRATEGY,
         transient=TRANSIENT,
         dead_letters=topics.dead_letters,
-        listeners=(record.log.listener(""),),
+        listeners=(record.log.listener(""), *listeners),
     ) as consumer:
         when_done(record.log, offsets_of(record.orders), consumer.stop)
         with (

@@ -36,4 +36,4 @@ def test_one_demo_at_a_time() -> None:
     """Two of them are refused before anything begins."""
     ended = ran("--scheduler", "--retry-topics")
     assert 2 == ended.returncode
-    assert "leave one of them out" in ended.stderr
+    assert "give one of them alone" in ended.stderr

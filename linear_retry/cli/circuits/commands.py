@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,14 +12,14 @@ from linear_retry.cli.options.connection import Connection, with_option_groups
 from linear_retry.cli.options.journal import JournalSpan
 from linear_retry.cli.options.values import BY, topic_name, whoami
 from linear_retry.cli.output.exit_codes import NEGATIVE, confirmed, exit_on_error
+from linear_retry.errors import ConfigurationError
 from linear_retry.records.control import DEFAULT_TOPIC, Command, CommandName
 from linear_retry.scope import Place
 from linear_retry.strategy.delays import shown
 
 if TYPE_CHECKING:
-    from linear_retry.cli.circuits.send import CommandSender, SentCommand
+    from linear_retry.monitoring.control import CommandSender, SentCommand
 
-_PLACE = re.compile(r"([^:\[\]@]+)(?:\[([0-9]{1,9})\]|:([0-9]{1,9}))@([0-9]{1,18})")
 
 app = typer.Typer(
     help="List a group's open circuits, and end their waits.",
@@ -47,27 +46,30 @@ class CommandTarget:
 
     def command(self, name: CommandName, place: Place | None = None, **more: Any) -> Command:
         """Returns a checked command, about one message or none. Raises `typer.BadParameter`."""
-        from linear_retry.cli.circuits.send import checked_command
+        from linear_retry.monitoring.control import checked_command
 
         command = Command("", name, self.group, None, None, None, self.by or whoami(), 0, **more)
         if place is not None:
             command = replace(command, **place._asdict())
-        return checked_command(command)
+        try:
+            return checked_command(command)
+        except ConfigurationError as error:
+            raise typer.BadParameter(str(error)) from None
 
     def sender(self, connection: Connection, *, waits: bool = True) -> CommandSender:
         """Returns a sender for the control topic. Raises `typer.BadParameter`."""
-        from linear_retry.cli.circuits.send import CommandSender
+        from linear_retry.monitoring.control import CommandSender
 
         return CommandSender(connection.keys(), self.control, self.timeout, waits)
 
 
 def _place(text: str) -> Place:
-    found = _PLACE.fullmatch(text)
-    if found is None:
+    place = Place.of(text)
+    if place is None:
         raise typer.BadParameter(
             f"{shown(text)} is not TOPIC[PARTITION]@OFFSET, such as 'orders[3]@812'"
         )
-    return Place(found[1], int(found[2] or found[3]), int(found[4]))
+    return place
 
 
 MEMBER = Annotated[
@@ -156,7 +158,13 @@ def retry(
             again = [target.command("retry", place, last=True) for place in last]
             sent = [one for one in sent if not one.drop("last-attempt")]
             sent += sender.send(again)
-        raise typer.Exit(sender.write(sent, as_json=connection.as_json))
+        raise typer.Exit(_written(sender, sent, connection))
+
+
+def _written(sender: CommandSender, sent: Sequence[SentCommand], connection: Connection) -> int:
+    from linear_retry.cli.circuits.answers import write
+
+    return write(sender, sent, as_json=connection.as_json)
 
 
 def _last_attempts(sent: Sequence[SentCommand]) -> list[Place]:
@@ -196,7 +204,7 @@ def give_up(
     if not yes and not confirmed(question):
         raise typer.Exit(NEGATIVE)
     with exit_on_error():
-        raise typer.Exit(sender.write(sender.send([command]), as_json=connection.as_json))
+        raise typer.Exit(_written(sender, sender.send([command]), connection))
 
 
 @app.command()
@@ -226,4 +234,4 @@ def lift_limit(
     command = target.command("lift-limit", member=member, letters=letters, reason=reason)
     sender = target.sender(connection)
     with exit_on_error():
-        raise typer.Exit(sender.write(sender.send([command]), as_json=connection.as_json))
+        raise typer.Exit(_written(sender, sender.send([command]), connection))

@@ -2,15 +2,13 @@
 
 from collections.abc import Iterable
 from dataclasses import asdict, replace
-from itertools import groupby
 from typing import Any
 
-from linear_retry.cli.output.printable import in_one_line, moment, one_line
 from linear_retry.cli.output.rows import plural
 from linear_retry.journal.group_state import GroupStates
 from linear_retry.journal.group_view import GroupView, Member, OpenCircuit
+from linear_retry.records.printable import in_one_line, moment, one_line
 from linear_retry.scope import Partition
-from linear_retry.strategy.delays import duration_text
 
 HEAD = (
     *("group", "member", "process", "scope", "message", "state", "failures"),
@@ -33,27 +31,6 @@ def cells(group: str, circuit: OpenCircuit, now_ms: int) -> tuple[str, ...]:
         one_line(circuit.error) or None,
     )
     return tuple("-" if each is None else in_one_line(str(each)) for each in row)
-
-
-def span(length_ms: int) -> str:
-    """Formats a duration to the second; a longer one to the minute or the hour."""
-    unit_ms = 1000 if length_ms < 3_600_000 else 60_000 if length_ms < 86_400_000 else 3_600_000
-    return duration_text(max(length_ms, 0) // unit_ms * unit_ms)
-
-
-def partitions(found: Iterable[Partition]) -> str:
-    """Formats partitions as `orders[0-2,5]`, with runs of numbers shortened."""
-    return ", ".join(
-        f"{topic}[{','.join(_runs(number for _, number in those))}]"
-        for topic, those in groupby(sorted(found), key=lambda partition: partition[0])
-    )
-
-
-def _runs(numbers: Iterable[int]) -> Iterable[str]:
-    # Within a run, number minus position is constant.
-    for _, run in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0]):
-        first, *rest = (number for _, number in run)
-        yield f"{first}-{rest[-1]}" if rest else str(first)
 
 
 def troubles(states: GroupStates, views: Iterable[GroupView]) -> Iterable[str]:

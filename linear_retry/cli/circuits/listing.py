@@ -6,12 +6,12 @@ import typer
 
 from linear_retry.cli.circuits import formats
 from linear_retry.cli.output.exit_codes import NEGATIVE, fail
-from linear_retry.cli.output.printable import one_line
 from linear_retry.cli.output.progress import ProgressBar
 from linear_retry.cli.output.rows import TabbedRows, is_terminal, write_json
 from linear_retry.journal.group_state import GroupStates
 from linear_retry.journal.group_view import OpenCircuit
 from linear_retry.journal.reader import JournalTail
+from linear_retry.records.printable import one_line
 from linear_retry.retry.clock import now_ms
 
 

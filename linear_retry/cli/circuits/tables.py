@@ -6,10 +6,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from linear_retry.cli.circuits import formats
-from linear_retry.cli.output.printable import in_one_line, moment, one_line
 from linear_retry.cli.output.rows import plural
 from linear_retry.journal.group_view import OpenCircuit
+from linear_retry.records.printable import in_one_line, moment, one_line
+from linear_retry.strategy.delays import span_text
 
 STYLES = {"open": "red", "half-open": "yellow"}
 
@@ -50,7 +50,7 @@ def clock(at_ms: int) -> str:
 def _left(circuit: OpenCircuit, now_ms: int) -> str:
     left_ms = circuit.due_ms - now_ms
     # Rounded up: "in 0s" would mean that it is due.
-    return f"in {formats.span(left_ms + 999)}" if left_ms > 0 else f"for {formats.span(-left_ms)}"
+    return f"in {span_text(left_ms + 999)}" if left_ms > 0 else f"for {span_text(-left_ms)}"
 
 
 def _what(circuit: OpenCircuit, now_ms: int) -> Text:
@@ -73,4 +73,4 @@ def _facts(circuit: OpenCircuit, now_ms: int) -> Iterable[str]:
         yield "held by the limit"
     if circuit.scope.topic is not None:
         yield f"pauses {in_one_line(str(circuit.scope))} only"
-    yield f"open for {formats.span(now_ms - circuit.since_ms)}"
+    yield f"open for {span_text(now_ms - circuit.since_ms)}"

@@ -5,9 +5,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from linear_retry.cli.output import contents, printable
+from linear_retry.cli.output import contents
 from linear_retry.dlq import Filter, Letter, State
 from linear_retry.dlq.letters.letter import NONE
+from linear_retry.records import printable
 
 HEAD = ("when", "id", "origin", "reason", "failures", "exception", "state")
 PAYLOAD_HEAD = ("key", "value")

@@ -9,11 +9,11 @@ from typing import Any, TypeAlias
 import typer
 
 from linear_retry.cli.dlq import formats
-from linear_retry.cli.output import printable
 from linear_retry.cli.output.progress import ProgressBar
 from linear_retry.cli.output.rows import TabbedRows, is_terminal, json_line, write_json, write_table
 from linear_retry.dlq import DeadLetterTopic, Filter, Letter, State
 from linear_retry.dlq.stats import count
+from linear_retry.records import printable
 
 SORTED = 10_000
 _SORTED_BYTES = 16 * 1024 * 1024

@@ -11,7 +11,7 @@ from linear_retry.cli.dlq import formats
 from linear_retry.cli.dlq.options import ReplayOptions
 from linear_retry.cli.dlq.resolve import require_known_ids
 from linear_retry.cli.options.values import whoami
-from linear_retry.cli.output import contents, printable
+from linear_retry.cli.output import contents
 from linear_retry.cli.output.exit_codes import FENCED, NEGATIVE, UNAVAILABLE, fail, fail_interrupted
 from linear_retry.cli.output.progress import ProgressBar
 from linear_retry.cli.output.rows import plural, write_json, write_table
@@ -25,6 +25,7 @@ from linear_retry.dlq import (
     State,
 )
 from linear_retry.errors import BrokerError, FencedError
+from linear_retry.records import printable
 from linear_retry.strategy import delays
 
 _HEAD = ("from", "to", "for", "letters", "offsets", "oldest", "newest")

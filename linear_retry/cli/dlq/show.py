@@ -6,12 +6,13 @@ from typing import Any
 import typer
 
 from linear_retry.cli.dlq import formats
-from linear_retry.cli.output import contents, printable
+from linear_retry.cli.output import contents
 from linear_retry.cli.output.exit_codes import NEGATIVE, fail
 from linear_retry.cli.output.progress import ProgressBar
 from linear_retry.cli.output.rows import write_json
 from linear_retry.dlq import DeadLetterTopic, Letter, Resolution, State
-from linear_retry.scope import Place
+from linear_retry.dlq.letters.facts import facts_of
+from linear_retry.records import printable
 
 _SHOWN_ABOVE = frozenset(
     {"retry-exception-type", "retry-exception-message", "retry-exception-stack"}
@@ -50,27 +51,8 @@ def _as_json(
 
 
 def _lines(letter: Letter, state: State, resolution: Resolution | None) -> Iterator[str]:
-    origin = letter.origin
-    facts = {
-        "id": letter.id,
-        "generation": str(letter.generation),
-        "state": _state(state, resolution),
-        "written": printable.moment(letter.timestamp_ms),
-        "stored at": str(Place(letter.topic, letter.partition, letter.offset)),
-        "written by": "unknown: not a dead letter" if letter.format == "none" else letter.format,
-        "problem": letter.problem,
-        "origin": origin and f"{origin} of {printable.moment(origin.timestamp_ms)}",
-        "group": letter.group_id,
-        "reason": letter.reason,
-        "failures": None if letter.failures is None else str(letter.failures),
-        "retry step": None if letter.step is None else str(letter.step),
-        "retry at": None if letter.retry_at_ms is None else printable.moment(letter.retry_at_ms),
-        "exception": letter.exception_type,
-        "message": letter.exception_message,
-    }
-    for name, text in facts.items():
-        if text is not None:
-            yield from contents.labelled(name, text)
+    for name, text in facts_of(letter, _state(state, resolution)).items():
+        yield from contents.labelled(name, text)
     if letter.exception_stack is not None:
         yield "stack"
         yield from (f"  {line}" for line in printable.lines(letter.exception_stack.rstrip("\n")))

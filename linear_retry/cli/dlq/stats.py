@@ -6,10 +6,10 @@ from typing import Any
 import typer
 
 from linear_retry.cli.dlq import formats
-from linear_retry.cli.output import printable
 from linear_retry.cli.output.progress import ProgressBar
 from linear_retry.cli.output.rows import write_bars, write_json
 from linear_retry.dlq import DeadLetterTopic, Filter, State, Stats, Top
+from linear_retry.records import printable
 from linear_retry.strategy.delays import duration_text
 
 LETTERS = "linear_retry_dlq_letters"

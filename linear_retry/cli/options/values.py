@@ -105,3 +105,10 @@ def _length_ms(text: str) -> int:
     if found_ms > _MAX_MS:
         raise ValueError(f"{shown(text)} is longer than 10 years; write 87600h at most")
     return round(found_ms)
+
+
+def web_address(value: str | None) -> str | None:
+    """Returns a URL of the web, as a page may link to. Raises `typer.BadParameter` for others."""
+    if value is not None and not value.startswith(("http://", "https://")):
+        raise typer.BadParameter(f"{value!r} must begin with http:// or https://")
+    return value

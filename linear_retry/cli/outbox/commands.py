@@ -7,6 +7,7 @@ import typer
 
 from linear_retry.cli.options.connection import Connection, with_option_groups
 from linear_retry.cli.output.exit_codes import exit_on_error
+from linear_retry.cli.scheduler.http_options import HttpOptions
 from linear_retry.cli.store.options import StoreOptions
 from linear_retry.cli.strategy.commands import load
 from linear_retry.errors import StrategyError
@@ -16,6 +17,7 @@ from linear_retry.errors import StrategyError
 def run(
     store: StoreOptions,
     connection: Connection,
+    http: HttpOptions,
     strategy: Annotated[
         Path,
         typer.Option(
@@ -42,5 +44,7 @@ def run(
         if isinstance(waits, StrategyError):
             raise waits
         from linear_retry.cli.outbox.run import run as run_sender
+        from linear_retry.outbox.outbox_sender import OutboxSender
 
-        run_sender(database, connection.keys(), waits, as_json=connection.as_json)
+        sender = OutboxSender(database, connection.keys(), waits)
+        run_sender(database, sender, http, as_json=connection.as_json)

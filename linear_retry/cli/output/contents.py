@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from linear_retry.cli.output import printable
+from linear_retry.cli.output.rows import plural
+from linear_retry.records import printable
 
 _HEX_BYTES = 16
 _CELL_BYTES = 200
@@ -30,7 +31,7 @@ def whole(name: str, content: bytes | None, *, payload: bool) -> Iterator[str]:
     if content is None:
         yield f"{name:<11} null"
         return
-    size = f"{name:<11} {len(content)} bytes"
+    size = f"{name:<11} {plural(len(content), 'byte')}"
     yield size if payload or not content else f"{size}, not printed without --payload"
     if payload:
         yield from (f"  {line}" for line in _readable(content))

@@ -20,6 +20,7 @@ UNAVAILABLE: Final = 3
 FENCED: Final = 4
 INSUFFICIENT_DATA: Final = 5
 PENDING: Final = 6
+UNCONFIRMED: Final = 7
 HUNG_UP: Final = 129
 INTERRUPTED: Final = 130
 TERMINATED: Final = 143
@@ -33,6 +34,7 @@ MEANINGS: Final[Mapping[int, str]] = MappingProxyType(
         FENCED: "ended by a newer command on the same topic",
         INSUFFICIENT_DATA: "not enough data",
         PENDING: "accepted, but not finished in time",
+        UNCONFIRMED: "the result failed its check, and was not written",
         HUNG_UP: "the terminal was closed",
         INTERRUPTED: "Ctrl-C",
         TERMINATED: "SIGTERM",

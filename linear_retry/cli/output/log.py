@@ -13,8 +13,9 @@ def log_to_stderr(*, as_json: bool) -> None:
     form = "%(asctime)s %(levelname)s %(message)s"
     handler.setFormatter(_JsonFormatter() if as_json else logging.Formatter(form))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
-    # At each look at the store's version it names the kind of database.
-    logging.getLogger("alembic").setLevel(logging.WARNING)
+    # The one names the kind of database at each look at the store, the other says when it closes.
+    for library in ("alembic", "py4j"):
+        logging.getLogger(library).setLevel(logging.WARNING)
 
 
 class _JsonFormatter(logging.Formatter):

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from linear_retry.cli.options.connection import Connection, with_option_groups
+from linear_retry.cli.options.scheduler import ALLOW, SCHEDULER_TOPIC
 from linear_retry.cli.options.values import topic_name
 from linear_retry.cli.output.exit_codes import exit_on_error
 from linear_retry.cli.scheduler.http_options import HttpOptions
@@ -13,17 +14,8 @@ from linear_retry.cli.store.options import StoreOptions
 
 @with_option_groups
 def run(
-    topic: Annotated[
-        str, typer.Option(metavar="TOPIC", callback=topic_name, help="The scheduler's own topic.")
-    ],
-    allow: Annotated[
-        list[str],
-        typer.Option(
-            metavar="PATTERN",
-            help="Topics to which it may send, such as 'orders.*'; repeat it for more. * stands "
-            "for any characters.",
-        ),
-    ],
+    topic: SCHEDULER_TOPIC,
+    allow: ALLOW,
     store: StoreOptions,
     connection: Connection,
     http: HttpOptions,
@@ -44,7 +36,8 @@ def run(
         typer.Option(
             "--take-over",
             help="Where the store knows nothing of a partition, begin where the group has "
-            "committed. Without this it is refused: another store has those messages.",
+            "committed. Without this it is refused: another store has those messages. If TOPIC was "
+            "deleted and made again, begin at its beginning.",
         ),
     ] = False,
 ) -> None:

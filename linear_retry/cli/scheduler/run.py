@@ -15,5 +15,5 @@ def run(
     if database.is_sqlite:
         migrate(database)
     service = SchedulerService(database, settings)
-    with http.serving(database, service):
+    with http.serving_api(database, service):
         service.run()

@@ -7,20 +7,18 @@ from typing import Any
 import typer
 
 from linear_retry.cli.output.exit_codes import NEGATIVE, fail
-from linear_retry.cli.output.printable import moment
 from linear_retry.cli.output.progress import ProgressBar
 from linear_retry.cli.output.rows import plural, write_json
 from linear_retry.cli.store.options import ChangeOptions, Selection
-from linear_retry.scheduler.changes import Changes, Reason
+from linear_retry.records.printable import moment
+from linear_retry.scheduler.changes import MOST_COUNTED, MOST_IDS, Changes, Reason
 from linear_retry.scheduler.drain import drain as drain_store
 from linear_retry.store import audit
 from linear_retry.store.database import Database
 from linear_retry.store.listing import dead_letters, messages
-from linear_retry.store.listing.filters import MessageFilter
+from linear_retry.store.listing.filters import DeadLetterFilter, MessageFilter
 from linear_retry.store.migrations import migrate as migrate_store
 from linear_retry.store.records import Service
-
-_AT_ONCE = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +65,10 @@ def drain(
     """Sends everything that waits to a dead-letter topic."""
     if not options.yes:
         with database.reading() as connection:
-            count = messages.count(database, connection, MessageFilter(service=service))
-        typer.echo(f"would send to {topic}: {plural(count, 'message')}; do it with --yes")
+            waiting = MessageFilter(service=service)
+            count = messages.count(database, connection, waiting, limit=MOST_COUNTED)
+        typer.echo(f"would send to {topic}: {_counted(count, 'message')}; do it with --yes")
+        _say_dead(database, service)
         return
     with ProgressBar(f"sending to {topic}") as bar:
         count = drain_store(database, config, service, topic, lambda done: bar(done, done))
@@ -83,6 +83,20 @@ def drain(
             details=details,
         )
     typer.echo(f"sent to {topic}: {plural(count, 'message')}")
+    _say_dead(database, service)
+
+
+def _say_dead(database: Database, service: Service) -> None:
+    """Says what a drained store still has."""
+    with database.reading() as connection:
+        wanted = DeadLetterFilter(service=service)
+        count = dead_letters.count(database, connection, wanted, limit=MOST_COUNTED)
+    if count:
+        typer.echo(f"not sent: {_counted(count, 'dead letter')} in the store; see list --dead")
+
+
+def _counted(count: int, one: str) -> str:
+    return f"{count} or more {one}s" if count == MOST_COUNTED else plural(count, one)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,23 +148,26 @@ class Wanted:
         ids = self.numbers or self._selected()
         if not ids:
             self._end(action, 0)
+        changes = Changes(self.database)
         if not self.options.yes:
+            if action == "send" and self.selection.dead:
+                changes.check_forward(ids)
             typer.echo(f"would {action}: {plural(len(ids), self._what)}; do it with --yes")
             raise typer.Exit
-        return Changes(self.database), ids
+        return changes, ids
 
     def _selected(self) -> list[int]:
         database, selection = self.database, self.selection
         with database.reading() as connection:
             if selection.dead:
                 letters = selection.dead_letters(self.service)
-                return dead_letters.ids(database, connection, letters, limit=_AT_ONCE)
+                return dead_letters.ids(database, connection, letters, limit=MOST_IDS)
             waiting = selection.messages(self.service)
-            return messages.ids(database, connection, waiting, limit=_AT_ONCE)
+            return messages.ids(database, connection, waiting, limit=MOST_IDS)
 
     def _end(self, done: str, count: int) -> None:
         if not count:
             fail(f"store {self.database}: there is no such {self._what}", NEGATIVE)
-        is_part = not self.numbers and count == _AT_ONCE
+        is_part = not self.numbers and count == MOST_IDS
         more = "; that is the most at once, repeat it for the rest" if is_part else ""
         typer.echo(f"{done}: {plural(count, self._what)}{more}")

@@ -125,11 +125,12 @@ def send(
     """Send messages now, or dead letters once more.
 
     Those with these numbers, or all that are selected. They become due at once; the service sends
-    them. A dead letter whose record named no topic stays. Dry run unless --yes.
+    them. A dead letter whose record named no topic stays. Those of the scheduler are sent to the
+    topics that --allow named at its last start, and to no others. Dry run unless --yes.
 
     Example: linear-retry scheduler send 1042 1043 --dead --why 'topic created' --yes
 
-    Exit codes: 1, nothing was found.
+    Exit codes: 1, nothing was found; 3, a dead letter may not be sent to its topic.
     """
     with exit_on_error(), store.tables() as database:
         from linear_retry.cli.store.changes import Wanted
@@ -209,8 +210,8 @@ def drain(
 
     For switching it off. Stop every process that sends from this store first; one that was killed
     is waited for. Each message is deleted once it is acknowledged. `linear-retry dlq replay` sends
-    the letters to where the messages were to go; for those that no consumer of this library sent,
-    add --for-group ''. Dry run unless --yes.
+    the letters to where the messages were to go. The store keeps the dead letters that it has: see
+    list --dead. Dry run unless --yes.
 
     Example: linear-retry scheduler drain --to orders.dlq --bootstrap localhost:9092 --yes
 

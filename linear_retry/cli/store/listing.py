@@ -6,9 +6,9 @@ from typing import Any, Literal
 
 import typer
 
-from linear_retry.cli.output.printable import exact_moment, one_line
 from linear_retry.cli.output.rows import write_json, write_table
 from linear_retry.records.json_bytes import to_json
+from linear_retry.records.printable import exact_moment, one_line
 from linear_retry.store.database import Database
 from linear_retry.store.listing import dead_letters, messages, statistics
 from linear_retry.store.listing.dead_letters import ListedDeadLetter
@@ -84,7 +84,12 @@ def show_stats(database: Database, service: Service, *, as_json: bool) -> None:
             write_json({"kind": kind, **asdict(each)} for each in counts)
         return
     rows = [
-        (each.destination, str(each.waiting), str(each.due), exact_moment(each.oldest_due_ms))
+        (
+            each.destination,
+            f"{each.waiting}+" if each.is_more else str(each.waiting),
+            str(each.due),
+            exact_moment(each.oldest_due_ms),
+        )
         for each in waiting
     ]
     _write("waiting", ("destination", "waiting", "due", "first due"), rows)

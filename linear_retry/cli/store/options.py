@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -144,14 +144,7 @@ class Selection:
         from linear_retry.store.listing.filters import MessageFilter
 
         return MessageFilter(
-            service=service,
-            destination=self.destination,
-            group_id=self.group,
-            retry_id=self.retry_id,
-            key=self.key,
-            error=self.error,
-            since_ms=self.since,
-            until_ms=self.until,
+            **self._common(service),
             is_held=True if self.held else None,
         )
 
@@ -160,16 +153,22 @@ class Selection:
         from linear_retry.store.listing.filters import DeadLetterFilter
 
         return DeadLetterFilter(
-            service=service,
-            destination=self.destination,
-            group_id=self.group,
-            retry_id=self.retry_id,
-            key=self.key,
-            error=self.error,
-            since_ms=self.since,
-            until_ms=self.until,
+            **self._common(service),
             reason=self.reason,
         )
+
+    def _common(self, service: Service) -> dict[str, Any]:
+        """The fields that both filters have."""
+        return {
+            "service": service,
+            "destination": self.destination,
+            "group_id": self.group,
+            "retry_id": self.retry_id,
+            "key": self.key,
+            "error": self.error,
+            "since_ms": self.since,
+            "until_ms": self.until,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -81,7 +81,7 @@ def simulate(
     recorded: RecordedOutages,
     lake: Annotated[
         str | None,
-        typer.Option(metavar="DIR", help="Use the outages in this lake's table `outages`."),
+        typer.Option(metavar="DIR", help="Use the outages in this lake's table `episodes`."),
     ] = None,
     probe_cost: Annotated[
         str,

@@ -21,11 +21,12 @@ app = typer.Typer(
 def plan(options: SetupOptions, connection: Connection, acls: AclOptions) -> None:
     """Show every topic that a consumer needs, and its ACLs.
 
-    Needed are one retry topic for each distinct delay of the strategy, dead letters, resolutions,
-    journal and control topic. They have as many partitions as SOURCE; retry topics keep records for
-    two weeks, or a week longer than their delay, and are sorted by the broker's clock. Permissions
-    are those of both consumer groups: GROUP, and GROUP.retry for the retry line. Nothing is
-    changed.
+    Needed are one retry topic for each distinct delay of the strategy, or the scheduler's topic;
+    dead letters, resolutions, journal and control topic. They have as many partitions as SOURCE;
+    retry topics and the scheduler's keep records for two weeks, or a week longer than their delay;
+    retry topics are sorted by the broker's clock. Permissions are those of both consumer groups:
+    GROUP, and GROUP.retry for the retry line, or TOPIC.scheduler for the scheduler, which may send
+    to SOURCE. Nothing is changed.
 
     Example: linear-retry topics plan orders --strategy retry-topics --group billing --bootstrap
     localhost:9092

@@ -1,4 +1,4 @@
-"""The options that describe a consumer with retry topics."""
+"""The options that describe a consumer with retry topics or a scheduler."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +44,14 @@ class SetupOptions:
     every: Annotated[
         str | None,
         typer.Option(metavar="DURATION", help="How long records wait in the topic of --single."),
+    ] = None
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TOPIC",
+            callback=topic_name,
+            help="In place of --strategy: the topic of Scheduler and of `scheduler run`.",
+        ),
     ] = None
     prefix: Annotated[
         str | None,
@@ -102,6 +110,7 @@ class SetupOptions:
             dead_letters=self.dead_letters or self._derived("--dead-letters", "dlq"),
             journal=None if self.no_journal else self.journal,
             control=None if self.no_control else self.control,
+            scheduler=self.scheduler,
         )
         if problems := [*name_problems(setup, convention=self.convention)]:
             raise typer.BadParameter("\n".join(problems))
@@ -117,12 +126,17 @@ class SetupOptions:
 
     def _retry_topics(self) -> tuple[dict[str, int], str | None]:
         """Returns the retry topics with their delays, and their prefix."""
-        if self.strategy is not None and self.single is None and self.every is None:
-            prefix = self.prefix or self._derived("--prefix", self.group, "retry")
-            return retry_topics(prefix, _delays_ms(self.strategy)), prefix
-        if self.strategy is None and self.single is not None and self.every is not None:
-            return {self.single: _every_ms(self.every)}, None
-        raise typer.BadParameter("write either --strategy FILE, or --single TOPIC --every DURATION")
+        match self.strategy, self.single, self.every, self.scheduler:
+            case Path() as strategy, None, None, None:
+                prefix = self.prefix or self._derived("--prefix", self.group, "retry")
+                return retry_topics(prefix, _delays_ms(strategy)), prefix
+            case None, str(single), str(every), None:
+                return {single: _every_ms(every)}, None
+            case None, None, None, str():
+                return {}, None
+        raise typer.BadParameter(
+            "write either --strategy FILE, or --single TOPIC --every DURATION, or --scheduler TOPIC"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

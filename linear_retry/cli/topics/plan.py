@@ -9,10 +9,10 @@ from linear_retry.cli.output.rows import write_json, write_table
 from linear_retry.cli.topics import formats
 from linear_retry.cli.topics.cluster import FoundTopics, find_topics
 from linear_retry.cli.topics.options import AclOptions
-from linear_retry.records.topics.acls import Acl, live_acls, retry_acls
+from linear_retry.records.topics.acls import Acl, live_acls, retry_acls, scheduler_acls
 from linear_retry.records.topics.names import colliding
 from linear_retry.records.topics.retry_topics import retry_group
-from linear_retry.records.topics.setup import TopicSetup
+from linear_retry.records.topics.setup import TopicSetup, scheduler_group
 
 
 def print_plan(
@@ -46,6 +46,10 @@ def _acls(setup: TopicSetup, options: AclOptions) -> Iterator[tuple[str, Acl]]:
     transactional, back = options.transactional, options.back_to_source
     for acl in live_acls(setup, transactional=transactional, back_to_source=back):
         yield setup.group, acl
+    if setup.scheduler is not None:
+        for acl in scheduler_acls(setup.scheduler, setup.sources):
+            yield scheduler_group(setup.scheduler), acl
+        return
     for acl in retry_acls(setup, transactional=transactional, back_to_source=back):
         yield retry_group(setup.group), acl
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import typer
 
-from linear_retry.cli.output.printable import moment, one_line
 from linear_retry.cli.output.progress import ProgressBar
 from linear_retry.cli.output.rows import write_json, write_table
 from linear_retry.cli.topics.cluster import unread
@@ -15,6 +14,7 @@ from linear_retry.dlq.letters.letter import read_letter
 from linear_retry.errors import UnknownTopicError
 from linear_retry.kafka.topics.groups import Groups
 from linear_retry.kafka.topics.reader import Progress, TopicReader
+from linear_retry.records.printable import moment, one_line
 from linear_retry.records.record import Record
 from linear_retry.records.topics.retry_topics import delay_of, delay_text, retry_group
 from linear_retry.retry.clock import now_ms

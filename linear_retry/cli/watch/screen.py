@@ -14,12 +14,14 @@ from rich.text import Text
 from linear_retry.cli.circuits import formats
 from linear_retry.cli.circuits.tables import STYLES as CIRCUIT_STYLES
 from linear_retry.cli.circuits.tables import circuit_table, clock
-from linear_retry.cli.output.printable import in_one_line, moment
 from linear_retry.journal.entry import Entry
 from linear_retry.journal.group_state import GroupStates
 from linear_retry.journal.group_view import Counts, GroupView, Member, MemberState, OpenCircuit
 from linear_retry.log.event_text import text_of
+from linear_retry.records.printable import in_one_line, moment
 from linear_retry.retry.clock import now_ms as utc_now_ms
+from linear_retry.scope import partitions_text
+from linear_retry.strategy.delays import span_text
 
 _EVERY_S = 1.0
 _ORDER: tuple[MemberState, ...] = ("open", "silent", "closed", "idle", "stopped")
@@ -30,7 +32,6 @@ _STYLES = {
     "idle": "dim",
     "stopped": "dim",
 }
-_GONE_MS = 600_000
 _NAME_CELLS = 24
 _EVENTS_AT_LEAST = 3
 
@@ -77,7 +78,7 @@ class Screen:
         lines_left = self._console.size.height
         top = Group(*self._head(view, now_ms), Text())
         lines_left -= self._lines(top)
-        members = sorted(_present(view, now_ms), key=_rank)
+        members = sorted(view.present(now_ms), key=_rank)
         who = self._fitting(lambda n: _members(members[:n], now_ms), len(members), lines_left // 2)
         lines_left -= self._lines(who)
         all_open, limit = view.circuits, lines_left - _EVENTS_AT_LEAST
@@ -125,7 +126,7 @@ def _members(members: Sequence[Member], now_ms: int) -> RenderableType:
             _named(one),
             Text(one.state, _STYLES[one.state]),
             Text(in_one_line(_partitions(one))),
-            f"{formats.span(now_ms - one.last_event_ms)} ago",
+            f"{span_text(now_ms - one.last_event_ms)} ago",
         )
     return table
 
@@ -150,13 +151,6 @@ def _counted(counts: Counts, now_ms: int) -> str:
     return f"{counts.recoveries} recovered, {counts.letters} dead letters{retries}{handed}{skipped}"
 
 
-def _present(view: GroupView, now_ms: int) -> list[Member]:
-    """Returns the members, without those that left long ago."""
-    return [
-        one for one in view.members if not one.left_group or now_ms - one.last_event_ms < _GONE_MS
-    ]
-
-
 def _rank(member: Member) -> tuple[int, int, str]:
     """Sorts the worst first; among stopped members, the last to stop."""
     is_gone = member.state in ("silent", "stopped")
@@ -164,11 +158,11 @@ def _rank(member: Member) -> tuple[int, int, str]:
 
 
 def _partitions(member: Member) -> str:
-    here = formats.partitions(member.partitions)
+    here = partitions_text(member.partitions)
     if not member.taken:
         return here or "-"
     to = ", ".join(sorted(set(member.taken.values())))
-    taken = f"went to {to}: {formats.partitions(member.taken)}"
+    taken = f"went to {to}: {partitions_text(member.taken)}"
     return f"{here}; {taken}" if here else taken
 
 

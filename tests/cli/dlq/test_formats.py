@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from linear_retry.cli.dlq import formats
-from linear_retry.cli.output import printable
 from linear_retry.dlq.letters.letter import Letter, State, read_letter
+from linear_retry.records import printable
 from linear_retry.records.text import ErrorText
 from tests.dlq.sample_letters import RECORDS, our_letter, our_records
 

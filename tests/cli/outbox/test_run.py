@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -29,30 +30,47 @@ def test_it_sends_what_was_stored(
     tmp_path: Path,
     down: dict[str, Any],
 ) -> None:
-    """Until it is asked to end, with 0; an outbox that was down had left it there."""
+    """Until it is asked to end, with 0; an outbox that was down had left it there. Its probes say
+    that it works, and its metrics what it has sent."""
     name = topic()
     with Outbox(down | {"message.timeout.ms": 100}, store=sqlite_url, sender=False) as outbox:
         outbox.produce(name, b"1", b"k")
     command = [sys.executable, "-c", "from linear_retry.cli import main; main()", "outbox", "run"]
-    command += ["--store", sqlite_url, "-b", kafka.bootstrap, "--json"]
+    command += ["--store", sqlite_url, "-b", kafka.bootstrap, "--json", "--http", "127.0.0.1:0"]
     log = tmp_path / "log"
     with log.open("wb") as file:
         process = subprocess.Popen(dying_with_parent.guarded(*command), stderr=file)
     try:
         wait_until(lambda: kafka.read(name), "it is sent", 30, log.read_text)
+        address = next(each["address"] for each in _lines(log) if each.get("event") == "Listening")
+        sent = 'linear_retry_store_sent_total{service="outbox"} 1.0'
+        wait_until(lambda: sent in _get(f"{address}/metrics"), "it is counted")
+        for path in ("livez", "readyz"):
+            assert {"ok": True} == json.loads(_get(f"{address}/{path}"))
         process.send_signal(signal.SIGTERM)
         assert 0 == process.wait(30)
     finally:
         process.kill()
         process.wait(30)
     assert [b"1"] == [each.value() for each in kafka.read(name)]
-    assert "LeasesTaken" in [json.loads(line).get("event") for line in log.read_text().splitlines()]
+    assert "LeasesTaken" in [each.get("event") for each in _lines(log)]
+
+
+def _lines(log: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in log.read_text().splitlines()]
+
+
+def _get(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        text: str = answer.read().decode()
+        return text
 
 
 @pytest.mark.parametrize(
     ("more", "code", "says"),
     [
         (["--strategy", "no-such"], 2, "no-such"),
+        (["--http", "0.0.0.0:0"], 2, "without users, it listens on this machine alone"),
         (["--store", "mysql://u:secret@h/d"], 2, "must be postgresql://"),
         (["--store", "postgresql://127.0.0.1:1/none"], 3, "a later attempt may succeed"),
     ],

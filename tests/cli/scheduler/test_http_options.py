@@ -22,7 +22,7 @@ _RUN = ["scheduler", "run", "--topic", "billing.scheduled", "--allow", "orders*"
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ("--http 0.0.0.0:0", "without users, the API listens on this machine alone"),
+        ("--http 0.0.0.0:0", "without users, it listens on this machine alone"),
         ("--http 8099", "'8099': must be HOST:PORT, such as 127.0.0.1:8099"),
         ("--http localhost:x", "'localhost:x': must be HOST:PORT"),
         ("--http http://localhost:1", "must be HOST:PORT"),
@@ -54,8 +54,11 @@ def test_the_api_beside_the_scheduler(
     kafka.produce(intake, [(0, b"key", b"value", request(destination, 3600.0))])
     wanted = settings(kafka, intake)
     port = free_port()
+    http = HttpOptions(http=f"127.0.0.1:{port}")
     with (
-        HttpOptions(http=f"127.0.0.1:{port}").serving(database, SchedulerService(database, wanted)),
+        HttpOptions(http=f"127.0.0.1:{port}").serving_api(
+            database, SchedulerService(database, wanted)
+        ),
         httpx.Client(base_url=f"http://127.0.0.1:{port}") as unused,
     ):
         answer = unused.get("/readyz")
@@ -63,7 +66,7 @@ def test_the_api_beside_the_scheduler(
         assert 200 == unused.get("/livez").status_code
     with (
         running(kafka, database, wanted) as scheduler,
-        HttpOptions(http=f"127.0.0.1:{port}").serving(database, scheduler.service),
+        http.serving_api(database, scheduler.service),
         httpx.Client(base_url=f"http://127.0.0.1:{port}") as client,
     ):
         wait_until(
@@ -79,3 +82,15 @@ def test_the_api_beside_the_scheduler(
         )
         assert {"changed": 1, "gone": 0} == answer.json()
         assert b"value" == scheduler.wait_for(destination, 1)[0].value
+        wait_until(
+            lambda: (
+                'linear_retry_store_sent_total{service="scheduler"} 1.0'
+                in client.get("/metrics").text
+            ),
+            "it is counted",
+        )
+        taken_in = f'linear_retry_attempts_total{{group="{intake}.scheduler",outcome="succeeded"}}'
+        metrics = client.get("/metrics").text
+        assert f"{taken_in} 1.0" in metrics
+        lag = f'linear_retry_lag{{group="{intake}.scheduler",partition="0",topic="{intake}"}}'
+        assert lag in metrics

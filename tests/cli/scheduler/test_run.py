@@ -3,56 +3,24 @@
 import json
 import re
 import signal
-import subprocess
-import sys
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from linear_retry.cli import app
-from tests import dying_with_parent
+from linear_retry.scheduler.destination_setting import remembered
+from linear_retry.scheduler.destinations import Destinations
+from linear_retry.store.database import Database
 from tests.conftest import TopicFactory
 from tests.kafka_operations import wait_until
 from tests.real_kafka import RealKafka
+from tests.scheduler.process import running_process
 from tests.scheduler.running import records, request
 
 pytestmark = pytest.mark.broker
-
-
-class _Process:
-    """The command, with its log in a file."""
-
-    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
-        self.process = process
-        self._log = log
-
-    def lines(self) -> list[str]:
-        return self._log.read_text().splitlines()
-
-    def wait_for_line(self, part: str) -> str:
-        def find() -> str | None:
-            assert self.process.poll() is None, self.lines()
-            return next((line for line in self.lines() if part in line), None)
-
-        return wait_until(find, part, 30, self.lines)
-
-
-@contextmanager
-def _running(kafka: RealKafka, topic: str, directory: Path, *more: str) -> Iterator[_Process]:
-    command = [sys.executable, "-c", "from linear_retry.cli import main; main()", "scheduler"]
-    command += ["run", "--topic", topic, "--allow", "*", "-b", kafka.bootstrap, *more]
-    log = directory / "log"
-    with log.open("wb") as file:
-        process = subprocess.Popen(dying_with_parent.guarded(*command), cwd=directory, stderr=file)
-    try:
-        yield _Process(process, log)
-    finally:
-        process.kill()
-        process.wait(30)
 
 
 def test_from_start_to_sigterm(kafka: RealKafka, topic: TopicFactory, tmp_path: Path) -> None:
@@ -60,7 +28,7 @@ def test_from_start_to_sigterm(kafka: RealKafka, topic: TopicFactory, tmp_path: 
     ends with 0 when it is asked to."""
     intake, destination = topic(), topic()
     kafka.produce(intake, [(0, b"k", b"secret", request(destination))])
-    with _running(kafka, intake, tmp_path, "--json", "--http", "127.0.0.1:0") as running:
+    with running_process(kafka, intake, tmp_path, "--json", "--http", "127.0.0.1:0") as running:
         listening = json.loads(running.wait_for_line("Listening"))
         wait_until(lambda: records(kafka, destination), "it is sent")
         with urllib.request.urlopen(f"{listening['address']}/readyz", timeout=10) as answer:
@@ -70,7 +38,9 @@ def test_from_start_to_sigterm(kafka: RealKafka, topic: TopicFactory, tmp_path: 
             assert [] == json.load(answer)["waiting"]
         running.process.send_signal(signal.SIGTERM)
         assert 0 == running.process.wait(30)
-    assert (tmp_path / "linear-retry.sqlite3").exists()
+    url = f"sqlite:///{tmp_path / 'linear-retry.sqlite3'}"
+    with closing(Database(url)) as store, store.reading() as connection:
+        assert {intake: Destinations(intake, ("*",))} == remembered(connection)
     assert "SchedulerStarted" in [json.loads(line).get("event") for line in running.lines()]
     assert not re.search("secret|Context impl", "".join(running.lines()))
 
@@ -78,7 +48,7 @@ def test_from_start_to_sigterm(kafka: RealKafka, topic: TopicFactory, tmp_path: 
 @pytest.mark.parametrize(
     ("more", "code", "says"),
     [
-        (["--http", "0.0.0.0:0"], 2, "without users, the API listens on this machine alone"),
+        (["--http", "0.0.0.0:0"], 2, "without users, it listens on this machine alone"),
         (["--http", "nowhere"], 2, "must be HOST:PORT"),
         (["--users", "/nowhere"], 2, "need --http"),
         (["--http", "127.0.0.1:0", "--tls-cert", "/x"], 2, "need one another"),

@@ -1,7 +1,7 @@
 """The commands on the store, over SQLite and PostgreSQL."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -11,6 +11,8 @@ from typer.testing import CliRunner
 
 from linear_retry.cli import app
 from linear_retry.retry.clock import now_ms
+from linear_retry.scheduler.destination_setting import remember
+from linear_retry.scheduler.destinations import Destinations
 from linear_retry.store import audit, dead_letters, messages
 from linear_retry.store.database import Database
 from linear_retry.store.schema import dead_letter, message
@@ -76,7 +78,7 @@ def test_list_and_show(run: Run, database: Database) -> None:
     assert "there may be more" in found.err
     shown = run("show", "1").out
     assert "due         1970-01-01 00:00:02.000Z" in shown
-    assert "key         1 bytes, not printed without --payload" in shown
+    assert "key         1 byte, not printed without --payload" in shown
     assert "  trace = 1" in shown
     (whole,) = run("show", "1", "--payload", "--json").objects
     assert (None, {"base64": "/w=="}, [{"name": "trace", "value": "1"}]) == (
@@ -149,6 +151,25 @@ def test_changes_by_number(run: Run, database: Database) -> None:
     assert 1 == run("delete", "3", *end).code
 
 
+def test_dead_letters_go_where_the_scheduler_may_send(run: Run, database: Database) -> None:
+    """Those of the scheduler; an outbox's go where its application sends them. One that may not
+    leaves all of them where they are."""
+    remember(database, Destinations("billing.scheduled", ("refunds*",)))
+    remember(database, Destinations("billing.scheduled", ("orders*",), "failed"))
+    given = new_dead_letter(destination="payments")
+    _add(database, new_dead_letter(), given, new_dead_letter(destination="failed"))
+    _add(database, replace(given, service="outbox"))
+    for more in ((), ("--yes",)):
+        refused = run("send", "--dead", "1", "2", *more)
+        assert (3, "") == (refused.code, refused.out)
+        assert "for 'payments' cannot be forwarded: --allow has orders*" in refused.err
+    assert "it is a dead-letter topic" in run("send", "--dead", "3", "--yes").err
+    assert [1, 2, 3, 4] == _dead(database)
+    assert 0 == run("send", "--dead", "1", "--yes").code
+    assert 0 == run("send", "--dead", "4", "--yes", service="outbox").code
+    assert [2, 3] == _dead(database)
+
+
 def test_changes_by_selection(run: Run, database: Database) -> None:
     """Only the service's own that match."""
     _add(
@@ -210,6 +231,18 @@ def test_migrate(tmp_path: Path) -> None:
     assert "from no tables to version" in runner.invoke(app, ["scheduler", "migrate"]).stdout
     assert "already" in runner.invoke(app, ["scheduler", "migrate"]).stdout
     assert 0 == runner.invoke(app, ["scheduler", "list"]).exit_code
+
+
+@pytest.mark.parametrize("command", [["list"], ["show", "1"], ["stats"], ["delete", "1", "--yes"]])
+def test_a_wrong_directory(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no store is, none is made: it would look like a store in which nothing waits."""
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, ["scheduler", *command])
+    assert (2, "") == (done.exit_code, done.stdout)
+    assert f"there is no store at {tmp_path / 'linear-retry.sqlite3'}; name it with" in done.stderr
+    assert [] == [*tmp_path.iterdir()]
 
 
 def test_a_wrong_store() -> None:

@@ -154,6 +154,42 @@ def _status(scene: _Scene, prefix: str, *more: str) -> Result:
     return Result(done.exit_code, done.stdout, done.stderr)
 
 
+def test_the_topic_of_a_scheduler(scene: _Scene) -> None:
+    """It takes the place of retry topics; what would lose the only copies of records is found."""
+    shared = ["--no-journal", "--no-control", "-b", scene.kafka.bootstrap]
+    later = f"{scene.source}.later"
+
+    def run(command: str, *more: str) -> Result:
+        wanted = [scene.source, "--group", "billing", "--scheduler", later]
+        done = CliRunner().invoke(app, ["topics", command, *wanted, *shared, *more])
+        return Result(done.exit_code, done.stdout, done.stderr)
+
+    planned = run("plan", "--json").objects
+    first = next(one for one in planned if one["kind"] == "topic")
+    assert (later, "scheduler", 3) == (first["topic"], first["purpose"], first["partitions"])
+    granted = {(one["group"], one["resource"], one["name"]) for one in planned if "group" in one}
+    line = f"{later}.scheduler"
+    assert {
+        ("billing", "Topic", later),
+        (line, "Topic", later),
+        (line, "Group", line),
+        (line, "Topic", scene.source),
+        (line, "TransactionalId", "linear-retry-"),
+    } < granted
+    assert f"{later}: created, 3 partitions" in run("create").out
+    assert (0, "") == (run("check").code, run("check").out)
+    wrong = {"cleanup.policy": "compact,delete", "retention.ms": "86400000"}
+    later = f"{scene.source}.wrong"
+    scene.kafka.create_topic(later, 3, wrong | {"retention.bytes": "1000000"})
+    (found,) = [one for one in run("check", "--json").objects if one["purpose"] == "scheduler"]
+    assert [
+        ("compaction", "error"),
+        ("size", "error"),
+        ("retention", "error"),
+        ("retention", "warning"),
+    ] == [(each["rule"], each["severity"]) for each in found["problems"]]
+
+
 def test_messages_that_are_out(scene: _Scene) -> None:
     """What the retry line has not committed, and until when; not what other groups retry."""
     assert 0 == scene.run("create").code

@@ -44,6 +44,8 @@ def test_one_topic() -> None:
         (["--single", "later", "--every", "8d"], "7 days at most"),
         (["--single", "later", "--every", "0"], "must be above 0"),
         (["--strategy", "simple", "--every", "1s"], "either --strategy FILE"),
+        (["--strategy", "simple", "--scheduler", "later"], "or --scheduler TOPIC"),
+        (["--scheduler", "a b"], "the name of a topic"),
     ],
 )
 def test_a_strategy_or_one_topic(arguments: list[str], words: str) -> None:

@@ -1,0 +1,1 @@
+"""The console: what operators see and do in a browser."""

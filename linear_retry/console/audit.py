@@ -1,0 +1,96 @@
+"""The audit of the console: every change, with who, when, what, why and how it ended."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from linear_retry.console.state import State, Statement
+from linear_retry.errors import LinearRetryError
+from linear_retry.retry.clock import now_ms
+
+_COLUMNS = "id, at_ms, actor, action, subject, why, outcome"
+_LONGEST = 2_000
+_BEGUN = "begun; how it ended is not known: the console was stopped meanwhile"
+
+
+class RepeatedError(LinearRetryError):
+    """A form was sent twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change as the audit has it. It never holds keys or values."""
+
+    id: int
+    at_ms: int
+    actor: str
+    action: str
+    """What was done, as `replay` or `retry now`."""
+    subject: str
+    """What it was done to, as `orders.dlq` or `orders[3]@1042`."""
+    why: str
+    outcome: str
+    """How it ended, as `12 letters sent`."""
+
+
+@dataclass(slots=True)
+class Recording:
+    """A change that is being made: its number, and how it ended, once that is known."""
+
+    change: int
+    outcome: str = ""
+
+
+class Audit:
+    """Writes changes, and reads them."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    @contextmanager
+    def recording(
+        self, actor: str, action: str, subject: str, *, why: str, form: str | None = None
+    ) -> Iterator[Recording]:
+        """Writes a change before it is made, and then its `outcome`, or the error that ended it.
+
+        With `form`, the number of a form that was shown, its change is made once. Raises
+        `RepeatedError` the second time, and `StateError`.
+        """
+        statement, *values = self.line(actor, action, subject, why=why, outcome=_BEGUN, form=form)
+        found = self._state.rows(f"{statement} ON CONFLICT (form) DO NOTHING RETURNING id", *values)
+        if not found:
+            raise RepeatedError("this form was sent before: the audit says what came of it")
+        recording = Recording(found[0][0])
+        try:
+            yield recording
+        except Exception as error:
+            recording.outcome = f"ended by an error: {error or type(error).__name__}"
+            raise
+        finally:
+            if recording.outcome:
+                ended = (recording.outcome[:_LONGEST], recording.change)
+                self._state.change("UPDATE audit SET outcome = ? WHERE id = ?", *ended)
+
+    @staticmethod
+    def line(
+        actor: str, action: str, subject: str, *, why: str, outcome: str, form: str | None = None
+    ) -> Statement:
+        """Returns what writes one change, for a transaction with other statements."""
+        return (
+            "INSERT INTO audit (at_ms, actor, action, subject, why, outcome, form)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            *(now_ms(), actor[:_LONGEST], action[:_LONGEST], subject[:_LONGEST]),
+            *(why[:_LONGEST], outcome[:_LONGEST], form),
+        )
+
+    def change(self, number: int) -> Change | None:
+        """Returns the change with this number, or None."""
+        rows = self._state.rows(f"SELECT {_COLUMNS} FROM audit WHERE id = ?", number)
+        return Change(*rows[0]) if rows else None
+
+    def read(self, *, limit: int, before_id: int | None = None) -> list[Change]:
+        """Reads changes, the latest first; with `before_id`, those that came before that one."""
+        before = "" if before_id is None else "WHERE id < ?"
+        arguments = () if before_id is None else (before_id,)
+        query = f"SELECT {_COLUMNS} FROM audit {before} ORDER BY id DESC LIMIT ?"
+        return [Change(*row) for row in self._state.rows(query, *arguments, limit)]

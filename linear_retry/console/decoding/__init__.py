@@ -1,0 +1,1 @@
+"""Shows keys and values, which may be any bytes, as texts."""

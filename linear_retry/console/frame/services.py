@@ -1,0 +1,60 @@
+"""What the pages share, for as long as the console runs."""
+
+from contextlib import ExitStack
+from http import HTTPStatus
+from typing import Self
+
+from linear_retry.console.audit import Audit
+from linear_retry.console.decoding.views import DECODERS
+from linear_retry.console.frame.settings import Settings
+from linear_retry.console.jobs.jobs import Jobs
+from linear_retry.console.letters.dead_letters import DeadLetters
+from linear_retry.console.live.live import Live
+from linear_retry.console.state import State
+from linear_retry.kafka.schema_registry import SchemaRegistry
+from linear_retry.web import Access
+from linear_retry.web.security.authentication import Actor, Authentication, RefusedError
+
+
+class Services:
+    """The console's parts behind its pages; threads of theirs end with its `with`."""
+
+    def __init__(self, settings: Settings, access: Access) -> None:
+        """Raises `StateError`, and `ConfigurationError` for a registry that cannot be used."""
+        url = settings.schema_registry
+        self.decoders = DECODERS if url is None else (SchemaRegistry(url), *DECODERS)
+        """What shows keys and values, the most telling first."""
+        self._ends = ExitStack()
+        self.settings = settings
+        self.access = access
+        self.authentication = Authentication(
+            access, has_forms=True, is_read_only=settings.is_read_only
+        )
+        self.state = self._ends.enter_context(State(settings.state))
+        self.audit = Audit(self.state)
+        self.jobs = Jobs(self.state, self.audit, settings.kafka)
+        self._ends.callback(self.jobs.close)
+        self.letters = self._ends.enter_context(
+            DeadLetters(settings.kafka, settings.state, settings.dead_letters)
+        )
+        self.live = self._ends.enter_context(Live(settings))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ends.close()
+
+    def may_change(self, actor: Actor | None) -> bool:
+        """Whether there are buttons for changes on this actor's pages."""
+        is_operator = actor is not None and actor.role == "operator"
+        return is_operator and not self.settings.is_read_only
+
+    def sees_values(self, actor: Actor | None) -> bool:
+        """Whether keys, values and headers are on this actor's pages."""
+        return actor is not None and (actor.sees_payloads or self.settings.shows_values)
+
+    def check_values(self, actor: Actor) -> None:
+        """Raises `RefusedError` unless keys, values and headers may be shown to this actor."""
+        if not self.sees_values(actor):
+            raise RefusedError(HTTPStatus.FORBIDDEN, "keys and values are for operators")

@@ -1,0 +1,133 @@
+"""The dead-letter topics that the console shows, each with its index."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event, Lock, Thread
+from typing import Any, Self
+
+from linear_retry.console.letters.finding import has_letters, names_to_look_at
+from linear_retry.console.letters.index import Index
+from linear_retry.console.letters.indexer import Indexer
+from linear_retry.errors import BrokerError, LinearRetryError
+from linear_retry.kafka.topics.reader import TopicReader
+
+TOPICS_FOUND = 50
+_FIND_EVERY_S = 300.0
+_FIND_AGAIN_S = 5.0
+_CLOSE_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Indexed:
+    """A dead-letter topic: its index, and the thread that keeps it."""
+
+    index: Index
+    indexer: Indexer
+
+
+class DeadLetters:
+    """The dead-letter topics of a cluster: those that are given, or else those that are found.
+
+    In its `with` each is indexed by a thread.
+    """
+
+    def __init__(
+        self, config: Mapping[str, Any], directory: Path, topics: Sequence[str] = ()
+    ) -> None:
+        """`config` holds librdkafka's keys; `directory` is for the indexes. Asks nobody yet."""
+        self.trouble: str | None = None
+        """What keeps it from looking at all topics."""
+        self.looked_at, self.names = 0, 0
+        """How far it is: the number of topics, and of all in the cluster."""
+        self.has_looked = bool(topics)
+        """Whether it has looked through the cluster once."""
+        self.has_more = False
+        """Whether more topics were found than are indexed."""
+        self._config, self._directory, self._given = dict(config), directory, tuple(topics)
+        self._indexed: dict[str, Indexed] = {}
+        self._lock, self._stop = Lock(), Event()
+        self._finder = Thread(
+            target=self._find, name="linear_retry finding dead letters", daemon=True
+        )
+
+    def __enter__(self) -> Self:
+        """Starts the threads. Raises `StateError` if an index cannot be written."""
+        for topic in self._given:
+            self._add(topic)
+        if not self._given:
+            self._finder.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Ends the threads; what is indexed stays."""
+        self._stop.set()
+        for each in self.topics():
+            each.indexer.stop()
+        # One time for all: while the brokers are away, each of fifty threads would need it.
+        until_s = time.monotonic() + _CLOSE_S
+        if self._finder.is_alive():
+            self._finder.join(_CLOSE_S)
+        for each in self.topics():
+            each.indexer.close(max(until_s - time.monotonic(), 0.0))
+
+    def topics(self) -> list[Indexed]:
+        """Returns the topics, by name."""
+        with self._lock:
+            return [self._indexed[name] for name in sorted(self._indexed)]
+
+    def get(self, topic: str) -> Indexed | None:
+        """Returns this topic; None: it is not given, or not found."""
+        with self._lock:
+            return self._indexed.get(topic)
+
+    def _add(self, topic: str) -> None:
+        index = Index(self._directory, topic)
+        added = Indexed(index, Indexer(index, self._config))
+        with self._lock:
+            self._indexed[topic] = added
+        added.indexer.start()
+
+    def _find(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self.trouble = self._find_once(TopicReader(self._config))
+            except LinearRetryError as error:
+                self.trouble = str(error)
+            except Exception as error:  # noqa: BLE001  (a page that says "none" would lie)
+                self.trouble = f"an unexpected error: {error!r}"
+            else:
+                self.has_looked = True
+            self._stop.wait(_FIND_EVERY_S if self.trouble is None else _FIND_AGAIN_S)
+
+    def _find_once(self, reader: TopicReader) -> str | None:
+        """Adds what is found, and drops what is gone; returns what could not be looked at."""
+        names, unreadable = names_to_look_at(reader), list[str]()
+        for topic in self._indexed.keys() - set(names):
+            self._drop(topic)
+        self.names = len(names)
+        for self.looked_at, topic in enumerate(names):
+            if self._stop.is_set():
+                break
+            try:
+                if topic not in self._indexed and has_letters(reader, topic):
+                    self._found(topic)
+            except BrokerError as error:
+                reader.topics()  # fails too, if it is not this topic alone
+                unreadable.append(f"{topic}: {error}")
+        if not unreadable:
+            return None
+        return f"{len(unreadable)} of {len(names)} topics cannot be read, such as {unreadable[0]}"
+
+    def _found(self, topic: str) -> None:
+        if len(self._indexed) < TOPICS_FOUND:
+            self._add(topic)
+        else:
+            self.has_more = True
+
+    def _drop(self, topic: str) -> None:
+        with self._lock:
+            gone = self._indexed.pop(topic)
+        gone.indexer.close()
+        gone.index.remove()

@@ -1,0 +1,1 @@
+"""What is going on now, read once for all who look."""

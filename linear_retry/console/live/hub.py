@@ -1,0 +1,84 @@
+"""Holds the newest snapshot, and wakes those who wait for the next."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from threading import Lock
+from typing import Any
+
+from linear_retry.console.live.snapshot import Snapshot, Trouble
+from linear_retry.retry.clock import now_ms
+
+_LOOKS_FOR_S = 30.0
+
+
+class Hub:
+    """The newest snapshot, for any thread; the streams of pages wait for the next one."""
+
+    def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._lock = Lock()
+        self._clock_s = clock_s
+        self._snapshot = Snapshot()
+        self._looked_at_s = -_LOOKS_FOR_S
+        self._waiting: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
+        self.is_closed = False
+
+    def look(self) -> Snapshot:
+        """Returns the newest snapshot, for somebody who looks at it."""
+        self._looked_at_s = self._clock_s()
+        return self._snapshot
+
+    @property
+    def newest(self) -> Snapshot:
+        """The newest snapshot, for the threads that make them."""
+        return self._snapshot
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether somebody has looked lately: what is asked for often is asked for only then."""
+        return self._clock_s() - self._looked_at_s < _LOOKS_FOR_S
+
+    def change(self, **fields: Any) -> None:
+        """Makes the next snapshot, unless all these fields are as they were."""
+        with self._lock:
+            known = self._snapshot
+            if self.is_closed or all(getattr(known, name) == to for name, to in fields.items()):
+                return
+            self._snapshot = replace(known, version=known.version + 1, **fields)
+            self._wake()
+
+    def troubled(self, text: str | None) -> None:
+        """Says why nothing can be read, or with None that it can be."""
+        known = self._snapshot.trouble
+        if text is None or known is None:
+            self.change(trouble=None if text is None else Trouble(text, now_ms()))
+        else:
+            self.change(trouble=Trouble(text, known.since_ms))
+
+    def close(self) -> None:
+        """Ends the streams: else a server would wait for them."""
+        with self._lock:
+            self.is_closed = True
+            self._wake()
+
+    async def changed(self, version: int, within_s: float) -> None:
+        """Waits until there is another version than this one."""
+        waiter = asyncio.get_running_loop(), asyncio.Event()
+        with self._lock:
+            if self.is_closed or self._snapshot.version != version:
+                return
+            self._waiting.add(waiter)
+        try:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(waiter[1].wait(), within_s)
+        finally:
+            with self._lock:
+                self._waiting.discard(waiter)
+
+    def _wake(self) -> None:
+        for loop, event in self._waiting:
+            # A loop that has ended has nobody left who waits.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(event.set)

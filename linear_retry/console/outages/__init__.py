@@ -1,0 +1,1 @@
+"""Outages on the page: from the journal and the lake, drawn over time."""

@@ -1,0 +1,129 @@
+"""The pages of jobs: what a replay, resolve or purge would do, and how far it is."""
+
+from http import HTTPStatus
+
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from starlette.exceptions import HTTPException
+
+from linear_retry.console.frame.page import By, Fields, Form, Number, Page, see_other
+from linear_retry.console.frame.rendering import Renderer
+from linear_retry.console.frame.services import Services
+from linear_retry.console.jobs.job import Action, Job, Options
+from linear_retry.console.pages.letters import known
+from linear_retry.dlq import EVERYTHING, Filter
+from linear_retry.web.security.authentication import RefusedError
+
+_PATH = "/jobs"
+_SLOWEST, _FASTEST = 0.1, 1e9
+
+
+def page(services: Services, renderer: Renderer) -> Page:
+    """Returns the routes of the pages."""
+    routes = APIRouter()
+    jobs = services.jobs
+
+    def job_of(job_id: int) -> Job:
+        job = jobs.get(job_id)
+        if job is None:
+            raise HTTPException(HTTPStatus.NOT_FOUND)
+        return job
+
+    @routes.get(_PATH)
+    def show_all(request: Request) -> HTMLResponse:
+        return renderer.page(request, "jobs.html", jobs=jobs.recent())
+
+    @routes.get(f"{_PATH}/new")
+    def show_form(
+        request: Request,
+        topic: str,
+        action: Action = Action.REPLAY,
+        partition: int | None = None,
+        offset: int | None = None,
+    ) -> HTMLResponse:
+        known(services, topic)
+        place = None if partition is None or offset is None else (partition, offset)
+        return renderer.page(request, "job_new.html", topic=topic, action=action, place=place)
+
+    @routes.post(_PATH)
+    def plan(fields: Form, by: By) -> RedirectResponse:
+        topic, action = fields.text("topic"), action_of(fields)
+        known(services, topic)
+        job_id = jobs.plan(topic, action, _selected(fields), options_of(fields), actor=by.name)
+        return see_other(f"{_PATH}/{job_id}")
+
+    @routes.get(f"{_PATH}/{{job_id}}")
+    def show(request: Request, job_id: Number) -> HTMLResponse:
+        return renderer.page(request, "job.html", job=job_of(job_id))
+
+    @routes.get(f"{_PATH}/{{job_id}}/progress")
+    def show_progress(request: Request, job_id: Number) -> Response:
+        job = job_of(job_id)
+        answer = renderer.page(request, "_progress.html", job=job)
+        if not job.stage.is_active:
+            answer.headers["HX-Refresh"] = "true"  # it has ended: the page has other parts now
+        return answer
+
+    @routes.post(f"{_PATH}/{{job_id}}/start")
+    def start(job_id: Number, fields: Form, by: By) -> RedirectResponse:
+        why, rate = fields.reason(), _rate(fields.text("rate"))
+        if not job_of(job_id).stage.is_active:  # else somebody was faster: the page says who
+            jobs.start(job_id, actor=by.name, why=why, rate=rate)
+        return see_other(f"{_PATH}/{job_id}")
+
+    @routes.post(f"{_PATH}/{{job_id}}/cancel")
+    def cancel(job_id: Number, by: By) -> RedirectResponse:
+        if job_of(job_id).stage.is_active:
+            jobs.cancel(job_id, actor=by.name)
+        return see_other(f"{_PATH}/{job_id}")
+
+    return Page(routes, "Jobs", _PATH, 30)
+
+
+def action_of(fields: Fields) -> Action:
+    """Returns the action of a form."""
+    try:
+        return Action(fields.text("action"))
+    except ValueError:
+        raise _unreadable("the action", fields.text("action")) from None
+
+
+def _selected(fields: Fields) -> Filter:
+    """All open letters, or the one at a place."""
+    partition, offset = fields.text("partition"), fields.text("offset")
+    if not partition and not offset:
+        return EVERYTHING
+    for text in (partition, offset):
+        if not (text.isascii() and text.isdigit() and len(text) < 19):
+            raise _unreadable("the letter's place", f"{partition}@{offset}")
+    return Filter(ranges=((int(partition), int(offset), int(offset)),))
+
+
+def options_of(fields: Fields) -> Options:
+    """Returns the options of a form."""
+    return Options(
+        to=fields.text("to") or None,
+        to_retry=fields.text("to_retry") or None,
+        for_group="" if fields.has("every_group") else fields.text("for_group") or None,
+        keep_timestamp=fields.has("keep_timestamp"),
+        check_newer=fields.has("check_newer"),
+        everything=fields.has("everything"),
+    )
+
+
+def _rate(text: str) -> float | None:
+    if not text:
+        return None
+    try:
+        rate = float(text)
+    except ValueError:
+        raise _unreadable("the rate", text) from None
+    if not _SLOWEST <= rate < _FASTEST:
+        raise _unreadable("the rate", text)
+    return rate
+
+
+def _unreadable(what: str, text: str) -> RefusedError:
+    return RefusedError(
+        HTTPStatus.UNPROCESSABLE_ENTITY, f"{what} is {text[:40]!r}: correct it, and send it again"
+    )

@@ -1,0 +1,81 @@
+"""Downloads: a key or value as it is, and letters as lines of JSON."""
+
+from functools import partial
+from http import HTTPStatus
+from tempfile import TemporaryFile
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response, StreamingResponse
+from starlette.background import BackgroundTask
+from starlette.exceptions import HTTPException
+
+from linear_retry.console.frame.page import By, Number, Page
+from linear_retry.console.frame.rendering import Renderer
+from linear_retry.console.frame.services import Services
+from linear_retry.console.letters import queries
+from linear_retry.console.letters.chosen import filter_of
+from linear_retry.console.letters.dead_letters import Indexed
+from linear_retry.console.pages.letter import PATH, find, opened
+from linear_retry.console.pages.letters import filter_asked, known
+from linear_retry.dlq import DeadLetterTopic, Exported, Filter
+from linear_retry.dlq.export import line_of
+
+_PART_BYTES = 2**18
+_FILE = {"Content-Type": "application/octet-stream"}
+
+
+def page(services: Services, _: Renderer) -> Page:
+    """Returns the routes of the downloads."""
+    routes = APIRouter()
+
+    @routes.get(f"{PATH}/{{part}}.bin")
+    def part(topic: str, partition: Number, offset: Number, part: str, by: By) -> Response:
+        services.check_values(by)
+        letter, *_ = find(services, topic, partition, offset)
+        content = {"key": letter.key, "value": letter.value}.get(part)
+        if content is None:
+            raise HTTPException(HTTPStatus.NOT_FOUND)
+        name = f"{topic}-{partition}-{offset}-{part}.bin"
+        return Response(content, headers=_FILE | _attachment(name))
+
+    @routes.get(f"{PATH}/export.jsonl")
+    def one(topic: str, partition: Number, offset: Number, by: By) -> StreamingResponse:
+        services.check_values(by)
+        with opened(services, topic) as letters:
+            selected = Filter(ranges=((partition, offset, offset),))
+            return _exported(services, letters, selected, f"{topic}-{partition}-{offset}")
+
+    @routes.get("/letters/{topic}/export.jsonl")
+    def several(request: Request, topic: str, by: By) -> StreamingResponse:
+        """Those of the filter in the address; without one all letters, in any state."""
+        services.check_values(by)
+        selected = _selected(request, known(services, topic))
+        with opened(services, topic) as letters:
+            return _exported(services, letters, selected, topic)
+
+    return Page(routes)
+
+
+def _selected(request: Request, indexed: Indexed) -> Filter:
+    if not request.query_params:
+        return Filter()
+    wanted = filter_asked(request, sees_keys=True)
+    return filter_of(indexed.index, queries.selected(indexed.index, wanted))
+
+
+def _exported(
+    services: Services, letters: DeadLetterTopic, selected: Filter, name: str
+) -> StreamingResponse:
+    # Written by one thread, as resolutions need it, before the first byte is sent: an error in the
+    # middle would look like the end of the file. Without a name, it goes with its end.
+    file = TemporaryFile(dir=services.settings.state)  # noqa: SIM115  (closed when it is sent)
+    for letter, _ in letters.letters(selected):
+        file.write(line_of(Exported(letter, letters.resolution(letter))))
+    file.seek(0)
+    headers = _FILE | _attachment(f"{name}.jsonl")
+    parts = iter(partial(file.read, _PART_BYTES), b"")
+    return StreamingResponse(parts, headers=headers, background=BackgroundTask(file.close))
+
+
+def _attachment(name: str) -> dict[str, str]:
+    return {"Content-Disposition": f'attachment; filename="{name}"'}

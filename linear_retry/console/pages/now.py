@@ -1,0 +1,76 @@
+"""The page of what is going on now: groups, members, open circuits, and how to end a wait."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Callable
+
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse, Response, StreamingResponse
+from starlette.concurrency import run_in_threadpool
+
+from linear_retry.console.frame.page import By, Form, Page, see_other
+from linear_retry.console.frame.rendering import Renderer
+from linear_retry.console.frame.services import Services
+from linear_retry.console.live.hub import Hub
+from linear_retry.console.live.orders import Order, Orders
+
+_PARTS = ("summary", "groups")
+_PAUSE_S = 0.5
+_AGAIN_S = 5.0
+_LONGEST_S = 600.0
+"""Then the browser connects again, and it is checked again whether it may."""
+
+
+def page(services: Services, renderer: Renderer) -> Page:
+    """Returns the routes of the page."""
+    routes, hub = APIRouter(), services.live.hub
+    orders = Orders(services.settings, services.audit)
+
+    @routes.get("/now")
+    def show(request: Request) -> HTMLResponse:
+        return renderer.page(request, "now.html", snapshot=hub.look())
+
+    @routes.get("/now/stream")
+    def stream(request: Request) -> StreamingResponse:
+        def part(name: str) -> str:
+            return renderer.text(request, f"_now_{name}.html", snapshot=hub.look())
+
+        return StreamingResponse(_events(hub, part), media_type="text/event-stream")
+
+    def question(request: Request, order: Order, *, last: bool = False, why: str = "") -> Response:
+        view = hub.look().view(order.group)
+        return renderer.page(request, "now_order.html", order=order, last=last, why=why, view=view)
+
+    @routes.get("/now/order")
+    def ask(request: Request) -> Response:
+        return question(request, Order.of(request.query_params.multi_items()))
+
+    @routes.post("/now/order")
+    def give(request: Request, fields: Form, by: By) -> Response:
+        order = Order.of(fields.pairs())
+        why = fields.reason() if order.needs_reason else fields.text("reason")
+        given = orders.give(order, by.name, why)
+        if given.last:
+            again = Order(order.command, order.group, given.last, is_last=True)
+            return question(request, again, last=True, why=why)
+        return see_other("/now", given.change)
+
+    return Page(routes, "Now", "/now", 10)
+
+
+async def _events(hub: Hub, part: Callable[[str], str]) -> AsyncIterator[str]:
+    """Yields each part of the page that differs from what was sent, at most twice a second."""
+    ends_at_s, sent = time.monotonic() + _LONGEST_S, dict[str, str]()
+    while time.monotonic() < ends_at_s and not hub.is_closed:
+        version = hub.newest.version
+        for name in _PARTS:
+            html = await run_in_threadpool(part, name)
+            if html != sent.get(name):
+                sent[name] = html
+                yield f"event: part\ndata: {json.dumps([name, html])}\n\n"
+        # A comment: a browser that is gone is noticed when something is sent.
+        yield ": \n\n"
+        await asyncio.sleep(_PAUSE_S)
+        # Not only at the next change: an attempt begins when its time has come.
+        await hub.changed(version, _AGAIN_S)

@@ -1,0 +1,1 @@
+"""The messages and dead letters of a store: selected by forms, listed, and changed."""

@@ -1,0 +1,133 @@
+"""Lists what a store holds, and changes it as the scheduler's API and the commands do."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
+
+from linear_retry.console.stored.forms import FormError, place_text
+from linear_retry.scheduler.changes import MOST_COUNTED, MOST_IDS, Changes, Reason
+from linear_retry.store import dead_letters, messages
+from linear_retry.store.database import Database
+from linear_retry.store.listing import dead_letters as dead_letter_listing
+from linear_retry.store.listing import messages as message_listing
+from linear_retry.store.listing import statistics
+from linear_retry.store.listing.dead_letters import ListedDeadLetter
+from linear_retry.store.listing.filters import DeadLetterFilter, MessageFilter, Place
+from linear_retry.store.listing.messages import ListedMessage
+from linear_retry.store.listing.statistics import DeadCount, DestinationCount, HeldLane
+from linear_retry.store.records import Service, StoredDeadLetter, StoredMessage
+
+Filter: TypeAlias = MessageFilter | DeadLetterFilter
+Action: TypeAlias = Literal["send-now", "postpone", "delete"]
+"""Of a dead letter, `send-now` lets it wait again, due now."""
+
+_PAGE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some records, and where the next page begins; None after the last."""
+
+    records: Sequence[ListedMessage] | Sequence[ListedDeadLetter]
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The records of a change, by id. Of more than 10,000, which `count` tells, the first."""
+
+    ids: Sequence[int]
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What the store holds of one service; `dead` has the most frequent errors."""
+
+    waiting: Sequence[DestinationCount]
+    held: Sequence[HeldLane]
+    dead: Sequence[DeadCount]
+
+
+class StoredRecords:
+    """The messages and dead letters of a store. All methods raise `StoreError`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._changes = Changes(database)
+
+    def page(self, wanted: Filter, after: Place | None) -> Page:
+        """Returns messages by due time, or dead letters, the latest first."""
+        with self._database.reading() as connection:
+            place = (self._database, connection)
+            records: Sequence[ListedMessage] | Sequence[ListedDeadLetter] = (
+                dead_letter_listing.page(*place, wanted, limit=_PAGE, after=after)
+                if isinstance(wanted, DeadLetterFilter)
+                else message_listing.page(*place, wanted, limit=_PAGE, after=after)
+            )
+        is_more = len(records) == _PAGE
+        return Page(records, place_text(records[-1].place) if is_more else None)
+
+    def chosen(self, wanted: Filter) -> Chosen:
+        """Returns all that match, for a change of them."""
+        with self._database.reading() as connection:
+            place = (self._database, connection)
+            if isinstance(wanted, DeadLetterFilter):
+                ids = dead_letter_listing.ids(*place, wanted, limit=MOST_IDS)
+                count = dead_letter_listing.count(*place, wanted, limit=MOST_COUNTED)
+            else:
+                ids = message_listing.ids(*place, wanted, limit=MOST_IDS)
+                count = message_listing.count(*place, wanted, limit=MOST_COUNTED)
+        return Chosen(ids, count)
+
+    def one(self, number: int, *, is_dead: bool) -> StoredMessage | StoredDeadLetter | None:
+        """Returns one with its value; None if it is gone."""
+        with self._database.reading() as connection:
+            if is_dead:
+                return dead_letters.get(connection, number)
+            return messages.get(connection, number)
+
+    def counts(self, service: Service) -> Counts:
+        """Counts what waits, is on hold, and is dead."""
+        with self._database.reading() as connection:
+            return Counts(
+                statistics.waiting(self._database, connection, service),
+                statistics.held(self._database, connection, service),
+                statistics.dead(connection, service),
+            )
+
+    def now_ms(self) -> int:
+        """Returns the store's time."""
+        with self._database.reading() as connection:
+            return self._database.now_ms(connection)
+
+    def change(
+        self,
+        action: Action,
+        ids: Collection[int],
+        reason: Reason,
+        *,
+        is_dead: bool,
+        due_ms: int | None = None,
+    ) -> int:
+        """Makes a change with its entry of the audit; returns how many there still were.
+
+        Raises `DeadLetterError`, and changes nothing, if one may not go to its destination.
+        """
+        if action == "postpone":
+            if is_dead or due_ms is None:
+                raise FormError("only a message that waits can be postponed, to a time")
+            return self._changes.postpone(ids, due_ms, reason)
+        if action == "delete":
+            delete = self._changes.delete_dead_letters if is_dead else self._changes.delete_messages
+            return delete(ids, reason)
+        send = self._changes.forward if is_dead else self._changes.send_now
+        return send(ids, reason)
+
+
+def action_of(text: str) -> Action:
+    """Reads the name of a change. Raises `FormError`."""
+    names: Mapping[str, Action] = {name: name for name in get_args(Action)}
+    if text not in names:
+        raise FormError(f"{text[:40]!r} is no change; choose one of {', '.join(names)}")
+    return names[text]

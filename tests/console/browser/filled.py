@@ -1,0 +1,91 @@
+"""A console with something on each page, over a real broker."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page
+
+from linear_retry.console.app import create_app
+from linear_retry.console.frame.services import Services
+from linear_retry.console.frame.settings import Settings
+from linear_retry.journal.entry import Entry, encode
+from linear_retry.retry.clock import now_ms
+from linear_retry.store import dead_letters, messages
+from linear_retry.store.database import Database
+from linear_retry.web import Access, serve
+from tests.console.outages.lakes import write_episodes
+from tests.console.recording import record
+from tests.dlq.scene import NewScene, Scene
+from tests.journal.journal_story import outage
+from tests.kafka_operations import wait_until
+from tests.store.contents import new_dead_letter, new_message
+
+_HOUR_MS = 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A console, and what it shows."""
+
+    address: str
+    scene: Scene
+    store: Database
+    services: Services
+
+    def open(self, page: Page, path: str) -> None:
+        """Opens a page of it."""
+        page.goto(f"{self.address}{path}")
+
+
+@contextmanager
+def filled(given: Scene, directory: Path, store_url: str, entries: list[Entry]) -> Iterator[Shown]:
+    """Serves a console over the scene's letters, a journal, a store with both services, a lake."""
+    journal = f"journal-{directory.name}"
+    given.kafka.create_topic(journal, 1)
+    given.kafka.produce(journal, ((0, each.key, encode(each), ()) for each in entries))
+    write_episodes(directory / "lake", entries)
+    store = Database(store_url)
+    _fill(store)
+    settings = Settings(
+        kafka=given.config,
+        state=directory / "state",
+        journal=journal,
+        control="linear-retry.control",
+        dead_letters=(given.letters,),
+        store=store,
+        lake=directory / "lake",
+    )
+    with (
+        Services(settings, Access()) as services,
+        serve(create_app(services), services.access, 0) as server,
+    ):
+        indexed = services.letters.get(given.letters)
+        assert indexed is not None
+        wait_until(lambda: indexed.indexer.progress.is_complete, "the letters are indexed")
+        record(
+            services.audit, "ann", "retry now", "orders[0]@1042", why="it is back", outcome="sent"
+        )
+        yield Shown(f"http://127.0.0.1:{server.port}", given, store, services)
+    store.close()
+
+
+@pytest.fixture
+def shown(scene: NewScene, tmp_path: Path, sqlite_url: str) -> Iterator[Shown]:
+    """A console with an outage and a few letters."""
+    given = scene(partitions=2)
+    given.add_letters(given.letter(number % 2, number) for number in range(12))
+    with filled(given, tmp_path, sqlite_url, outage(now_ms() - _HOUR_MS)) as shown:
+        yield shown
+
+
+def _fill(store: Database) -> None:
+    due_ms = now_ms() + _HOUR_MS
+    waiting = [new_message(due_ms=due_ms + number * 60_000) for number in range(5)]
+    waiting.append(new_message(destination="payments", due_ms=due_ms, slot="key-7"))
+    with store.begin() as connection:
+        messages.add(store, connection, waiting)
+        messages.add(store, connection, [new_message(service="outbox", origin=None)])
+        dead_letters.add(store, connection, [new_dead_letter(), new_dead_letter(service="outbox")])

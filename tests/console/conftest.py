@@ -1,0 +1,67 @@
+"""A console on a port, with users and clients of theirs; its brokers are away."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import pytest
+
+from linear_retry.console.app import create_app
+from linear_retry.console.frame.services import Services
+from linear_retry.console.frame.settings import Settings
+from linear_retry.journal import DEFAULT_TOPIC
+from linear_retry.web import Access, HttpServer, serve
+from tests.scheduler.http.conftest import ACCESS, PASSWORD
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """Everything that a page may need is given, and nothing of it answers."""
+    return Settings(
+        kafka={"bootstrap.servers": "localhost:1"},
+        state=tmp_path / "console",
+        journal=DEFAULT_TOPIC,
+        control="linear-retry.control",
+        dead_letters=("orders.dlq",),
+    )
+
+
+@pytest.fixture
+def services(settings: Settings) -> Iterator[Services]:
+    """With users."""
+    with Services(settings, ACCESS) as services:
+        yield services
+
+
+@pytest.fixture
+def server(services: Services) -> Iterator[HttpServer]:
+    """A console with users."""
+    with serve(create_app(services), services.access, 0) as server:
+        yield server
+
+
+@pytest.fixture
+def local(settings: Settings) -> Iterator[HttpServer]:
+    """A console without users: everyone on this machine is an operator."""
+    with (
+        Services(replace(settings, state=settings.state / "local"), Access()) as services,
+        serve(create_app(services), services.access, 0) as server,
+    ):
+        yield server
+
+
+def address(server: HttpServer) -> str:
+    """Where the server is."""
+    return f"http://127.0.0.1:{server.port}"
+
+
+@contextmanager
+def signed_in(server: HttpServer, name: str) -> Iterator[httpx.Client]:
+    """A client with a session, whose requests say that they come from a page of the console."""
+    headers = {"Origin": address(server)}
+    with httpx.Client(base_url=address(server), headers=headers, timeout=30) as client:
+        answer = client.post("/login", data={"name": name, "password": PASSWORD, "next": "/now"})
+        assert (303, "/now") == (answer.status_code, answer.headers["Location"])
+        yield client

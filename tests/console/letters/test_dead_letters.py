@@ -1,0 +1,77 @@
+"""The console shows the dead-letter topics that it is given, or finds."""
+
+from pathlib import Path
+
+import pytest
+
+from linear_retry.console.letters import dead_letters
+from linear_retry.console.letters.dead_letters import DeadLetters
+from linear_retry.console.letters.finding import has_letters
+from linear_retry.dlq import Filter
+from linear_retry.errors import BrokerError
+from linear_retry.kafka.topics.reader import TopicReader
+from tests.dlq.scene import NewScene
+from tests.kafka_operations import wait_until
+
+pytestmark = pytest.mark.broker
+
+
+def test_topics_with_letters_are_found(scene: NewScene, tmp_path: Path) -> None:
+    """By what was written to them last: not their source, which has replayed messages, and not
+    their resolutions."""
+    given, empty = scene(2), scene()
+    given.add_letters([given.letter(0, n) for n in range(3)])
+    given.replay(Filter(limit=1))
+    with DeadLetters(given.config, tmp_path) as letters:
+        wait_until(lambda: letters.has_looked, "it has looked")
+        found = letters.get(given.letters)
+        assert found is not None
+        wait_until(lambda: found.indexer.progress.is_complete, "it is indexed")
+        assert letters.get(empty.letters) is None
+        assert letters.get(given.source) is None
+        assert letters.get(f"{given.letters}.resolved") is None
+
+
+def test_given_topics_are_all_it_shows(scene: NewScene, tmp_path: Path) -> None:
+    """Empty ones too, and at once."""
+    given = scene()
+    with DeadLetters(given.config, tmp_path, [given.letters]) as letters:
+        assert [given.letters] == [each.index.topic for each in letters.topics()]
+
+
+def test_a_topic_that_is_gone_is_dropped(
+    scene: NewScene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With its file: what was deleted from Kafka does not stay on disk."""
+    monkeypatch.setattr(dead_letters, "_FIND_EVERY_S", 0.1)
+    given, other = scene(), scene()
+    for each in (given, other):
+        each.add_letters([each.letter(0, 0)])
+    with DeadLetters(given.config, tmp_path) as letters:
+        wait_until(lambda: letters.get(given.letters) and letters.get(other.letters), "both")
+        gone = letters.get(given.letters)
+        assert gone is not None
+        given.kafka.delete_topic(given.letters)
+        wait_until(lambda: letters.get(given.letters) is None, "it is dropped")
+        wait_until(lambda: not gone.index.path.exists(), "its file is removed")
+        assert letters.get(other.letters) is not None
+
+
+def test_a_topic_that_cannot_be_read_ends_nothing(
+    scene: NewScene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those behind it are found, and it is said."""
+    given, other = sorted((scene(), scene()), key=lambda each: each.letters)
+    other.add_letters([other.letter(0, 0)])
+
+    def looked_at(reader: TopicReader, topic: str) -> bool:
+        if topic == given.letters:
+            raise BrokerError("not authorized")
+        return has_letters(reader, topic)
+
+    monkeypatch.setattr(dead_letters, "has_letters", looked_at)
+    with DeadLetters(given.config, tmp_path) as letters:
+        wait_until(lambda: letters.has_looked, "it has looked")
+        assert letters.get(other.letters) is not None
+        assert letters.trouble is not None
+        assert letters.trouble.endswith(f"such as {given.letters}: not authorized")

@@ -1,0 +1,10 @@
+"""What was changed in a message is shown before it is forwarded, whatever it looks like."""
+
+from linear_retry.console.pages.letter_edit import diff_lines
+
+
+def test_no_line_is_hidden() -> None:
+    """Comments of SQL and the lines around a key begin as the heads of a diff do."""
+    old, new = "a\n-- one\n@@ b", "a\n++ two\n@@ c"
+    assert " a\n--- one\n-@@ b\n+++ two\n+@@ c".splitlines() == diff_lines(old, new).splitlines()
+    assert "---old\n+++new" == diff_lines("--old", "++new")

@@ -1,0 +1,36 @@
+"""The page Now says in words why there is nothing to see, and who may do what."""
+
+import httpx
+
+from linear_retry.console.frame.services import Services
+from linear_retry.web import HttpServer
+from tests.console.conftest import address, signed_in
+from tests.kafka_operations import wait_until
+
+_ORDER = {"command": "retry", "group": "billing"}
+
+
+def test_the_brokers_are_away(local: HttpServer) -> None:
+    """It says which, since when, and that nothing has been read."""
+    with httpx.Client(base_url=address(local), timeout=30) as anyone:
+        wait_until(lambda: "has been read so far" in anyone.get("/now").text, "it says so")
+        text = anyone.get("/now").text
+        assert "localhost:1: no answer about topic" in text
+        assert "This is so since" in text
+
+
+def test_an_order_without_its_reason(server: HttpServer, services: Services) -> None:
+    """Is refused before anything is sent, in words, as a page."""
+    with signed_in(server, "ann") as operator:
+        order = _ORDER | {"command": "lift-limit", "reason": "  "}
+        answer = operator.post("/now/order", data=order)
+        assert (422, True) == (answer.status_code, "give a reason" in answer.text)
+    assert [] == services.audit.read(limit=1)
+
+
+def test_a_viewer_is_told_that_it_needs_an_operator(server: HttpServer) -> None:
+    """On the page that asks, which has no button."""
+    with signed_in(server, "vic") as viewer:
+        page = viewer.get("/now/order", params=_ORDER).text
+        assert "This needs an operator." in page
+        assert 'method="post" action="/now/order"' not in page
