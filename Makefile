@@ -16,7 +16,7 @@ LANES := $(addprefix tests-of-,consumer commands pages others)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install check test jars checks $(LANES) tests-that-compute tests-that-wait tests-of-members tests-of-stores demo docs torture soak rules benchmarks clean
+.PHONY: help install check test jars checks $(LANES) tests-that-compute tests-that-wait tests-of-members tests-of-stores demo docs pictures torture soak rules benchmarks clean
 
 help:
 	@echo "make demo        see it work in 15 seconds; needs nothing but Python 3.11 or later"
@@ -24,12 +24,13 @@ help:
 	@echo "                 ARGS=--scheduler: the same, with a database that keeps them"
 	@echo "make demo-spark  a week of outages in a simulated fleet, analysed with Spark; Java 17"
 	@echo "make check       ruff, mypy, the site, and the tests without broker and Spark: 3 minutes"
-	@echo "make test        everything, on real brokers: 15 minutes; Java 17 or later"
+	@echo "make test        everything, on real brokers: 20 minutes; Java 17 or later"
 	@echo "make torture     try to break the guarantees, for hours; see ARGS='--help'"
 	@echo "make soak        the same under load, with memory and threads watched, for MINUTES=30"
 	@echo "make rules       mutation tests: remove each rule of the loop, and name the test that fails"
 	@echo "make benchmarks  measure the figures of the README; Java 17 or later"
 	@echo "make docs        build the documentation as a site, in $(SITE)/index.html"
+	@echo "make pictures    draw the diagrams of the documentation, and take those of the console; Java"
 	@echo "make install     install the package and its test dependencies into .venv"
 	@echo "make clean       remove every .venv and all that was built or cached"
 
@@ -72,8 +73,10 @@ checks: install
 # Those that wait for brokers and clocks hardly compute, and what they need of a processor comes
 # first. So several are run at once, each with a broker of its own where it needs one.
 COMPUTING := tests/spark tests/torture tests/tuning
-MEMBERS := tests/scenarios tests/soak
+MEMBERS := tests/scenarios tests/soak tests/demo tests/examples
 STORES := tests/store tests/scheduler tests/outbox
+# In a process of its own: each client of librdkafka takes one of 1,024 keys of a process's threads.
+CONSOLE := tests/console
 $(LANES): tests-of-%: install
 	$(BIN)/pytest -q -m "not broker" $(OF_$*) | sed -u 's/^/$*: /'
 
@@ -81,13 +84,14 @@ tests-that-compute: jars
 	nice -n 10 $(BIN)/pytest -q --durations=15 $(COMPUTING) | sed -u 's/^/compute: /'
 
 tests-that-wait: jars
-	$(BIN)/pytest -q --durations=15 $(addprefix --ignore=,$(COMPUTING) $(MEMBERS) $(STORES)) | sed -u 's/^/wait: /'
+	$(BIN)/pytest -q --durations=15 $(addprefix --ignore=,$(COMPUTING) $(MEMBERS) $(STORES) $(CONSOLE)) | sed -u 's/^/wait: /'
 
 tests-of-members: jars
 	$(BIN)/pytest -q --durations=15 $(MEMBERS) | sed -u 's/^/members: /'
 
 tests-of-stores: jars
 	$(BIN)/pytest -q --durations=15 $(STORES) | sed -u 's/^/stores: /'
+	$(BIN)/pytest -q --durations=15 $(CONSOLE) | sed -u 's/^/console: /'
 
 # Warnings are errors: a link that leads nowhere, a name that is not there. All pages are read anew
 # (-E), for some are made of the code.
@@ -95,6 +99,11 @@ SITE := .cache/site
 docs: install
 	$(BIN)/sphinx-build -E -W --keep-going -q docs $(SITE)
 	@echo "$(SITE)/index.html"
+
+# Those of the console are of a real run: a broker, a store, a browser.
+pictures: jars
+	$(BIN)/python -m docs.pictures
+	$(BIN)/python -m tests.console.browser.pictures
 
 demo: $(VENV)/.installed-demo
 	@$(BIN)/linear-retry demo $(ARGS)

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from benchmarks import (
     closing,
+    console_letters,
     dead_letter,
     dlq_list,
     dlq_replay,
@@ -17,12 +18,17 @@ from benchmarks import (
     memory,
     outbox_produce,
     retry,
+    spark_days,
     spark_episodes,
     spark_ingest,
+    spark_optimize,
+    spark_scheduler,
     store_intake,
     store_sending,
     store_storing,
+    store_waiting,
     throughput,
+    tuning_optimum,
     while_open,
 )
 from benchmarks.figures import Result
@@ -46,6 +52,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "memory": memory.run,
     "dlq-list": dlq_list.run,
     "dlq-replay": dlq_replay.run,
+    "console-letters": console_letters.run,
     "leaving-the-line": leaving.run,
     "coming-back": coming_back.run,
     "waiting": waiting.run,
@@ -54,13 +61,22 @@ BENCHMARKS: dict[str, Benchmark] = {
     "store-intake": store_intake.run,
     "store-sending": store_sending.run,
     "store-storing": store_storing.run,
+    "store-waiting": store_waiting.run,
     "outbox-produce": outbox_produce.run,
+    "tuning-optimum": tuning_optimum.run,
 }
 ON_SPARK: dict[str, Benchmark] = {
     "spark-ingest": spark_ingest.run,
     "spark-episodes": spark_episodes.run,
+    "spark-days": spark_days.run,
+    "spark-optimize": spark_optimize.run,
+    "spark-scheduler": spark_scheduler.run,
 }
-OTHERS: dict[str, Benchmark] = {"neighbours": race.run, "spring-retry": spring.run}
+OTHERS: dict[str, Benchmark] = {
+    "neighbours": race.run,
+    "spring-retry": spring.run,
+    "store-at-size": store_waiting.run_at_size,
+}
 ALL: dict[str, Benchmark] = BENCHMARKS | ON_SPARK | OTHERS
 
 

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 
 from benchmarks.topics import PARTITIONS
 from linear_retry.records.dead_letter import FailureInfo, to_dead_letter
@@ -9,7 +10,7 @@ from linear_retry.records.record import Record
 from linear_retry.records.text import ErrorText, Header
 from tests.real_kafka import RealKafka
 
-_FIRST_MS = 1_795_253_536_810
+FIRST_MS = 1_795_253_536_810
 _FRAME = '  File "/app/billing/payments.py", line 42, in charge\n    client.post(url, json=order)\n'
 ERROR = ErrorText(
     "requests.exceptions.ConnectionError",
@@ -35,7 +36,7 @@ def _letters(count: int, origin: str) -> Iterator[tuple[int, bytes, bytes, list[
     """Written once for each partition, and then only what differs: so that the topic fills fast."""
     patterns = [_pattern(origin, partition) for partition in range(PARTITIONS)]
     for offset, partition in ((n // PARTITIONS, n % PARTITIONS) for n in range(count)):
-        at_ms = _FIRST_MS + offset
+        at_ms = FIRST_MS + offset
         differing = {
             "trace-id": b"%032x" % offset,
             "retry-id": f"billing/{origin}/{partition}/{offset}/{at_ms}".encode(),
@@ -51,9 +52,16 @@ def _letters(count: int, origin: str) -> Iterator[tuple[int, bytes, bytes, list[
         )
 
 
-def _pattern(origin: str, partition: int) -> list[Header]:
-    dead = Record(origin, partition, 0, _FIRST_MS, None, None, (("trace-id", b""),))
+def headers_of_letter(origin: str, partition: int, offset: int, message: str) -> list[Header]:
+    """The headers of one letter with an error of its own."""
+    return _pattern(origin, partition, offset, replace(ERROR, message=message))
+
+
+def _pattern(
+    origin: str, partition: int, offset: int = 0, error: ErrorText = ERROR
+) -> list[Header]:
+    dead = Record(origin, partition, offset, FIRST_MS, None, None, (("trace-id", b""),))
     failure = FailureInfo(
-        "billing", "exhausted", 5, _FIRST_MS, _FIRST_MS + 9000, "short@0123456789ab", ERROR
+        "billing", "exhausted", 5, FIRST_MS, FIRST_MS + 9000, "short@0123456789ab", error
     )
     return to_dead_letter(dead, failure).headers()

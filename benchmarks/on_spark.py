@@ -9,7 +9,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from linear_retry.spark.session import session
-from tests.spark.conftest import connector
+from tests.spark.conftest import jars
 
 ROUNDS_AT_MOST = 3
 
@@ -17,7 +17,7 @@ ROUNDS_AT_MOST = 3
 @contextmanager
 def own_spark() -> Iterator[SparkSession]:
     """All cores, and Spark's own defaults: a heap of 1 GiB among them."""
-    with session("local[*]", {"spark.jars": connector()}) as spark:
+    with session("local[*]", {"spark.jars": jars()}) as spark:
         yield spark
 
 

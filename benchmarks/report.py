@@ -1,6 +1,7 @@
 """Prints the figures as a table, and as JSON."""
 
 import json
+import sys
 from collections.abc import Mapping
 
 from benchmarks.figures import Figure, Result, shown
@@ -10,6 +11,11 @@ def table(name: str, result: Result) -> str:
     """One line for each figure: median, lowest and highest round, target and verdict."""
     lines = [f"\n{name}", *map(_line, result.figures)]
     return "\n".join([*lines, *(f"  {note}" for note in result.notes)])
+
+
+def say(text: str) -> None:
+    """Tells how far a long benchmark is, beside its figures."""
+    print(f"  ... {text}", file=sys.stderr, flush=True)
 
 
 def as_json(about: Mapping[str, str], results: Mapping[str, Result]) -> str:

@@ -27,6 +27,7 @@ class Scale:
     sent_messages: int
     stored_messages: int
     lateness_s: float
+    snapshot_s: float
 
 
 FULL = Scale(
@@ -50,6 +51,7 @@ FULL = Scale(
     sent_messages=50_000,
     stored_messages=1_000_000,
     lateness_s=20.0,
+    snapshot_s=60.0,
 )
 QUICK = Scale(
     rounds=2,
@@ -72,4 +74,5 @@ QUICK = Scale(
     sent_messages=10_000,
     stored_messages=100_000,
     lateness_s=5.0,
+    snapshot_s=10.0,
 )

@@ -1,5 +1,6 @@
 """Measures the episodes of outages over growing numbers of events."""
 
+import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -21,9 +22,8 @@ from benchmarks.on_spark import (
 from benchmarks.scale import Scale
 from examples.fleet.model import FLEET, Calendar, Service, Week
 from examples.fleet.simulated_members import simulate
-from linear_retry.spark import JOURNAL, OUTAGES, Lake, outages
+from linear_retry.spark import EPISODES, JOURNAL, Lake, journal, update_episodes
 from tests.real_kafka import RealKafka
-from tests.spark.records import entries
 
 _WEEK = Week(1_795_000_000_000, 86_400_000)
 _WEEKS = 2
@@ -32,7 +32,7 @@ _RECORDS = "topic string, partition int, offset bigint, timestamp timestamp, val
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Of a bare count, and of `outages`; bytes are of each event."""
+    """Of a bare count, and of `spark episodes`; bytes are of each event."""
 
     count_s: float
     count_cpu_s: float
@@ -94,7 +94,7 @@ def fill(
     fleet: Sequence[Service] = FLEET,
 ) -> None:
     """The entries of a few weeks of the model's fleet, and as many copies of them as it takes."""
-    known = entries(_records(spark, fleet)).cache()
+    known = journal(records(spark, fleet)).cache()
     copies = -(-events // known.count())
     copy = F.col("copy").cast("string")
     many = known.crossJoin(spark.range(copies).withColumnRenamed("id", "copy")).limit(events)
@@ -105,11 +105,11 @@ def fill(
     if is_of_one:
         names["member"] = F.lit("one")
     renamed = many.withColumns(names).drop("copy")
-    Lake(spark, lake).write(renamed, f"{lake}/{JOURNAL}/batch=all")
+    Lake(spark, lake).replace(renamed, JOURNAL)
     known.unpersist()
 
 
-def _records(spark: SparkSession, fleet: Sequence[Service]) -> DataFrame:
+def records(spark: SparkSession, fleet: Sequence[Service]) -> DataFrame:
     """Of each seed a week of all that is not real; the seed in place of the partition."""
     rows = [
         (record.topic, seed, number, None, record.value)
@@ -125,13 +125,15 @@ def _records(spark: SparkSession, fleet: Sequence[Service]) -> DataFrame:
 
 
 def measured(small: str, lake: str, events: int) -> Cost:
-    """What a count, and then `linear-retry spark outages`, costs."""
+    """What a count, and then `linear-retry spark episodes`, costs."""
+    for each in (small, lake):  # else it would only look for what is new
+        shutil.rmtree(f"{each}/{EPISODES}", ignore_errors=True)
     with own_spark() as spark:
         _count(Lake(spark, small))
-        outages(Lake(spark, small))
-        count_s, count_cpu_s = _timed(spark, lambda: _count(Lake(spark, lake)))
+        update_episodes(Lake(spark, small))
+        count_s, count_cpu_s = timed(spark, lambda: _count(Lake(spark, lake)))
         before = shuffled_bytes(spark)
-        elapsed_s, cpu_s = _timed(spark, lambda: outages(Lake(spark, lake)))
+        elapsed_s, cpu_s = timed(spark, lambda: update_episodes(Lake(spark, lake)))
         return Cost(
             count_s,
             count_cpu_s,
@@ -140,11 +142,12 @@ def measured(small: str, lake: str, events: int) -> Cost:
             jvm_mib(spark),
             (shuffled_bytes(spark) - before) / events,
             parquet_bytes(f"{lake}/{JOURNAL}") / events,
-            parquet_bytes(f"{lake}/{OUTAGES}") / events,
+            parquet_bytes(f"{lake}/{EPISODES}") / events,
         )
 
 
-def _timed(spark: SparkSession, work: Callable[[], object]) -> tuple[float, float]:
+def timed(spark: SparkSession, work: Callable[[], object]) -> tuple[float, float]:
+    """The seconds that it takes, and those of the JVM's CPU."""
     cpu_s, begun_s = jvm_cpu_s(spark), time.perf_counter()
     work()
     return time.perf_counter() - begun_s, jvm_cpu_s(spark) - cpu_s

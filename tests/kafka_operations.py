@@ -43,6 +43,15 @@ _NOT_YET = (
 _BETWEEN_LOOKS_S = 0.02
 
 
+def _committed(consumer: Consumer, asked: list[TopicPartition]) -> list[TopicPartition] | None:
+    try:
+        return consumer.committed(asked, timeout=_ANSWER_S)
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.NOT_COORDINATOR:
+            raise
+        return None  # a broker that has just started takes up its groups one by one
+
+
 def wait_until(
     predicate: Callable[[], _T | None], what: str, deadline_s: float = 30.0, detail: Any = None
 ) -> _T:
@@ -154,7 +163,7 @@ class KafkaOperations:
         try:
             numbers = _partitions(consumer.list_topics(topic, timeout=_ANSWER_S), topic)
             asked = [TopicPartition(topic, number) for number in numbers]
-            places = consumer.committed(asked, timeout=_ANSWER_S)
+            places = wait_until(lambda: _committed(consumer, asked), "the group's coordinator")
         finally:
             consumer.close()
         for place in places:

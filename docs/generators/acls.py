@@ -6,10 +6,11 @@ from docs.generators.markdown import codes, table
 from linear_retry.journal.entry import DEFAULT_TOPIC as JOURNAL
 from linear_retry.records.control import DEFAULT_TOPIC as CONTROL
 from linear_retry.records.dead_letter import resolutions_topic
-from linear_retry.records.topics.acls import Acl, live_acls, retry_acls
+from linear_retry.records.topics.acls import Acl, live_acls, retry_acls, scheduler_acls
 from linear_retry.records.topics.retry_topics import retry_group
 from linear_retry.records.topics.setup import TopicSetup, retry_topics
 
+SCHEDULER = "billing.scheduled"
 _EXAMPLE = TopicSetup(
     sources=("orders",),
     group="billing",
@@ -18,6 +19,7 @@ _EXAMPLE = TopicSetup(
     dead_letters="orders.dlq",
     journal=JOURNAL,
     control=CONTROL,
+    scheduler=SCHEDULER,
 )
 
 
@@ -26,6 +28,7 @@ def acls() -> str:
     acls = (
         *live_acls(_EXAMPLE, transactional=True, back_to_source=True),
         *retry_acls(_EXAMPLE, transactional=True, back_to_source=True),
+        *scheduler_acls(SCHEDULER, _EXAMPLE.sources),
         *_of_commands(_EXAMPLE, JOURNAL, CONTROL),
     )
     rows = ((acl.purpose, acl.resource, f"`{acl.name}`", codes(acl.operations)) for acl in acls)

@@ -45,7 +45,7 @@ def _described(name: str, command: Any) -> Iterator[str]:
         yield from _parameters(name, command)
         return
     for each, inner in command.commands.items():
-        yield from (f"### `{name} {each}`", _text(inner), *_parameters(f"{name} {each}", inner))
+        yield from (f"### `{name} {each}`", _text(inner), *_described(f"{name} {each}", inner))
 
 
 def _text(command: Any) -> str:

@@ -37,6 +37,7 @@ _TINY = Scale(
     sent_messages=3_000,
     stored_messages=8_000,
     lateness_s=0.2,
+    snapshot_s=0.2,
 )
 
 

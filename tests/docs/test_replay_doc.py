@@ -86,9 +86,17 @@ def test_the_code_works(own_broker: RealKafka, capsys: pytest.CaptureFixture[str
         Record("orders", 0, 9, 1, b"ann", b"book"), FailureInfo("b", "x", 1, 1, 2, "s@1")
     )
     own_broker.produce("orders.dlq", [*_letters(3), (0, b"ann", b"book", calm.headers())])
-    (block,) = blocks(_PAGE, "python")
-    exec(compile(block.replace("localhost:9092", own_broker.bootstrap), "replay.md", "exec"), {})
-    expected = ["orders 0 3 0 2", "3 sent; 1 resolved", "4 deleted"]
+    wrong = to_dead_letter(
+        Record("orders", 0, 10, 1, b"ann", b'"12,50"'), FailureInfo("b", "x", 1, 1, 2, "s@1")
+    )
+    own_broker.produce("orders.dlq", [(0, b"ann", wrong.value, wrong.headers())])
+    place = f"offset={own_broker.read('orders.dlq')[-1].offset()}"
+    replayed, edited = blocks(_PAGE, "python")
+    for block in (edited.replace("offset=4", place), replayed):
+        here = block.replace("localhost:9092", own_broker.bootstrap)
+        exec(compile(here, "replay.md", "exec"), {})
+    assert b'"12.50"' in [message.value() for message in own_broker.read("orders")]
+    expected = ["orders 0 3 0 2", "3 sent; 1 resolved", "5 deleted"]
     assert expected == capsys.readouterr().out.splitlines()
 
 

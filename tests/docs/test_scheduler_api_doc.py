@@ -9,17 +9,23 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from docs.generators.metrics import exported_name
 from linear_retry.cli import app
-from linear_retry.scheduler.http import Access, HttpServer, create_app, read_users, serve
-from linear_retry.scheduler.http.metrics import StoreMetrics
+from linear_retry.monitoring.metrics import Metrics
+from linear_retry.scheduler.http import create_app
+from linear_retry.scheduler.http.metrics import ServiceMetrics, StoreMetrics
+from linear_retry.scheduler.service import SchedulerService, SchedulerSettings
 from linear_retry.store import audit, dead_letters, messages
 from linear_retry.store.database import Database
+from linear_retry.web import Access, HttpServer, read_users, serve
 from tests.docs.markdown import blocks, code, page, table
+from tests.prometheus import program
 from tests.scheduler.http.openapi import operations
 from tests.store.contents import new_dead_letter, new_message
 
 _PAGE = page("docs/operations/scheduler-api.md")
 _COMMANDS = [line for block in blocks(_PAGE, "sh") for line in block.splitlines()]
+_WITH_A_LOGIN = ('curl -s -u "ann:', 'curl -s -H "Authorization:')
 _PASSWORD = "correct horse"
 _SERVED = "http://127.0.0.1:8099"
 
@@ -39,12 +45,12 @@ def store(sqlite_url: str) -> Iterator[Database]:
 
 @pytest.fixture
 def users(tmp_path: Path) -> Path:
-    """The file that the page's own command makes."""
-    (command,) = (line for line in _COMMANDS if line.startswith("python "))
-    made = command.replace("python ", f"{sys.executable} -W ignore ")
+    """The file that the page's own commands make, and a token beside it."""
+    commands = [line for line in _COMMANDS if line.startswith("python ")]
+    made = "\n".join(commands).replace("python ", f"{sys.executable} -W ignore ")
     # In a session of its own there is no terminal to ask at: getpass reads the standard input.
     subprocess.run(
-        ["sh", "-c", made],
+        ["sh", "-ec", made],
         cwd=tmp_path,
         input=f"{_PASSWORD}\n",
         text=True,
@@ -56,10 +62,11 @@ def users(tmp_path: Path) -> Path:
     return tmp_path / "users"
 
 
-def _sh(command: str, server: HttpServer) -> str:
+def _sh(command: str, server: HttpServer, directory: Path | None = None) -> str:
     done = subprocess.run(
         ["sh", "-ec", command.replace(_SERVED, f"http://127.0.0.1:{server.port}")],
         env={"PASSWORD": _PASSWORD, "PATH": "/usr/bin:/bin"},
+        cwd=directory,
         capture_output=True,
         text=True,
         check=True,
@@ -69,11 +76,11 @@ def _sh(command: str, server: HttpServer) -> str:
 
 
 def test_what_is_typed_is_answered(store: Database, users: Path) -> None:
-    """The page's commands and its Python, one after the other, as the user whom it adds."""
+    """The page's commands and its Python, one after the other, as the users whom it adds."""
     access = Access(read_users(users))
     with serve(create_app(store, access), access, 0) as server:
-        for command in (line for line in _COMMANDS if line.startswith('curl -s -u "ann:')):
-            answer = _sh(command, server)
+        for command in (line for line in _COMMANDS if line.startswith(_WITH_A_LOGIN)):
+            answer = _sh(command, server, users.parent)
             assert not answer.startswith('{"error":'), command
             assert answer, command
         (program,) = blocks(_PAGE, "python")
@@ -90,7 +97,9 @@ def test_what_is_typed_is_answered(store: Database, users: Path) -> None:
 def test_without_a_password(store: Database) -> None:
     """On this machine without users, a change needs the token."""
     access = Access()
-    local = "\n".join(line for line in _COMMANDS if line.startswith(("TOKEN=", "curl -s -H")))
+    local = "\n".join(
+        line for line in _COMMANDS if line.startswith(("TOKEN=", 'curl -s -H "X-CSRF'))
+    )
     with serve(create_app(store, access), access, 0) as server:
         assert '{"changed":1,"gone":0}' == _sh(local, server)
 
@@ -114,6 +123,31 @@ def test_every_path_is_there() -> None:
     tables |= {f"GET {code(row[0])[0]}" for row in table(_PAGE, "path")}
     tables |= {f"POST {path}" for path in re.findall(r"`POST (/api/v1/session/\S+)`", _PAGE)}
     assert paths == tables
+
+
+def test_the_metrics_of_an_instance(store: Database) -> None:
+    """Those that the table and the rules name are exported."""
+    wanted = SchedulerSettings(config={}, topic="billing.scheduled", allow=["orders"])
+    own = ServiceMetrics(SchedulerService(store, wanted)).collect()
+    known = {exported_name(each) for each in (*own, *Metrics().describe())}
+    (rules,) = (block for block in blocks(_PAGE, "yaml") if "alert:" in block)
+    named = set(re.findall(r"linear_retry_\w+", rules))
+    named |= {code(row[0])[0].partition("{")[0] for row in table(_PAGE, "instance metric")}
+    assert set() == named - known
+    assert f'group="{wanted.group_id}"' in rules
+
+
+@pytest.mark.parametrize("kind", ["config", "rules"])
+def test_prometheus_takes_what_it_is_given(kind: str, tmp_path: Path) -> None:
+    """The page's scrape configuration and its rules, as promtool checks them."""
+    scrape, rules = blocks(_PAGE, "yaml")
+    file = tmp_path / "prometheus.yml"
+    (tmp_path / "token").write_text("t0ken")
+    given = scrape.replace("/etc/prometheus/scheduler.token", f"{tmp_path}/token")
+    file.write_text(given if kind == "config" else rules)
+    command = [program("promtool"), "check", kind, str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert 0 == done.returncode, done.stderr
 
 
 def test_the_metrics(store: Database) -> None:

@@ -43,7 +43,9 @@ def programs(cache: Path = CACHE) -> Path:
 class Postgres:
     """A server of its own, in a `with`. Its address stays the same over stop and start."""
 
-    def __init__(self) -> None:
+    def __init__(self, **settings: str) -> None:
+        """`settings` are those of `postgresql.conf` that shall differ."""
+        self._settings = _SETTINGS | settings
         (self._port,) = free_ports(1)
         # pytest's own directories are closed to others, and the server is nobody's under root.
         self._directory = Path(tempfile.mkdtemp(prefix="postgres-"))
@@ -65,6 +67,23 @@ class Postgres:
         if self._process is not None:
             with psycopg.connect(self.url, autocommit=True) as connection:
                 connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)'.encode())
+
+    def rename_database(self, name: str, new_name: str) -> None:
+        """Ends all connections to it first, as the server demands."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false'.encode())
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name]
+            )
+            connection.execute(f'ALTER DATABASE "{name}" RENAME TO "{new_name}"'.encode())
+            connection.execute(f'ALTER DATABASE "{new_name}" ALLOW_CONNECTIONS true'.encode())
+
+    def run(self, program: str, *arguments: str, content: bytes = b"") -> bytes:
+        """Runs one of PostgreSQL's own programs, such as `pg_dump`; returns what it prints."""
+        command = [str(self._programs / program), *arguments]
+        return subprocess.run(
+            command, input=content, check=True, capture_output=True, env=self._environment()
+        ).stdout
 
     def _url_of(self, name: str) -> str:
         return f"postgresql://postgres@127.0.0.1:{self._port}/{name}?connect_timeout=5"
@@ -89,7 +108,7 @@ class Postgres:
 
     def start(self) -> None:
         """Returns once it answers."""
-        settings = {**_SETTINGS, "port": str(self._port)}
+        settings = {**self._settings, "port": str(self._port)}
         settings["unix_socket_directories"] = str(self._directory)
         command = [str(self._programs / "postgres"), "-D", str(self._data)]
         command += [word for key, value in settings.items() for word in ("-c", f"{key}={value}")]

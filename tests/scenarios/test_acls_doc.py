@@ -10,12 +10,17 @@ import pytest
 from confluent_kafka.admin import AclOperation, ResourceType  # type: ignore[attr-defined]  # exported by import only
 from typer.testing import CliRunner
 
-from docs.generators.acls import acls
+from docs.generators.acls import SCHEDULER, acls
 from linear_retry import DeadLetters, Event, Journal, LinearConsumer, Listener, RetryTopics, events
 from linear_retry.cli import app
 from linear_retry.kafka import Message
+from linear_retry.scheduler.service import SchedulerSettings
+from linear_retry.store.database import Database
+from linear_retry.store.migrations import migrate
 from tests.dlq.guarded_kafka import GuardedKafka
 from tests.docs.markdown import code, table
+from tests.kafka_operations import wait_until
+from tests.scheduler.running import request, running
 
 pytestmark = pytest.mark.broker
 
@@ -186,3 +191,23 @@ def _dead_letter(guarded: GuardedKafka, *, transactional: bool) -> None:
     assert [events.DeadLettered] == [type(event) for event in dead_lettered]
     assert 0 == journal.dropped
     guarded.produce("orders", [(0, b"key", b"value", [])])
+
+
+def test_the_page_is_enough_for_the_scheduler(guarded: GuardedKafka, tmp_path: Path) -> None:
+    """With these rights and no others it stores a record, and sends it when it is due."""
+    guarded.create_topic(SCHEDULER)
+    guarded.produce(SCHEDULER, [(0, b"key", b"later", request("orders"))])
+    guarded.allow_only(_rules("scheduler run"))
+    database = Database(f"sqlite:///{tmp_path}/store.sqlite3")
+    migrate(database)
+    config = guarded.keys("reader") | {"session.timeout.ms": 6000}
+    wanted = SchedulerSettings(config=config, topic=SCHEDULER, allow=["orders"])
+    with running(guarded, database, wanted) as scheduler:
+        wait_until(
+            lambda: scheduler.ended.done() or scheduler.service.sent,
+            "it is sent",
+            60.0,
+            lambda: scheduler.ended,
+        )
+    database.close()
+    assert b"later" == guarded.read("orders")[-1].value()
