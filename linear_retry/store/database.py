@@ -42,6 +42,8 @@ DEFAULT_FILE = "linear-retry.sqlite3"
 
 _STATEMENT_TIMEOUT_MS = 60_000
 _IDLE_TIMEOUT_MS = 15_000
+# The server keeps a plan for each number of rows that comes often.
+_ROWS_A_STATEMENT = 100
 _POOL_TIMEOUT_S = 5.0
 _BUSY_TIMEOUT_MS = 10_000
 _RULE = "must be postgresql://user:password@host/database or sqlite:///path/to/file"
@@ -210,9 +212,13 @@ def _engine(url: URL, options: Mapping[str, Any]) -> Engine:
         event.listen(engine, "begin", _begin_sqlite)
         return engine
     given = {name: value for name, value in _LIBPQ.items() if name not in url.query}
+    # Not by `executemany`: a process that is suspended within one would hold its locks for
+    # as long: in a pipeline PostgreSQL (15) counts no time as idle.
+    settings |= {"insertmanyvalues_page_size": _ROWS_A_STATEMENT}
     engine = create_engine(
         url, connect_args=given, pool_pre_ping=True, isolation_level="READ COMMITTED", **settings
     )
+    engine.dialect.use_insertmanyvalues_wo_returning = True
     event.listen(engine, "connect", _set_up_postgresql)
     return engine
 

@@ -5,16 +5,17 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
+import psycopg
 import pytest
 from sqlalchemy import insert, make_url, select, text
 from sqlalchemy.exc import IntegrityError
 
 from linear_retry.errors import ConfigurationError, StoreError, StoreVersionError
-from linear_retry.store import messages
+from linear_retry.store import dead_letters, messages
 from linear_retry.store.database import Database
 from linear_retry.store.schema import message, setting
 from tests.postgres import Postgres
-from tests.store.contents import new_message
+from tests.store.contents import new_dead_letter, new_message
 
 
 @contextmanager
@@ -194,3 +195,24 @@ def test_a_server_that_goes_down_comes_back() -> None:
         server.start()
         with database.begin() as connection:
             assert database.now_ms(connection) > 0
+
+
+@pytest.mark.parametrize("store_url", ["postgres"], indirect=True)
+def test_no_transaction_can_be_suspended_within_a_pipeline(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There PostgreSQL counts no time as idle: its locks would be held until it is woken up."""
+
+    def executemany(*_: object, **__: object) -> None:
+        pytest.fail("psycopg would send these in a pipeline")
+
+    monkeypatch.setattr(psycopg.Cursor, "executemany", executemany)
+    for due_ms in (2_000, 1_000):  # new lanes, then lanes to lower
+        new = [new_message(slot=str(each % 3), due_ms=due_ms) for each in range(250)]
+        with database.begin() as connection:
+            messages.add(database, connection, new)
+            dead_letters.add(database, connection, [new_dead_letter()] * 2)
+    with database.begin() as connection:
+        waiting = messages.waiting(connection, "scheduler", limit=1_000)
+    assert [1_000] * 250 == [each.due_ms for each in waiting[250:]]
+    assert [str(each % 3) for each in range(250)] * 2 == [each.slot for each in waiting]

@@ -131,7 +131,7 @@ class Leases:
             return rows
         new = {"service": self._service, "owner": None, "epoch": 0, "until_ms": 0}
         made = [{**new, "number": number} for number in range(LEASES)]
-        connection.execute(self._database.insert(lease).on_conflict_do_nothing(), made)
+        connection.execute(self._database.insert(lease).values(made).on_conflict_do_nothing())
         return connection.execute(wanted.with_for_update()).all()
 
     def _is_held(self, row: Row[Any]) -> bool:
