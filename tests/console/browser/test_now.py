@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -33,7 +34,12 @@ class _Dependency:
 
 @contextmanager
 def _consuming(
-    kafka: RealKafka, topic: str, journal: str, control: str, handler: Callable[[Message], object]
+    kafka: RealKafka,
+    topic: str,
+    journal: str,
+    control: str,
+    handler: Callable[[Message], object],
+    **more: Any,
 ) -> Iterator[str]:
     group = f"billing-{uuid4().hex[:8]}"
     made = LinearConsumer(
@@ -46,6 +52,7 @@ def _consuming(
         control=control,
         listeners=[Journal(journal)],
         _dependencies=Dependencies(consumer=QuickConsumer),
+        **more,
     )
     with living(made, handler):
         yield group
@@ -143,6 +150,32 @@ def test_the_broker_is_killed_and_comes_back(
         _retry(page, "orders[0]@0")
         expect(page.get_by_text("no circuit is open")).to_be_visible(timeout=_MS)
         page.close()
+
+
+@pytest.mark.parametrize("what", ["Retry all now", "Give up all"])
+def test_all_circuits_of_a_group_are_ended_at_once(
+    browser: Browser, kafka: RealKafka, topic: TopicFactory, tmp_path: Path, what: str
+) -> None:
+    """One order with one reason for two messages: both are done, or both are dead letters."""
+    orders, letters, journal, control = topic(2), topic(), topic(), topic()
+    kafka.produce(orders, [(each, b"key", b"value", ()) for each in range(2)])
+    bank = _Dependency()
+    more = {"scope": "partition", "dead_letters": letters}
+    with (
+        serving(settings_of(tmp_path, kafka.bootstrap, journal, control)) as at,
+        _consuming(kafka, orders, journal, control, bank.call, **more) as group,
+    ):
+        page = browser.new_page()
+        page.goto(f"{at}/now")
+        expect(page.locator("article.circuit")).to_have_count(2, timeout=_MS)
+        bank.is_down = what == "Give up all"
+        page.get_by_role("link", name=what).click()
+        page.get_by_label("Reason").fill("the bank is back, or closed for good")
+        page.keyboard.press("Enter")
+        expect(page.get_by_text("no circuit is open")).to_be_visible(timeout=_MS)
+        page.close()
+    assert (2 if bank.is_down else 0) == len(kafka.read(letters))
+    assert {0: 1, 1: 1} == kafka.committed(group, orders)
 
 
 @pytest.mark.parametrize("width", [1280, 400])
