@@ -1,7 +1,7 @@
 """Renders the templates; every text in them is escaped."""
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from http import HTTPStatus
 from importlib.resources import files
@@ -16,7 +16,7 @@ from linear_retry.console.decoding.decoder import visible
 from linear_retry.console.decoding.views import short_text
 from linear_retry.console.frame.page import Page
 from linear_retry.console.frame.services import Services
-from linear_retry.journal.group_view import GroupView, Member
+from linear_retry.journal.group_view import Member
 from linear_retry.records import printable
 from linear_retry.retry.clock import now_ms
 from linear_retry.scope import Partition, partitions_text
@@ -53,7 +53,6 @@ class Renderer:
             "anchor": anchor,
             "iso": iso,
             "lag": member_lag,
-            "most_open": most_open,
         }
         self._environment.globals |= {
             "version": linear_retry.__version__,
@@ -107,11 +106,6 @@ def member_lag(member: Member, lags: Mapping[Partition, int] | None) -> str:
     """Formats the lag of a member's partitions."""
     known = [lags[each] for each in member.partitions if each in lags] if lags else []
     return f"{sum(known):,}" if known else "unknown" if member.partitions else "-"
-
-
-def most_open(views: Iterable[GroupView]) -> list[GroupView]:
-    """Sorts groups: those with open circuits first."""
-    return sorted(views, key=lambda view: (not view.circuits, view.group))
 
 
 @cache

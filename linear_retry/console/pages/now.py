@@ -4,6 +4,8 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Callable
+from heapq import nsmallest
+from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response, StreamingResponse
@@ -14,8 +16,10 @@ from linear_retry.console.frame.rendering import Renderer
 from linear_retry.console.frame.services import Services
 from linear_retry.console.live.hub import Hub
 from linear_retry.console.live.orders import Order, Orders
+from linear_retry.console.live.snapshot import Snapshot
 
 _PARTS = ("summary", "groups")
+_MOST_GROUPS = 100
 _PAUSE_S = 0.5
 _AGAIN_S = 5.0
 _LONGEST_S = 600.0
@@ -29,12 +33,12 @@ def page(services: Services, renderer: Renderer) -> Page:
 
     @routes.get("/now")
     def show(request: Request) -> HTMLResponse:
-        return renderer.page(request, "now.html", snapshot=hub.look())
+        return renderer.page(request, "now.html", **_shown(hub.look(), request))
 
     @routes.get("/now/stream")
     def stream(request: Request) -> StreamingResponse:
         def part(name: str) -> str:
-            return renderer.text(request, f"_now_{name}.html", snapshot=hub.look())
+            return renderer.text(request, f"_now_{name}.html", **_shown(hub.look(), request))
 
         return StreamingResponse(_events(hub, part), media_type="text/event-stream")
 
@@ -57,6 +61,17 @@ def page(services: Services, renderer: Renderer) -> Page:
         return see_other("/now", given.change)
 
     return Page(routes, "Now", "/now", 10)
+
+
+def _shown(snapshot: Snapshot, request: Request) -> dict[str, Any]:
+    """The groups to show, those with open circuits first, and how many more there are.
+
+    Every change is sent to each browser: a page of thousands would keep the server busy with it.
+    """
+    name = request.query_params.get("group", "")
+    named = [view for view in snapshot.views if name in view.group]
+    views = nsmallest(_MOST_GROUPS, named, key=lambda view: (not view.circuits, view.group))
+    return {"snapshot": snapshot, "views": views, "more": len(named) - len(views), "name": name}
 
 
 async def _events(hub: Hub, part: Callable[[str], str]) -> AsyncIterator[str]:

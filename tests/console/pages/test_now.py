@@ -1,8 +1,16 @@
 """The page Now says in words why there is nothing to see, and who may do what."""
 
+from datetime import UTC, datetime
+from uuid import uuid4
+
 import httpx
 
 from linear_retry.console.frame.services import Services
+from linear_retry.events import Assigned, CircuitOpened, Event
+from linear_retry.journal.entry import Entry
+from linear_retry.journal.group_state import GroupStates
+from linear_retry.retry.clock import now_ms
+from linear_retry.scope import Scope
 from linear_retry.web import HttpServer
 from tests.console.conftest import address, signed_in
 from tests.kafka_operations import wait_until
@@ -34,3 +42,26 @@ def test_a_viewer_is_told_that_it_needs_an_operator(server: HttpServer) -> None:
         page = viewer.get("/now/order", params=_ORDER).text
         assert "This needs an operator." in page
         assert 'method="post" action="/now/order"' not in page
+
+
+def _entry(group: str, number: int, event: Event) -> Entry:
+    return Entry(str(uuid4()), number, now_ms(), group, "member", event)
+
+
+def test_many_groups(server: HttpServer, services: Services) -> None:
+    """Those with open circuits come first; the others are counted, and found by their name."""
+    states = GroupStates()
+    for number in range(130):
+        states.take(_entry(f"group-{number:03}", 1, Assigned((("orders", 0),))))
+    at = datetime.now(UTC)
+    opened = CircuitOpened(Scope(), "orders", 0, 42, "the bank refuses", 1, 5.0, at)
+    states.take(_entry("group-129", 2, opened))
+    services.live.hub.change(views=tuple(map(states.view, states.groups)), is_complete=True)
+    with signed_in(server, "vic") as viewer:
+        page = viewer.get("/now").text
+        assert 100 == page.count('class="card group"')
+        assert page.index("group-129") < page.index("group-000")
+        assert "30 more groups are not shown" in page
+        found = viewer.get("/now?group=group-12").text
+        assert (10, True) == (found.count('class="card group"'), "group-125" in found)
+        assert "No group has nobody in its name" in viewer.get("/now?group=nobody").text
