@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import Any
 
 from linear_retry.records import retry_headers as names
 from linear_retry.records.record import Record
@@ -57,13 +58,7 @@ def read_request(
         destination=destination,
         slot=slot_of(record.key, partition),
         due_ms=due_ms,
-        key=record.key,
-        value=record.value,
-        headers=_headers(record, contents),
-        timestamp_ms=None,
-        retry_id=_retry_id(record, contents),
-        group_id=_text(contents.get(names.GROUP_ID)),
-        origin=str(record.place),
+        **_kept(record, contents),
     )
 
 
@@ -77,16 +72,23 @@ def refuse(record: Record, reason: str, error: str) -> NewDeadLetter:
         service="scheduler",
         destination=_topic(contents) or "",
         partition=partition,
-        key=record.key,
-        value=record.value,
-        headers=_headers(record, contents),
-        timestamp_ms=None,
-        retry_id=_retry_id(record, contents),
-        group_id=_text(contents.get(names.GROUP_ID)),
-        origin=str(record.place),
+        **_kept(record, contents),
         reason=reason,
         error=error,
     )
+
+
+def _kept(record: Record, contents: Mapping[str, bytes | None]) -> dict[str, Any]:
+    """What the store keeps of a record, whether it waits or is dead."""
+    return {
+        "key": record.key,
+        "value": record.value,
+        "headers": _headers(record, contents),
+        "timestamp_ms": None,
+        "retry_id": _retry_id(record, contents),
+        "group_id": _text(contents.get(names.GROUP_ID)),
+        "origin": str(record.place),
+    }
 
 
 def _destination(contents: Mapping[str, bytes | None], destinations: Destinations) -> str:

@@ -101,8 +101,8 @@ def _make(database: Database, connection: Connection, due_ms: Mapping[Lane, int]
 
 def _lower(database: Database, connection: Connection, due_ms: Mapping[Row[Any], int]) -> None:
     late = [(row.id, due) for row, due in due_ms.items() if due < row.low_due_ms]
+    options = database.execution_options
     # One statement each: see `_engine` in database.py.
     for lane_id, due in sorted(late):
         change = update(lane).where(lane.c.id == lane_id, lane.c.low_due_ms > due)
-        options = database.execution_options
         connection.execute(change.values(low_due_ms=due), execution_options=options)
