@@ -1,7 +1,7 @@
 """The page Now says in words why there is nothing to see, and who may do what."""
 
 from datetime import UTC, datetime
-from uuid import uuid4
+from uuid import NAMESPACE_DNS, uuid5
 
 import httpx
 
@@ -45,7 +45,7 @@ def test_a_viewer_is_told_that_it_needs_an_operator(server: HttpServer) -> None:
 
 
 def _entry(group: str, number: int, event: Event) -> Entry:
-    return Entry(str(uuid4()), number, now_ms(), group, "member", event)
+    return Entry(str(uuid5(NAMESPACE_DNS, group)), number, now_ms(), group, "member", event)
 
 
 def test_many_groups(server: HttpServer, services: Services) -> None:
