@@ -73,6 +73,13 @@ _PRAGMAS = (
     "foreign_keys=ON",
 )
 _IS_READ_ONLY = "linear_retry_read_only"
+# Active, and waiting for its client: within a statement that only comes of a client that stopped.
+_END_SILENT = text(
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
+    "AND usename = current_user AND application_name = current_setting('application_name') "
+    "AND state = 'active' AND wait_event = 'ClientRead' "
+    "AND query_start < clock_timestamp() - :silent_ms * interval '1 ms'"
+)
 
 
 class Database:
@@ -146,6 +153,15 @@ class Database:
         """
         if not self.is_sqlite:
             connection.execute(text("SET LOCAL enable_bitmapscan = off"))
+
+    def end_silent_sessions(self, connection: Connection) -> None:
+        """Ends those of our processes that are suspended in the middle of sending a statement.
+
+        Nothing else takes their locks from them: PostgreSQL's timeouts count no time before the
+        last byte of a statement, and a limit for the whole transaction comes with version 17.
+        """
+        if not self.is_sqlite:
+            connection.execute(_END_SILENT, {"silent_ms": _IDLE_TIMEOUT_MS})
 
     def close(self) -> None:
         """Closes all connections."""

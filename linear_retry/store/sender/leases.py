@@ -55,6 +55,8 @@ class Leases:
         that it has taken. Raises `StoreError`.
         """
         with self._database.begin() as connection:
+            # First: one of them may hold what the rest of this, or the intake, waits for.
+            self._database.end_silent_sessions(connection)
             now_ms = self._database.now_ms(connection)
             live = self._live_instances(connection, now_ms)
             share = -(-LEASES // live) if self._shares else LEASES

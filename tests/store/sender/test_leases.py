@@ -1,14 +1,18 @@
 """Leases: one instance for each at a time, a fair share for each instance."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
+import psycopg
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import make_url, select, text, update
 
+from linear_retry.store import database as store_database
 from linear_retry.store.database import Database
 from linear_retry.store.lanes import LEASES
 from linear_retry.store.schema import instance, lease
 from linear_retry.store.sender.leases import Leases
+from tests.kafka_operations import wait_until
 
 _LENGTH_MS = 3_600_000
 
@@ -113,3 +117,52 @@ def test_what_is_given_back_is_free_at_once(leases: Callable[[str], Leases]) -> 
     first.give_back()
     assert not first.numbers
     assert set(range(LEASES)) == second.keep()
+
+
+@contextmanager
+def _amid(postgres_url: str, statement: bytes, *, is_whole: bool) -> Iterator[None]:
+    """A session in the middle of this statement; unless it `is_whole`, its end is not sent."""
+    url = make_url(postgres_url).update_query_dict({"application_name": "linear_retry"})
+    with psycopg.connect(url.render_as_string()) as session:
+        session.execute("SELECT 1")  # opens a transaction
+        session.pgconn.enter_pipeline_mode()
+        session.pgconn.send_query_params(statement, None)
+        if is_whole:
+            session.pgconn.pipeline_sync()
+        session.pgconn.flush()
+        yield
+        session.pgconn.finish()
+
+
+@pytest.mark.parametrize("store_url", ["postgres"], indirect=True)
+def test_a_process_suspended_within_a_statement_loses_its_locks(
+    leases: Callable[[str], Leases],
+    database: Database,
+    store_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever keeps leases ends its session; one that is at work on a statement continues."""
+    ours = leases("a")
+    ours.keep()
+    locking, working = b"SELECT 1 FROM linear_retry_lease FOR UPDATE", b"SELECT pg_sleep(3600)"
+    monkeypatch.setattr(store_database, "_IDLE_TIMEOUT_MS", 0)
+    with (
+        _amid(store_url, working, is_whole=True),
+        _amid(store_url, locking, is_whole=False),
+    ):
+        wait_until(
+            lambda: _states(database) == {"PgSleep", "ClientRead"},
+            "both are amid",
+        )
+        ours.keep()
+        wait_until(lambda: _states(database) == {"PgSleep"}, "one ends")
+
+
+def _states(database: Database) -> set[str]:
+    """What the other sessions of this database wait for, in the middle of a statement."""
+    look = text(
+        "SELECT wait_event FROM pg_stat_activity "
+        "WHERE datname = current_database() AND pid <> pg_backend_pid() AND state = 'active'"
+    )
+    with database.begin() as connection:
+        return {row.wait_event for row in connection.execute(look)}
