@@ -1,46 +1,21 @@
 """The scheduler amid an outage of its brokers, and beside another one on its checkpoint."""
 
 import logging
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
 
-from linear_retry.spark.scheduler.query import SchedulerOnSpark, start
-from linear_retry.spark.scheduler.service import run
+from linear_retry.spark.scheduler.query import SchedulerOnSpark
 from tests.conftest import TopicFactory
 from tests.kafka_operations import wait_until
 from tests.real_kafka import RealKafka
 from tests.spark.beside import beside, said_by
-from tests.spark.scheduler.running import arrived, now_ms, request, scheduler
+from tests.spark.scheduler.running import LIMIT_S, arrived, now_ms, request, scheduler, served
 
 pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("interpreted")]
 
-_LIMIT_S = 240.0
 _IMPATIENT = {"kafka.default.api.timeout.ms": 2000, "kafka.request.timeout.ms": 1000}
-
-
-@contextmanager
-def _served(spark: SparkSession, one: SchedulerOnSpark) -> Iterator[Future[None]]:
-    """Runs the service meanwhile, and stops its query at the end."""
-    begun = list[StreamingQuery]()
-
-    def begin(spark: SparkSession, one: SchedulerOnSpark) -> StreamingQuery:
-        begun.append(start(spark, one))
-        return begun[-1]
-
-    with ThreadPoolExecutor(1) as pool:
-        service = pool.submit(run, spark, one, begin)
-        try:
-            yield service
-        finally:
-            while not wait([service], 1).done:
-                for query in begun:
-                    query.stop()
 
 
 def _sent(kafka: RealKafka, one: SchedulerOnSpark, to: str, retry_id: str) -> None:
@@ -59,13 +34,13 @@ def test_the_brokers_go_away_and_come_back(
     one = SchedulerOnSpark(
         config=config, topic="scheduled", checkpoint=f"{tmp_path}/state", allow=("*",), partitions=1
     )
-    with _served(spark, one) as service:
+    with served(spark, one) as service:
         due_ms = now_ms() + 10_000
         own_kafka.produce(one.topic, [(0, b"key", b"", request("orders", due_ms, "waits"))])
         _sent(own_kafka, one, "orders", "before")
         arrived(own_kafka, "orders", 1)
         own_kafka.kill()
-        wait_until(lambda: caplog.records or service.done(), "it has failed", _LIMIT_S)
+        wait_until(lambda: caplog.records or service.done(), "it has failed", LIMIT_S)
         assert not service.done(), service.exception()
         own_kafka.start()
         _sent(own_kafka, one, "orders", "afterwards")
@@ -84,11 +59,11 @@ def test_two_on_one_checkpoint(
     options = ("--topic", one.topic, "--checkpoint", one.checkpoint, "--allow", "*")
     where = ("--dead-letters", one.letters, "--bootstrap", kafka.bootstrap)
     command = ("spark", "scheduler", "run", *options, *where)
-    with _served(spark, one) as service:
+    with served(spark, one) as service:
         _sent(kafka, one, orders, "first")
         arrived(kafka, orders, 1)
         with beside(*command) as child:
-            wait_until(lambda: service.done() or child.poll() is not None, "one ends", _LIMIT_S)
+            wait_until(lambda: service.done() or child.poll() is not None, "one ends", LIMIT_S)
             _sent(kafka, one, orders, "second")
             arrived(kafka, orders, 2)
             if service.done():

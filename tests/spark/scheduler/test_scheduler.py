@@ -2,13 +2,11 @@
 
 import json
 import logging
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
 from typer.testing import CliRunner
 
 from linear_retry.cli import app
@@ -16,12 +14,19 @@ from linear_retry.errors import ConfigurationError, UsageError
 from linear_retry.spark.scheduler import draining
 from linear_retry.spark.scheduler.checkpoint import Checkpoint, CheckpointError
 from linear_retry.spark.scheduler.query import SchedulerOnSpark, start
-from linear_retry.spark.scheduler.service import run
 from linear_retry.spark.scheduler.state import Waiting, waiting
 from tests.conftest import TopicFactory
 from tests.kafka_operations import Headers, wait_until
 from tests.real_kafka import RealKafka
-from tests.spark.scheduler.running import arrived, now_ms, request, running, scheduler
+from tests.spark.scheduler.running import (
+    LIMIT_S,
+    arrived,
+    now_ms,
+    request,
+    running,
+    scheduler,
+    served,
+)
 
 pytestmark = pytest.mark.broker
 
@@ -125,13 +130,13 @@ def test_what_waits_needs_no_new_message(
 
     def stopped_in_between() -> bool:
         with running(spark, one):
-            wait_until(lambda: checkpoint.last_batch() is not None, "a micro-batch is committed")
+            wait_until(lambda: checkpoint.last_batch() is not None, "one is committed", LIMIT_S)
         return checkpoint.last_batch() == checkpoint.last_planned()
 
-    wait_until(stopped_in_between, "it is stopped between two micro-batches")
+    wait_until(stopped_in_between, "it is stopped between two", LIMIT_S)
     before = checkpoint.last_batch() or 0
     with running(spark, one):
-        wait_until(lambda: (checkpoint.last_batch() or 0) > before + 1, "micro-batches go on")
+        wait_until(lambda: (checkpoint.last_batch() or 0) > before + 1, "they go on", LIMIT_S)
 
 
 @pytest.mark.usefixtures("spark")
@@ -160,23 +165,14 @@ def test_what_is_not_sent_is_said(
 ) -> None:
     """The rows of the query go nowhere: one line of the log has the count, and what went wrong,
     also where the micro-batch has read nothing."""
-    one, caught = scheduler(kafka, topic, tmp_path), list[StreamingQuery]()
+    one = scheduler(kafka, topic, tmp_path)
     caplog.set_level(logging.WARNING)
 
-    def begin(spark: SparkSession, one: SchedulerOnSpark) -> StreamingQuery:
-        caught.append(start(spark, one))
-        return caught[0]
-
-    with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(run, spark, one, begin)
+    with served(spark, one) as service:
         kafka.produce(one.topic, [(0, None, None, request("missing", now_ms() + 15_000, "1"))])
         said = f"{one.topic}: 1 dead-lettered, 0 to be sent again; such as missing: topic 'missing'"
-        try:
-            wait_until(lambda: said in caplog.text or running.done(), "it is said", 120.0)
-        finally:
-            for query in caught:
-                query.stop()
-        running.result()
+        wait_until(lambda: said in caplog.text or service.done(), "it is said", LIMIT_S)
+    assert service.exception() is None
     assert 1 == caplog.text.count(said)
 
 
