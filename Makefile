@@ -82,7 +82,7 @@ $(LANES): tests-of-%: install
 	$(BIN)/pytest -q -m "not broker" $(OF_$*) | sed -u 's/^/$*: /'
 
 tests-that-compute: jars
-	nice -n 5 $(BIN)/pytest -q --durations=15 $(COMPUTING) | sed -u 's/^/compute: /'
+	nice -n 5 $(BIN)/pytest -q --durations=15 -m "not long" $(COMPUTING) | sed -u 's/^/compute: /'
 
 tests-that-wait: jars
 	$(BIN)/pytest -q --durations=15 $(addprefix --ignore=,$(COMPUTING) $(MEMBERS) $(STORES) $(CONSOLE)) | sed -u 's/^/wait: /'

@@ -24,6 +24,7 @@ _TABLES = "report_tables/*.parquet"
 
 
 @pytest.mark.broker
+@pytest.mark.long
 def test_a_lake_is_the_same_over_spark_connect(
     reported_lake: Lake, tmp_path: Path, kafka: RealKafka, topic: TopicFactory
 ) -> None:

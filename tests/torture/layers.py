@@ -5,6 +5,7 @@ from tests.torture.exhaustive.layer import EXHAUSTIVE
 from tests.torture.fuzz.layer import FUZZ
 from tests.torture.lake_kills.layer import LAKE_KILLS
 from tests.torture.layer import Layer
+from tests.torture.long_tests import LONG_TESTS
 from tests.torture.pause_race.layer import PAUSE_RACE
 from tests.torture.replays.layer import REPLAY_KILLS
 from tests.torture.retry_kills.layer import RETRY_KILLS
@@ -16,6 +17,6 @@ from tests.torture.struck.weather import WEATHER
 
 LAYERS: tuple[Layer, ...] = (
     *(FUZZ, EXHAUSTIVE, PAUSE_RACE, SCHEDULES, RETRY_LINES, EMBEDDED_RUNS),
-    *(CRASH_POINTS, RETRY_KILLS, REPLAY_KILLS, WEATHER, SPARK_SCHEDULER, LAKE_KILLS),
+    *(CRASH_POINTS, RETRY_KILLS, REPLAY_KILLS, WEATHER, SPARK_SCHEDULER, LONG_TESTS, LAKE_KILLS),
 )
 """From the cheapest to the dearest."""

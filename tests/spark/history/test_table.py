@@ -82,6 +82,7 @@ def large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table, "SMALL_BYTES", 0)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("large")
 def test_what_came_since_is_enough(spark: SparkSession, tmp_path: Path) -> None:
     """After each part, late entries and dead members too, the table is that of all entries."""

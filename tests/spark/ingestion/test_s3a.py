@@ -15,7 +15,7 @@ from tests.spark.conftest import with_s3a
 from tests.spark.ingestion.object_store import ObjectStore, object_store
 from tests.spark.killed import BATCH, ingest_until, places
 
-pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("interpreted")]
+pytestmark = [pytest.mark.broker, pytest.mark.long, pytest.mark.usefixtures("interpreted")]
 
 
 def _places(store: ObjectStore) -> list[tuple[int, int]]:

@@ -15,7 +15,7 @@ from tests.real_kafka import RealKafka
 from tests.spark.beside import beside, said_by
 from tests.spark.killed import places
 
-pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("interpreted")]
+pytestmark = [pytest.mark.broker, pytest.mark.long, pytest.mark.usefixtures("interpreted")]
 
 _LIMIT_S = 240.0
 _SAID = "another ingest is adding the rows of"

@@ -13,7 +13,7 @@ from tests.real_kafka import RealKafka
 from tests.spark.beside import beside, said_by
 from tests.spark.scheduler.running import LIMIT_S, arrived, now_ms, request, scheduler, served
 
-pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("interpreted")]
+pytestmark = [pytest.mark.broker, pytest.mark.long, pytest.mark.usefixtures("interpreted")]
 
 _IMPATIENT = {"kafka.default.api.timeout.ms": 2000, "kafka.request.timeout.ms": 1000}
 

@@ -75,5 +75,5 @@ def _lake(*, on_object_store: bool) -> Iterator[_Lake]:
             yield _Lake(path, {}, f"{path}/{DEAD_LETTERS}", {})
 
 
-# None in `make test`, where tests/spark kills one on each kind of store.
+# None in `make test`, where tests/spark kills one on files; its long tests, one on an object store.
 LAKE_KILLS = OnBroker("lake-kills", "plays", 0, 40, play)
