@@ -96,6 +96,12 @@ def log_listening(what: str, host: str, port: int, *, is_secure: bool) -> None:
     _write(logging.INFO, f"the {what} is at {address}", "Listening", address=address)
 
 
+def log_thread_failed(thread: str) -> None:
+    """Logs, with its traceback, the error that a thread of the console begins again after."""
+    text = f"{thread}: an unexpected error; it begins again"
+    _write(logging.ERROR, text, "ThreadFailed", thread=thread, with_traceback=True)
+
+
 def log_position_moved(topic: str, problem: str) -> None:
     """Logs that the store has become an older one, and that reading begins again."""
     _write(logging.WARNING, problem, "PositionMoved", topic=topic)

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from threading import Lock
@@ -21,24 +21,30 @@ class Hub:
         self._lock = Lock()
         self._clock_s = clock_s
         self._snapshot = Snapshot()
-        self._looked_at_s = -_LOOKS_FOR_S
+        self._looked_at_s: dict[str, float] = {}
         self._waiting: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
         self.is_closed = False
 
-    def look(self) -> Snapshot:
-        """Returns the newest snapshot, for somebody who looks at it."""
-        self._looked_at_s = self._clock_s()
-        return self._snapshot
-
     @property
     def newest(self) -> Snapshot:
-        """The newest snapshot, for the threads that make them."""
+        """The newest snapshot."""
         return self._snapshot
 
-    @property
-    def is_watched(self) -> bool:
-        """Whether somebody has looked lately: what is asked for often is asked for only then."""
-        return self._clock_s() - self._looked_at_s < _LOOKS_FOR_S
+    def look(self, groups: Iterable[str]) -> None:
+        """Notes that somebody looks at these groups."""
+        now_s = self._clock_s()
+        with self._lock:
+            self._looked_at_s |= dict.fromkeys(groups, now_s)
+
+    def watched(self) -> frozenset[str]:
+        """Returns the groups that somebody has looked at lately: only of these more is asked."""
+        now_s = self._clock_s()
+        with self._lock:
+            recent = {
+                g: at_s for g, at_s in self._looked_at_s.items() if now_s - at_s < _LOOKS_FOR_S
+            }
+            self._looked_at_s = recent
+            return frozenset(recent)
 
     def change(self, **fields: Any) -> None:
         """Makes the next snapshot, unless all these fields are as they were."""

@@ -22,7 +22,7 @@ class Snapshot:
 
     `is_complete` says whether the journal was read to its end once; until then `read` of `total`
     entries were. `lags` has the lag of each partition of a group; a group is missing as long as
-    its lag is unknown.
+    its lag is unknown. `lag_trouble` says what keeps the lag of all groups from being asked.
     """
 
     version: int = 0
@@ -36,6 +36,7 @@ class Snapshot:
     lags: Mapping[str, Mapping[Partition, int]] = field(
         default_factory=lambda: MappingProxyType({})
     )
+    lag_trouble: str | None = None
 
     def view(self, group: str) -> GroupView | None:
         """Returns the group; None if the journal has nothing about it."""

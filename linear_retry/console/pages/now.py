@@ -16,7 +16,6 @@ from linear_retry.console.frame.rendering import Renderer
 from linear_retry.console.frame.services import Services
 from linear_retry.console.live.hub import Hub
 from linear_retry.console.live.orders import Order, Orders
-from linear_retry.console.live.snapshot import Snapshot
 
 _PARTS = ("summary", "groups")
 _MOST_GROUPS = 100
@@ -33,17 +32,17 @@ def page(services: Services, renderer: Renderer) -> Page:
 
     @routes.get("/now")
     def show(request: Request) -> HTMLResponse:
-        return renderer.page(request, "now.html", **_shown(hub.look(), request))
+        return renderer.page(request, "now.html", **_shown(hub, request))
 
     @routes.get("/now/stream")
     def stream(request: Request) -> StreamingResponse:
         def part(name: str) -> str:
-            return renderer.text(request, f"_now_{name}.html", **_shown(hub.look(), request))
+            return renderer.text(request, f"_now_{name}.html", **_shown(hub, request))
 
         return StreamingResponse(_events(hub, part), media_type="text/event-stream")
 
     def question(request: Request, order: Order, *, last: bool = False, why: str = "") -> Response:
-        view = hub.look().view(order.group)
+        view = hub.newest.view(order.group)
         return renderer.page(request, "now_order.html", order=order, last=last, why=why, view=view)
 
     @routes.get("/now/order")
@@ -63,14 +62,15 @@ def page(services: Services, renderer: Renderer) -> Page:
     return Page(routes, "Now", "/now", 10)
 
 
-def _shown(snapshot: Snapshot, request: Request) -> dict[str, Any]:
+def _shown(hub: Hub, request: Request) -> dict[str, Any]:
     """The groups to show, those with open circuits first, and how many more there are.
 
     Every change is sent to each browser: a page of thousands would keep the server busy with it.
     """
-    name = request.query_params.get("group", "")
+    snapshot, name = hub.newest, request.query_params.get("group", "")
     named = [view for view in snapshot.views if name in view.group]
     views = nsmallest(_MOST_GROUPS, named, key=lambda view: (not view.circuits, view.group))
+    hub.look(view.group for view in views)
     return {"snapshot": snapshot, "views": views, "more": len(named) - len(views), "name": name}
 
 

@@ -28,14 +28,18 @@ def test_trouble_keeps_its_beginning() -> None:
     assert hub.newest.trouble is None
 
 
-def test_it_is_watched_for_half_a_minute_after_a_look() -> None:
-    """What costs the brokers something is asked for only then."""
-    times_s = iter([100.0, 100.0, 129.0, 131.0])
-    hub = Hub(lambda: next(times_s))
-    seen = [hub.is_watched]
-    hub.look()
-    seen += [hub.is_watched, hub.is_watched]
-    assert [False, True, False] == seen
+def test_a_group_is_watched_for_half_a_minute_after_a_look() -> None:
+    """What costs the brokers something is asked for only then, and of that group alone."""
+    now_s = 100.0
+    hub = Hub(lambda: now_s)
+    seen = [hub.watched()]
+    hub.look(["billing"])
+    now_s = 120.0
+    hub.look(["orders"])
+    seen.append(hub.watched())
+    now_s = 131.0
+    seen.append(hub.watched())
+    assert [set(), {"billing", "orders"}, {"orders"}] == seen
 
 
 def test_the_next_version_wakes_those_who_wait() -> None:

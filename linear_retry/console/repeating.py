@@ -1,0 +1,56 @@
+"""A thread whose work is begun again whatever ends it, and which says what that was."""
+
+from collections.abc import Callable
+from threading import Event, Thread
+from typing import TypeAlias
+
+from linear_retry.errors import LinearRetryError
+from linear_retry.log.lines import log_thread_failed
+
+Work: TypeAlias = Callable[[Event], None]
+"""Works until it is done, or until the event is set; it may wait for the event itself."""
+
+_AGAIN_S = 5.0
+_CLOSE_S = 0.5
+
+
+class Repeating:
+    """Does `work` in a thread, again and again, until it is closed.
+
+    `note` is called with what an error of the work says. It is the work that says it is mended.
+    """
+
+    def __init__(
+        self, name: str, work: Work, note: Callable[[str], None], again_s: float = _AGAIN_S
+    ) -> None:
+        """`again_s`: how long it waits after an error."""
+        self._name, self._work, self._note, self._again_s = name, work, note, again_s
+        self._stop = Event()
+        self._thread = Thread(target=self._run, name=f"linear_retry {name}", daemon=True)
+
+    def start(self) -> None:
+        """Starts the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Asks the work to end."""
+        self._stop.set()
+
+    def close(self, timeout_s: float = _CLOSE_S) -> None:
+        """Ends the thread, and waits for it; not for long, since brokers may be away."""
+        self.stop()
+        if self._thread.is_alive():
+            self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self._work(self._stop)
+                continue
+            except LinearRetryError as error:
+                self._note(str(error))
+            # A page of which a part is silently no longer kept up would look right for ever.
+            except Exception as error:  # noqa: BLE001
+                log_thread_failed(self._name)
+                self._note(f"an unexpected error: {error!r}")
+            self._stop.wait(self._again_s)
