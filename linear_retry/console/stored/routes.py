@@ -14,6 +14,7 @@ from linear_retry.console.frame.rendering import Renderer
 from linear_retry.console.frame.services import Services
 from linear_retry.console.stored import forms
 from linear_retry.console.stored.forms import FormError
+from linear_retry.console.stored.outcomes import Outcome, Outcomes
 from linear_retry.console.stored.records import Chosen, Filter, StoredRecords, action_of
 from linear_retry.errors import DeadLetterError
 from linear_retry.scheduler.changes import Reason
@@ -36,14 +37,19 @@ def routes(records: StoredRecords, services: Services, renderer: Renderer) -> AP
     """Returns the routes of `/stored`."""
     router = APIRouter()
     router.add_api_route("/stored", lambda: RedirectResponse(_FIRST), response_class=Response)
-    _add_list(router, records, services, renderer)
-    _add_change(router, records, services, renderer)
+    outcomes = Outcomes()
+    _add_list(router, records, services, renderer, outcomes)
+    _add_change(router, records, services, renderer, outcomes)
     _add_one(router, records, services, renderer)
     return router
 
 
 def _add_list(
-    router: APIRouter, records: StoredRecords, services: Services, renderer: Renderer
+    router: APIRouter,
+    records: StoredRecords,
+    services: Services,
+    renderer: Renderer,
+    outcomes: Outcomes,
 ) -> None:
     @router.get("/stored/{service}/{kind}")
     def show(request: Request, service: Service, kind: Kind, by: By) -> HTMLResponse:
@@ -67,12 +73,16 @@ def _add_list(
             more=more,
             is_first="after" not in request.query_params,
             counts=records.counts(service),
-            done=_done(request),
+            done=outcomes.get(request.query_params.get("done", "")),
         )
 
 
 def _add_change(
-    router: APIRouter, records: StoredRecords, services: Services, renderer: Renderer
+    router: APIRouter,
+    records: StoredRecords,
+    services: Services,
+    renderer: Renderer,
+    outcomes: Outcomes,
 ) -> None:
     def ask(
         request: Request,
@@ -119,10 +129,10 @@ def _add_change(
             count = records.change(
                 action_of(action), ids, reason, is_dead=kind == "dead", due_ms=due_ms
             )
+            done = outcomes.keep(Outcome(action_of(action), count, len(ids), due_ms))
         except (FormError, DeadLetterError) as error:
             return ask(request, (service, kind), action, Chosen(ids, len(ids)), str(error))
-        done = urlencode({"done": action, "count": count, "of": len(ids)})
-        return see_other(f"/stored/{service}/{kind}?{done}")
+        return see_other(f"/stored/{service}/{kind}?done={done}")
 
 
 def _add_one(
@@ -180,14 +190,6 @@ def _due_ms(records: StoredRecords, fields: Form) -> int:
     return (
         forms.time_ms(fields.text("due")) if delay_s is None else records.now_ms() + delay_s * 1000
     )
-
-
-def _done(request: Request) -> tuple[str, int, int] | None:
-    """What came of the form that led here: the change, how many there were, and of how many."""
-    asked = request.query_params
-    if "done" not in asked:
-        return None
-    return asked["done"], _number(asked.get("count", "0")), _number(asked.get("of", "0"))
 
 
 def _number(text: str) -> int:

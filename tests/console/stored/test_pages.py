@@ -88,6 +88,16 @@ def test_a_message_is_postponed(operator: httpx.Client, database: Database) -> N
     assert 2_208_988_800_000 == (found and found.due_ms)
 
 
+def test_a_link_cannot_say_that_something_was_done(operator: httpx.Client) -> None:
+    """Only the page that follows a change says what came of it."""
+    form = {"action": "delete", "numbers": "1", "reason": "a test"}
+    done = operator.post(f"{_WAITING}/change", data=form).headers["Location"]
+    assert "1 message is deleted." in operator.get(done).text
+    for link in ("done=delete&count=9&of=9", "done=", f"{done.partition('?')[2]}x"):
+        page = operator.get(f"{_WAITING}?{link}")
+        assert (200, False) == (page.status_code, "deleted." in page.text)
+
+
 @pytest.mark.parametrize(
     ("form", "text"),
     [
