@@ -186,10 +186,15 @@ def _filter(service: Service, kind: Kind, form: Mapping[str, str]) -> Filter:
 
 def _due_ms(records: StoredRecords, fields: Form) -> int:
     """The time of the form: a delay from now, by the store's clock, or a moment."""
-    delay_s = _DELAYS_S.get(fields.text("delay"))
-    return (
-        forms.time_ms(fields.text("due")) if delay_s is None else records.now_ms() + delay_s * 1000
-    )
+    delay, due = fields.text("delay"), fields.text("due")
+    if bool(delay) == bool(due):
+        both = "not both" if due else "one of them is missing"
+        raise FormError(f"choose for how long, or give the time until which they wait: {both}")
+    if due:
+        return forms.time_ms(due)
+    if delay not in _DELAYS_S:
+        raise FormError(f"{delay[:40]!r} is not one of {', '.join(_DELAYS_S)}")
+    return records.now_ms() + _DELAYS_S[delay] * 1000
 
 
 def _number(text: str) -> int:

@@ -104,7 +104,7 @@ def _tab_to(page: Page, selector: str, key: str = "Tab") -> None:
 
 
 def test_a_message_is_postponed_by_keys_alone(shown: Shown, page: Page) -> None:
-    """Found, ticked, and postponed with a reason, without a mouse."""
+    """Found, ticked, and postponed until the time that is typed, with a reason, without a mouse."""
     shown.open(page, "/now")
     _tab_to(page, ".skip")
     _tab_to(page, "nav a[href='/stored']")
@@ -119,10 +119,14 @@ def test_a_message_is_postponed_by_keys_alone(shown: Shown, page: Page) -> None:
     _tab_to(page, "button[value=postpone]", "Shift+Tab")
     page.keyboard.press("Enter")
     page.wait_for_url("**/change?**")
+    _tab_to(page, "input[name=due]")
+    page.keyboard.type("01022040")
+    page.keyboard.press("Tab")
+    page.keyboard.type("0803AM")
     _tab_to(page, "input[name=reason]")
     page.keyboard.type("bank holiday")
     page.keyboard.press("Enter")
-    page.wait_for_selector("text=1 message is postponed.")
+    page.wait_for_selector("text=1 message is postponed until 2040-01-02 08:03:00Z.")
     with shown.store.reading() as connection:
         due = {each.destination: each.due_ms for each in messages.waiting(connection, "scheduler")}
-    assert due["payments"] < due["orders"] + 3_600_000
+    assert 2_209_104_180_000 == due["payments"]

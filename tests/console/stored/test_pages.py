@@ -81,7 +81,7 @@ def test_a_message_is_postponed(operator: httpx.Client, database: Database) -> N
     done = operator.post(
         f"{_WAITING}/change", data=form | {"reason": "holiday"}, follow_redirects=True
     )
-    assert "1 message is postponed." in done.text
+    assert "1 message is postponed until 2040-01-01 00:00:00Z." in done.text
     assert "1 other was gone already." in done.text
     with database.reading() as connection:
         found = messages.get(connection, 1)
@@ -105,6 +105,18 @@ def test_a_link_cannot_say_that_something_was_done(operator: httpx.Client) -> No
         ({"numbers": "", "reason": "x"}, "nothing is chosen"),
         ({"numbers": "3", "reason": "x"}, "cannot be forwarded"),
         ({"numbers": "1", "reason": "x", "action": "postpone", "delay": "1h"}, "only a message"),
+        ({"numbers": "1", "reason": "x", "action": "postpone", "delay": "", "due": ""}, "missing"),
+        ({"numbers": "1", "reason": "x", "action": "postpone", "delay": "2y"}, "not one of 15m"),
+        (
+            {
+                "numbers": "1",
+                "reason": "x",
+                "action": "postpone",
+                "delay": "1h",
+                "due": "2040-01-01",
+            },
+            "not both",
+        ),
     ],
 )
 def test_what_is_refused_says_why(operator: httpx.Client, form: dict[str, str], text: str) -> None:
