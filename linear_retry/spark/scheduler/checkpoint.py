@@ -1,6 +1,7 @@
 """The file beside Spark's own in a checkpoint: whose it is, and whether it may be resumed."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -8,7 +9,18 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from linear_retry.errors import ConfigurationError, LinearRetryError, UsageError
+from linear_retry.records.json_fields import (
+    InvalidError,
+    Reader,
+    integer,
+    invalid,
+    optional,
+    read_fields,
+    read_object,
+    text,
+)
 from linear_retry.spark.errors import JavaError, last_cause
+from linear_retry.spark.streaming.checkpoint_file import CheckpointFile
 
 _FILE = "linear-retry-scheduler.json"
 _VERSION = 1
@@ -21,6 +33,13 @@ class CheckpointError(LinearRetryError):
 def in_use(path: str) -> UsageError:
     """The error of a scheduler that finds another one on its checkpoint."""
     return UsageError(f"{path}: another scheduler runs on this checkpoint; stop one of them")
+
+
+def has_ended(path: str, why: str) -> ConfigurationError:
+    """The error of a scheduler whose checkpoint was drained or moved."""
+    return ConfigurationError(
+        f"{path}: {why}; what it held would be sent twice: use another checkpoint"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,26 +67,24 @@ class Checkpoint:
 
     def marker(self) -> Marker | None:
         """Returns the marker; None for a new checkpoint. Raises `CheckpointError`."""
-        text = self._read(_FILE)
-        if text is None:
+        content = self._read(_FILE)
+        if content is None:
             return None
         try:
-            found = Marker(**json.loads(text))
-        except (ValueError, TypeError) as error:
-            raise CheckpointError(f"{self.path}/{_FILE}: is not readable: {error}") from error
-        if found.version > _VERSION:
-            raise CheckpointError(f"{self.path}: a newer linear_retry has made it; use that one")
-        return found
+            found = read_object(content)
+            # Before all else, which a later version may have in another form.
+            if integer("version", found.get("version")) > _VERSION:
+                raise CheckpointError(f"{self.path}: a newer linear_retry has made it; use that")
+            return Marker(**read_fields(found, _READERS))
+        except InvalidError as error:
+            raise self._broken(error) from error
 
     def write(self, marker: Marker) -> None:
         """Writes the marker, or raises `CheckpointError`."""
         content = json.dumps(asdict(marker)).encode()
-        files, path = self._at(_FILE)
         try:
-            stream = files.create(path, True)
-            stream.write(content)
-            stream.close()
-        except JavaError as error:
+            CheckpointFile(self._spark, f"{self.path}/{_FILE}").write(content)
+        except (JavaError, PySparkException) as error:
             raise self._unusable(error) from error
 
     def open(self, topic: str, topic_id: str) -> Marker:
@@ -121,48 +138,60 @@ class Checkpoint:
     def end_offsets(self, topic: str) -> dict[str, int]:
         """Returns the intake's offsets behind the last committed micro-batch, by partition."""
         batch = self.last_batch()
-        text = None if batch is None else self._read(f"offsets/{batch}")
-        if text is None:
+        content = None if batch is None else self._read(f"offsets/{batch}")
+        if content is None:
             return {}
         # The version, the batch's metadata, then the offsets of each source.
-        found: dict[str, int] = json.loads(text.splitlines()[2]).get(topic, {})
+        found: dict[str, int] = json.loads(content.splitlines()[2]).get(topic, {})
         return found
 
     @property
     def _jvm(self) -> Any:
         return self._spark._jvm
 
+    def _broken(self, error: InvalidError) -> CheckpointError:
+        partitions = len(self._numbers("state/0"))
+        again = f"run the scheduler with --partitions {partitions}" if partitions else "run it"
+        return CheckpointError(
+            f"{self.path}/{_FILE}: is not readable: {error}; restore it, or, if this checkpoint "
+            f"was neither drained nor part of a resize, delete that file and {again}"
+        )
+
     def _last(self, directory: str) -> int | None:
-        files, path = self._at(directory)
+        return max(self._numbers(directory), default=None)
+
+    def _numbers(self, directory: str) -> list[int]:
+        """Returns those of a directory's files and directories whose name is a number."""
         try:
+            path = self._jvm.org.apache.hadoop.fs.Path(f"{self.path}/{directory}")
+            files = path.getFileSystem(self._spark._jsc.hadoopConfiguration())
             if not files.exists(path):
-                return None
+                return []
             names = [each.getPath().getName() for each in files.listStatus(path)]
-        except JavaError as error:
+        except (JavaError, PySparkException) as error:
             raise self._unusable(error) from error
-        return max((int(name) for name in names if name.isdecimal()), default=None)
+        return [int(name) for name in names if name.isdecimal()]
 
-    def _read(self, name: str) -> str | None:
-        files, path = self._at(name)
+    def _read(self, name: str) -> bytes | None:
         try:
-            if not files.exists(path):
-                return None
-            stream = files.open(path)
-            try:
-                content: bytes = bytes(stream.readAllBytes())
-            finally:
-                stream.close()
-        except JavaError as error:
-            raise self._unusable(error) from error
-        return content.decode()
-
-    def _at(self, name: str) -> tuple[Any, Any]:
-        try:
-            path = self._jvm.org.apache.hadoop.fs.Path(f"{self.path}/{name}")
-            return path.getFileSystem(self._spark._jsc.hadoopConfiguration()), path
+            return CheckpointFile(self._spark, f"{self.path}/{name}").read()
         except (JavaError, PySparkException) as error:  # of a scheme whose jar is missing, too
             raise self._unusable(error) from error
 
     def _unusable(self, error: Exception) -> CheckpointError:
         reason = last_cause(str(error))
         return CheckpointError(f"{self.path}: {reason}; check the path and its permissions")
+
+
+def _offsets(name: str, value: object) -> dict[str, int]:
+    pairs = value.items() if isinstance(value, dict) else invalid(name, value, "offsets")
+    return {text(name, number): integer(name, offset) for number, offset in pairs}
+
+
+_READERS: Mapping[str, Reader] = {
+    "topic": text,
+    "topic_id": text,
+    "partitions": integer,
+    "starting": _offsets,
+    "ended": optional(text),
+}

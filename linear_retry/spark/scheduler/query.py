@@ -15,7 +15,7 @@ from linear_retry.records.topics.names import check_topic_name, derived_name
 from linear_retry.scheduler.destinations import Destinations, check_patterns
 from linear_retry.spark.ingestion.kafka_options import java_keys, librdkafka_keys
 from linear_retry.spark.ingestion.sources import Source, find_sources
-from linear_retry.spark.scheduler.checkpoint import Checkpoint, Marker
+from linear_retry.spark.scheduler.checkpoint import Checkpoint, Marker, has_ended
 from linear_retry.spark.scheduler.intake import CHUNK, COLUMNS, Intake
 from linear_retry.spark.scheduler.processor import OUTPUT, SchedulerProcessor
 from linear_retry.spark.scheduler.sender import Targets
@@ -122,9 +122,7 @@ def _marker(
         checkpoint.write(new)
     found = checkpoint.open(scheduler.topic, topic_id)
     if found.ended is not None:
-        raise ConfigurationError(
-            f"{checkpoint.path}: {found.ended}; what it held would be sent twice: use another one"
-        )
+        raise has_ended(checkpoint.path, found.ended)
     if scheduler.partitions not in (None, found.partitions):
         raise ConfigurationError(
             f"{checkpoint.path}: its state has {found.partitions} partitions, not "

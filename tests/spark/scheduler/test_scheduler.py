@@ -79,7 +79,7 @@ def test_what_waits_outlives_it_all(
     spark: SparkSession, kafka: RealKafka, topic: TopicFactory, tmp_path: Path
 ) -> None:
     """A restart, a resize and a drain lose nothing of what waits, and send none of it early; a
-    checkpoint that was moved or drained cannot be resumed."""
+    checkpoint that was moved or drained cannot be resumed, and one without its marker can."""
     one, orders = scheduler(kafka, topic, tmp_path, partitions=2), topic()
     later_ms = now_ms() + 3_600_000
     waits = [(n % 2, b"key", b"%d" % n, request(orders, later_ms + n, f"{n}")) for n in range(8)]
@@ -88,6 +88,7 @@ def test_what_waits_outlives_it_all(
         arrived(kafka, orders, 1)
         with pytest.raises(UsageError, match="a scheduler runs on it"):
             draining.drain(spark, one.config, one.topic, _at(spark, one), one.letters)
+    _break_marker_and_follow_the_error(spark, one)
     with running(spark, one):
         kafka.produce(one.topic, [_soon("second", orders)])
         arrived(kafka, orders, 2)
@@ -116,6 +117,15 @@ def test_what_waits_outlives_it_all(
     }
     with pytest.raises(ConfigurationError, match="it was drained to"):
         start(spark, moved)
+
+
+def _break_marker_and_follow_the_error(spark: SparkSession, one: SchedulerOnSpark) -> None:
+    (marker,) = Path(one.checkpoint).glob("linear-retry*")
+    marker.write_bytes(b"")
+    Path(one.checkpoint, f".{marker.name}.crc").unlink()
+    with pytest.raises(CheckpointError, match="delete that file and run .* --partitions 2"):
+        _at(spark, one).marker()
+    marker.unlink()
 
 
 def test_what_waits_needs_no_new_message(
