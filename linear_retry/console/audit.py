@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from linear_retry.console.state import State, Statement
+from linear_retry.console.state import State, StateError, Statement
 from linear_retry.errors import LinearRetryError
 from linear_retry.retry.clock import now_ms
 
@@ -68,8 +68,17 @@ class Audit:
             raise
         finally:
             if recording.outcome:
-                ended = (recording.outcome[:_LONGEST], recording.change)
-                self._state.change("UPDATE audit SET outcome = ? WHERE id = ?", *ended)
+                self._write(recording)
+
+    def _write(self, recording: Recording) -> None:
+        """Writes how a change has ended; it is done, or has failed, even if that cannot be."""
+        ended = (recording.outcome[:_LONGEST], recording.change)
+        try:
+            self._state.change("UPDATE audit SET outcome = ? WHERE id = ?", *ended)
+        except StateError as error:
+            raise StateError(
+                f"{recording.outcome}; but the audit does not say so: {error}"
+            ) from error
 
     @staticmethod
     def line(

@@ -188,7 +188,8 @@ class DeadLetterTopic:
         group, at the end of its original partition; with another key or topic, the key decides.
         The header `retry-edited-from` names the letter, which stays in its topic: unless `resolve`
         is False it is resolved, in the same transaction. Raises `RefusedError` if the letter is not
-        open or the topic cannot be sent to, and `FencedError`.
+        open or the topic cannot be sent to, and `FencedError`. A `BrokerError` says if the message
+        may have been sent all the same, and with which `retry-id`.
         """
         self.forget()
         resolution = edit_resolution(by, why) if resolve else None

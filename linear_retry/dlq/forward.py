@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from linear_retry.dlq.cluster import Cluster
 from linear_retry.dlq.letters.letter import Letter, State
 from linear_retry.dlq.replay.checks import RefusedError
 from linear_retry.dlq.replay.outgoing import NotReplayableError, Outgoing, outgoing
-from linear_retry.dlq.resolution.recording import recording
+from linear_retry.dlq.resolution.recording import Recorder, recording
 from linear_retry.dlq.resolution.resolutions import Resolution, encoded
+from linear_retry.errors import BrokerError, FencedError
+from linear_retry.kafka.producers.batch_transactions import RefusedRecordsError
 from linear_retry.records.dead_letter import resolutions_topic
 from linear_retry.records.record import OutgoingRecord
 from linear_retry.records.retry_headers import HEADER_NAMES, ID
@@ -46,7 +49,8 @@ def forward(
     """Sends `message` for the letter's group as a message of its own; returns its `retry-id`.
 
     With a `resolution`, that is recorded in the same transaction. Raises `RefusedError` if the
-    letter is not open or the topic cannot be sent to, `FencedError`, `BrokerError`.
+    letter is not open or the topic cannot be sent to, `FencedError`, and `BrokerError`, which says
+    if the message may have been sent all the same, and with which `retry-id`.
     """
     target = _target(letter, to)
     sent = _outgoing(cluster, letter)
@@ -67,8 +71,26 @@ def forward(
         records = [record]
         if resolution is not None:
             records.append(recorder.resolution(letter.resolution_key, encoded(resolution)))
-        recorder.commit(records)
+        _commit(recorder, records, retry_id)
     return retry_id
+
+
+def _commit(recorder: Recorder, records: Sequence[OutgoingRecord], retry_id: str) -> None:
+    """Commits the message. Whether it did is unknown if the commit itself was not answered.
+
+    "Run this again" would be wrong then: a letter that is not resolved would be sent twice.
+    """
+    try:
+        recorder.commit(records)
+    except (BrokerError, FencedError) as error:
+        reason = error.__cause__ or error
+        if isinstance(reason, RefusedRecordsError):
+            raise BrokerError(f"{reason}; nothing was sent") from error
+        to = records[0].destination
+        raise BrokerError(
+            f"{reason}; the message may have been sent as {retry_id}: look for that retry-id in "
+            f"{to} before you send it again"
+        ) from error
 
 
 def edit_resolution(by: str, why: str) -> Resolution:

@@ -1,12 +1,18 @@
 """An edited copy of a letter's message is a message of its own, and names the letter."""
 
+from dataclasses import replace
+
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from linear_retry.dlq import Filter, Letter, Message, RefusedError, State
+from linear_retry.dlq.forward import forward
+from linear_retry.errors import BrokerError
 from linear_retry.kafka.consumer.messages import read
 from linear_retry.records.lineage import Line, foreign_group, lineage_of
 from linear_retry.records.record import Record
 from tests.dlq.scene import NewScene, Scene
+from tests.torture.replays.points import reporting
 
 pytestmark = pytest.mark.broker
 
@@ -97,3 +103,33 @@ def test_what_cannot_be_sent_is_refused_before_anything_changes(scene: NewScene)
         assert topic.letter_at(0, 99) is None
         assert 1 == topic.stats(Filter(states=(State.OPEN,))).letters
     assert [b"v"] == [record.value for record in _sent(given)]
+
+
+def test_a_commit_without_an_answer_names_what_may_have_been_sent(scene: NewScene) -> None:
+    """ "Nothing was done" would have it sent twice, where the letter is to stay open."""
+    given = scene(3)
+    given.add_letters([given.letter(2, 7)])
+    letter = _letter(given)
+
+    def unanswered(point: str) -> None:
+        if point == "after commit_transaction 1":
+            raise KafkaException(KafkaError(KafkaError._FATAL, "no answer", fatal=True))
+
+    cluster = replace(given.cluster, producer=reporting(unanswered))
+    with pytest.raises(BrokerError, match=r"no answer.*may have been sent as ") as raised:
+        forward(cluster, letter, Message(b"key", b"1"), to=None, resolution=None)
+    [record] = _sent(given)
+    assert f"sent as {lineage_of(record, Line('billing')).retry_id}: look" in str(raised.value)
+
+
+def test_a_message_that_is_refused_was_not_sent(scene: NewScene) -> None:
+    """The brokers have said so, and the answer does too."""
+    given = scene(1)
+    given.kafka.set_topic(given.source, {"max.message.bytes": "1000"})
+    given.add_letters([given.letter(0, 7)])
+    with given.topic as topic:
+        found = topic.letter_at(0, 0)
+        assert found is not None
+        with pytest.raises(BrokerError, match="nothing was sent"):
+            topic.forward(found[0], Message(b"key", bytes(5_000)), by="ada", why=_WHY)
+    assert [] == _sent(given)

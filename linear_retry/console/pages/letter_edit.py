@@ -83,7 +83,8 @@ def page(services: Services, renderer: Renderer) -> Page:
             retry_id = letters.forward(
                 letter, after, by=by.name, why=why, to=to, resolve=is_resolved
             )
-            changed = ", ".join(name for name, _ in _changes(before, after)) or "nothing"
+            parts = zip(Message._fields, before, after, strict=True)
+            changed = ", ".join(name for name, old, new in parts if old != new) or "nothing"
             state = "is resolved" if is_resolved else "stays open"
             recording.outcome = (
                 f"sent to {to} as {retry_id}; changed: {changed}; the letter {state}"

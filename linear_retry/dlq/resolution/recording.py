@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import islice
 from typing import TypeAlias
@@ -95,8 +95,13 @@ class Recorder:
         """Waits until everything committed is visible, but at most a few seconds.
 
         A commit is answered once it is certain, but visible only after each partition has its
-        marker.
+        marker. Brokers that go away meanwhile do not undo it: to raise their error would say that
+        nothing was done.
         """
+        with suppress(BrokerError):
+            self._wait_until_visible()
+
+    def _wait_until_visible(self) -> None:
         counts = {name: fact.partitions for name, fact in self._facts.items() if fact is not None}
         # It has that many if we created it.
         counts.setdefault(self._resolutions, counts.pop(self._topic))
