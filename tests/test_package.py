@@ -427,7 +427,7 @@ _CATCHES = {
     ("console.letters.indexer", "_run", "Exception"),
     ("console.letters.dead_letters", "_find", "Exception"),
     ("console.live.journal_thread", "_run", "Exception"),
-    ("console.repeating", "_run", "Exception"),
+    ("console.frame.repeating", "_run", "Exception"),
     # Whatever ends a change is on record, and the exception goes on.
     ("console.audit", "recording", "Exception"),
     # A log handler is the program's too, and may raise where its server is down.

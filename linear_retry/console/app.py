@@ -17,6 +17,7 @@ from linear_retry.console.audit import RepeatedError
 from linear_retry.console.frame.page import Page
 from linear_retry.console.frame.rendering import STATIC, Renderer
 from linear_retry.console.frame.services import Services
+from linear_retry.console.frame.targets import TargetError
 from linear_retry.console.jobs.job import JobError
 from linear_retry.dlq import RefusedError as NotPossibleError
 from linear_retry.errors import FencedError, LinearRetryError
@@ -114,7 +115,7 @@ def _answer_errors(app: FastAPI, renderer: Renderer) -> None:
 
     app.add_exception_handler(RefusedError, refused)
     app.add_exception_handler(LinearRetryError, unavailable)
-    for kind in (JobError, NotPossibleError, FencedError, RepeatedError):
+    for kind in (JobError, TargetError, NotPossibleError, FencedError, RepeatedError):
         app.add_exception_handler(kind, conflict)
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(HTTPException, not_found)

@@ -10,7 +10,6 @@ from linear_retry.records.dead_letter import resolutions_topic
 
 _PATTERN = re.compile(r"[a-zA-Z0-9._*?-]+")
 _DEAD_LETTERS = re.compile(r".*[.-]dlq(\.resolved)?")
-"""How this library names dead-letter topics and what is recorded about them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +32,16 @@ class Destinations:
         if topic.startswith("__"):
             return "it is an internal topic"
         letters = self.dead_letters
-        if _DEAD_LETTERS.fullmatch(topic) or (letters and topic in _with_resolutions(letters)):
+        if is_dead_letter_name(topic) or (letters and topic in _with_resolutions(letters)):
             return "it is a dead-letter topic"
         if not any(fnmatchcase(topic, pattern) for pattern in self.allow):
             return f"--allow has {', '.join(self.allow)}"
         return None
+
+
+def is_dead_letter_name(topic: str) -> bool:
+    """Whether this library names dead-letter topics, and what is recorded about them, like that."""
+    return _DEAD_LETTERS.fullmatch(topic) is not None
 
 
 def _with_resolutions(letters: str) -> tuple[str, str]:

@@ -7,6 +7,7 @@ from typing import Self
 from linear_retry.console.audit import Audit
 from linear_retry.console.decoding.views import DECODERS
 from linear_retry.console.frame.settings import Settings
+from linear_retry.console.frame.targets import Targets
 from linear_retry.console.jobs.jobs import Jobs
 from linear_retry.console.letters.dead_letters import DeadLetters
 from linear_retry.console.live.live import Live
@@ -32,7 +33,8 @@ class Services:
         )
         self.state = self._ends.enter_context(State(settings.state))
         self.audit = Audit(self.state)
-        self.jobs = Jobs(self.state, self.audit, settings.kafka)
+        self.targets = Targets(settings, lambda topic: self.letters.get(topic) is not None)
+        self.jobs = Jobs(self.state, self.audit, settings.kafka, self.targets.check)
         self._ends.callback(self.jobs.close)
         self.letters = self._ends.enter_context(
             DeadLetters(settings.kafka, settings.state, settings.dead_letters)

@@ -98,6 +98,11 @@ class Summary:
     remaining: int = 0
     remaining_open: int = 0
 
+    @property
+    def targets(self) -> set[str]:
+        """The topics that letters go to."""
+        return {lane.target.partition("[")[0] for lane in self.lanes}
+
     def as_json(self) -> dict[str, Any]:
         """Returns it for `from_json`."""
         return asdict(self)

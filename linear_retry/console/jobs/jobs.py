@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -38,11 +38,21 @@ class Jobs:
     fenced by the newer one, which this one then says.
     """
 
-    def __init__(self, state: State, audit: Audit, config: Mapping[str, Any]) -> None:
-        """Says of jobs that were active when the last server was killed that they have stopped."""
+    def __init__(
+        self,
+        state: State,
+        audit: Audit,
+        config: Mapping[str, Any],
+        check_targets: Callable[[Iterable[str]], None] = lambda _: None,
+    ) -> None:
+        """Says of jobs that were active when the last server was killed that they have stopped.
+
+        `check_targets` raises a `LinearRetryError` for topics that nothing may be sent to.
+        """
         self._book = JobBook(state)
         self._audit = audit
         self._config = dict(config)
+        self._check_targets = check_targets
         self._lock = Lock()
         self._closing = Event()
         self._active: dict[int, Active] = {}
@@ -64,6 +74,7 @@ class Jobs:
             keep = partial(self._book.add_letters, job_id)
             progress = active.progress(lambda _: None)
             summary = plan_job(letters, action, selected, options, keep, progress)
+            self._check_targets(summary.targets)
             return lambda: self._book.plan(job_id, summary)
 
         with self._lock:

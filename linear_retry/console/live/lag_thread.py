@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from threading import Event
 from typing import Any, Protocol
 
+from linear_retry.console.frame.repeating import Repeating
 from linear_retry.console.live.hub import Hub
-from linear_retry.console.repeating import Repeating
 from linear_retry.errors import BrokerError
 from linear_retry.journal.group_view import GroupView
 from linear_retry.kafka.consumer.committed import Committed

@@ -49,7 +49,9 @@ def page(services: Services, renderer: Renderer) -> Page:
     def plan(fields: Form, by: By) -> RedirectResponse:
         topic, action = fields.text("topic"), action_of(fields)
         known(services, topic)
-        job_id = jobs.plan(topic, action, _selected(fields), options_of(fields), actor=by.name)
+        job_id = jobs.plan(
+            topic, action, _selected(fields), options_of(services, fields), actor=by.name
+        )
         return see_other(f"{_PATH}/{job_id}")
 
     @routes.get(f"{_PATH}/{{job_id}}")
@@ -99,11 +101,13 @@ def _selected(fields: Fields) -> Filter:
     return Filter(ranges=((int(partition), int(offset), int(offset)),))
 
 
-def options_of(fields: Fields) -> Options:
-    """Returns the options of a form."""
+def options_of(services: Services, fields: Fields) -> Options:
+    """Returns the options of a form. Raises `TargetError`."""
+    to, to_retry = fields.text("to") or None, fields.text("to_retry") or None
+    services.targets.check(filter(None, (to, to_retry)))
     return Options(
-        to=fields.text("to") or None,
-        to_retry=fields.text("to_retry") or None,
+        to=to,
+        to_retry=to_retry,
         for_group="" if fields.has("every_group") else fields.text("for_group") or None,
         keep_timestamp=fields.has("keep_timestamp"),
         check_newer=fields.has("check_newer"),

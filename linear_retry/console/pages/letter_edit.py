@@ -59,7 +59,7 @@ def page(services: Services, renderer: Renderer) -> Page:
         letter, before = original(topic, partition, offset)
         draft, after = _sent(fields)
         values: dict[str, Any] = {"letter": letter, "draft": draft, "address": address(letter)}
-        values |= {"changes": _changes(before, after), "to": _target(fields, letter)}
+        values |= {"changes": _changes(before, after), "to": target(fields, letter)}
         values["form"] = uuid4().hex
         return renderer.page(request, "letter_compare.html", **values)
 
@@ -69,7 +69,7 @@ def page(services: Services, renderer: Renderer) -> Page:
     ) -> RedirectResponse:
         why, is_resolved = fields.reason(), fields.has("resolve")
         letter, before = original(topic, partition, offset)
-        (_, after), to = _sent(fields), _target(fields, letter)
+        (_, after), to = _sent(fields), target(fields, letter)
         place = str(Place(topic, partition, offset))
         # A double click would send two copies: a message that is forwarded stays a letter.
         form = fields.text("form") or None
@@ -91,15 +91,15 @@ def page(services: Services, renderer: Renderer) -> Page:
             )
         return see_other(address(letter), recording.change)
 
+    def target(fields: Fields, letter: Letter) -> str:
+        to = fields.text("to") or ("" if letter.origin is None else letter.origin.topic)
+        if not to:
+            text = "name the topic to send to: the letter does not say where it came from"
+            raise RefusedError(HTTPStatus.UNPROCESSABLE_ENTITY, text)
+        services.targets.check([to])
+        return to
+
     return Page(routes)
-
-
-def _target(fields: Fields, letter: Letter) -> str:
-    to = fields.text("to") or ("" if letter.origin is None else letter.origin.topic)
-    if not to:
-        text = "name the topic to send to: the letter does not say where it came from"
-        raise RefusedError(HTTPStatus.UNPROCESSABLE_ENTITY, text)
-    return to
 
 
 def _sent(fields: Fields) -> tuple[Draft, Message]:

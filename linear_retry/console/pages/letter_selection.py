@@ -57,7 +57,7 @@ def page(services: Services, renderer: Renderer) -> Page:
             raise RefusedError(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from None
         queries.check(index, selection)
         chosen = filter_of(index, selection)
-        options = replace(options_of(fields), selected=selection.count)
+        options = replace(options_of(services, fields), selected=selection.count)
         job_id = services.jobs.plan(topic, action, chosen, options, actor=by.name)
         return see_other(f"/jobs/{job_id}")
 

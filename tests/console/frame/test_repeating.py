@@ -4,7 +4,7 @@ from threading import Event
 
 import pytest
 
-from linear_retry.console.repeating import Repeating
+from linear_retry.console.frame.repeating import Repeating
 from linear_retry.errors import LinearRetryError
 
 
