@@ -424,9 +424,6 @@ _CATCHES = {
     # What raises here would be the handler's error, and permanent: a dead letter for an outage.
     ("retry.retry_after", "_read", "Exception"),
     # A bug in a thread of the console is said on the page, which else looks complete for ever.
-    ("console.letters.indexer", "_run", "Exception"),
-    ("console.letters.dead_letters", "_find", "Exception"),
-    ("console.live.journal_thread", "_run", "Exception"),
     ("console.frame.repeating", "_run", "Exception"),
     # Whatever ends a change is on record, and the exception goes on.
     ("console.audit", "recording", "Exception"),
@@ -444,6 +441,7 @@ _CATCHES = {
     ("kafka.consumer.callbacks", "guarded", "BaseException"),
     # What a call that has a thread of its own comes to is raised by whoever waits for it.
     ("kafka.producers.transactional", "run", "BaseException"),
+    ("spark.scheduler.service", "work", "BaseException"),
     # What an attempt raises is recorded in its span, and goes on.
     ("monitoring.tracing", "_inside", "BaseException"),
     # What fails of jobs that Ctrl-C has ended is Ctrl-C; all else is raised on.

@@ -58,19 +58,21 @@ class SparkMissingError(LinearRetryError):
 
 @contextlib.contextmanager
 def session(
-    master: str | None = None, more: Mapping[str, str] | None = None
+    master: str | None = None,
+    more: Mapping[str, str] | None = None,
+    stop: threading.Event | None = None,
 ) -> Iterator[SparkSession]:
     """The active session of this process, or else one of its own that is stopped at the end.
 
     `master` is Spark's, `local[*]` by default; `more` are settings on top of ours. Inside, Ctrl-C,
-    SIGTERM and SIGHUP end Spark's jobs and streams. Raises `SparkMissingError`; Spark's own log
-    goes nowhere but into that error.
+    SIGTERM and SIGHUP end Spark's jobs and streams; `stop` is set first, for what waits for
+    anything else. Raises `SparkMissingError`; Spark's own log goes nowhere but into that error.
     """
     # It would log errors to stderr itself, as JSON with the plan and all stack traces.
     PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
     active = SparkSession.getActiveSession()
     if active is not None:
-        with _restored_signals() as handlers, _ended_by_signals(active, handlers):
+        with _restored_signals() as handlers, _ended_by_signals(active, handlers, stop):
             yield active
         return
     is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
@@ -87,10 +89,26 @@ def session(
         conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
         spark = SparkSession(_start(conf, log))
         try:
-            with _ended_by_signals(spark, handlers):
+            with _ended_by_signals(spark, handlers, stop):
                 yield spark
         finally:
             spark.sparkContext.stop()
+
+
+@contextlib.contextmanager
+def with_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Changes a session's settings, and restores them at the end."""
+    before = {name: spark.conf.get(name, None) for name in settings}
+    try:
+        for name, value in settings.items():
+            spark.conf.set(name, value)
+        yield
+    finally:
+        for name, old in before.items():
+            if old is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, old)
 
 
 @contextlib.contextmanager
@@ -112,7 +130,9 @@ def _restored_signals() -> Iterator[Mapping[int, _Handler]]:
 
 
 @contextlib.contextmanager
-def _ended_by_signals(spark: SparkSession, handlers: Mapping[int, _Handler]) -> Iterator[None]:
+def _ended_by_signals(
+    spark: SparkSession, handlers: Mapping[int, _Handler], stop: threading.Event | None
+) -> Iterator[None]:
     """Makes signals end Spark's jobs and streams, then the program; a second Ctrl-C is immediate.
 
     In a thread with its own connection to the JVM: PySpark's handler would make its call inside the
@@ -126,6 +146,9 @@ def _ended_by_signals(spark: SparkSession, handlers: Mapping[int, _Handler]) -> 
 
     def end_jobs() -> None:
         signalled.wait()
+        if received and stop is not None:
+            # Not by the handler: where that interrupts `stop.wait()`, it would wait for itself.
+            stop.set()
         while not ended.wait(_POLL_S):  # including those that start meanwhile
             spark.sparkContext.cancelAllJobs()
             # Of all sessions: the scheduler's query is in one of its own.

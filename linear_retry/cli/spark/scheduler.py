@@ -1,5 +1,6 @@
 """The commands `linear-retry spark scheduler`."""
 
+from threading import Event
 from typing import Annotated
 
 import typer
@@ -77,8 +78,9 @@ def run(
             partitions=partitions,
         )
         log_to_stderr(as_json=connection.as_json)
-        with session(master) as spark:
-            run_scheduler(spark, scheduler)
+        stop = Event()
+        with session(master, stop=stop) as spark:
+            run_scheduler(spark, scheduler, stop=stop)
 
 
 @app.command()

@@ -123,7 +123,7 @@ def _break_marker_and_follow_the_error(spark: SparkSession, one: SchedulerOnSpar
     (marker,) = Path(one.checkpoint).glob("linear-retry*")
     marker.write_bytes(b"")
     Path(one.checkpoint, f".{marker.name}.crc").unlink()
-    with pytest.raises(CheckpointError, match="delete that file and run .* --partitions 2"):
+    with pytest.raises(CheckpointError, match=r"delete that file and run .* --partitions 2"):
         _at(spark, one).marker()
     marker.unlink()
 
