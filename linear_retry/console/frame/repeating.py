@@ -28,6 +28,11 @@ class Repeating:
         self._stop = Event()
         self._thread = Thread(target=self._run, name=f"linear_retry {name}", daemon=True)
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the work was asked to end."""
+        return self._stop.is_set()
+
     def start(self) -> None:
         """Starts the thread."""
         self._thread.start()

@@ -4,13 +4,14 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Event, Lock, Thread
+from threading import Event, Lock
 from typing import Any, Self
 
+from linear_retry.console.frame.repeating import Repeating
 from linear_retry.console.letters.finding import has_letters, names_to_look_at
 from linear_retry.console.letters.index import Index
 from linear_retry.console.letters.indexer import Indexer
-from linear_retry.errors import BrokerError, LinearRetryError
+from linear_retry.errors import BrokerError
 from linear_retry.kafka.topics.reader import TopicReader
 
 TOPICS_FOUND = 50
@@ -47,10 +48,8 @@ class DeadLetters:
         """Whether more topics were found than are indexed."""
         self._config, self._directory, self._given = dict(config), directory, tuple(topics)
         self._indexed: dict[str, Indexed] = {}
-        self._lock, self._stop = Lock(), Event()
-        self._finder = Thread(
-            target=self._find, name="linear_retry finding dead letters", daemon=True
-        )
+        self._lock = Lock()
+        self._finder = Repeating("finding dead letters", self._find, self._note, _FIND_AGAIN_S)
 
     def __enter__(self) -> Self:
         """Starts the threads. Raises `StateError` if an index cannot be written."""
@@ -62,13 +61,12 @@ class DeadLetters:
 
     def __exit__(self, *_: object) -> None:
         """Ends the threads; what is indexed stays."""
-        self._stop.set()
+        self._finder.stop()
         for each in self.topics():
             each.indexer.stop()
         # One time for all: while the brokers are away, each of fifty threads would need it.
         until_s = time.monotonic() + _CLOSE_S
-        if self._finder.is_alive():
-            self._finder.join(_CLOSE_S)
+        self._finder.close(_CLOSE_S)
         for each in self.topics():
             each.indexer.close(max(until_s - time.monotonic(), 0.0))
 
@@ -89,26 +87,22 @@ class DeadLetters:
             self._indexed[topic] = added
         added.indexer.start()
 
-    def _find(self) -> None:
-        while not self._stop.is_set():
-            try:
-                self.trouble = self._find_once(TopicReader(self._config))
-            except LinearRetryError as error:
-                self.trouble = str(error)
-            except Exception as error:  # noqa: BLE001  (a page that says "none" would lie)
-                self.trouble = f"an unexpected error: {error!r}"
-            else:
-                self.has_looked = True
-            self._stop.wait(_FIND_EVERY_S if self.trouble is None else _FIND_AGAIN_S)
+    def _find(self, stop: Event) -> None:
+        self.trouble = self._find_once(TopicReader(self._config), stop)
+        self.has_looked = True
+        stop.wait(_FIND_EVERY_S if self.trouble is None else _FIND_AGAIN_S)
 
-    def _find_once(self, reader: TopicReader) -> str | None:
+    def _note(self, trouble: str | None) -> None:
+        self.trouble = trouble
+
+    def _find_once(self, reader: TopicReader, stop: Event) -> str | None:
         """Adds what is found, and drops what is gone; returns what could not be looked at."""
         names, unreadable = names_to_look_at(reader), list[str]()
         for topic in self._indexed.keys() - set(names):
             self._drop(topic)
         self.names = len(names)
         for self.looked_at, topic in enumerate(names):
-            if self._stop.is_set():
+            if stop.is_set():
                 break
             try:
                 if topic not in self._indexed and has_letters(reader, topic):

@@ -5,12 +5,14 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from threading import Event, Thread
+from threading import Event
 from typing import Any
 
+from linear_retry.console.frame.repeating import Repeating
 from linear_retry.console.letters.index import Index, make_tables, transaction
 from linear_retry.console.letters.writer import Writer
-from linear_retry.errors import LinearRetryError, UnknownTopicError
+from linear_retry.console.state import StateError
+from linear_retry.errors import UnknownTopicError
 from linear_retry.kafka.topics.description import Topics
 from linear_retry.kafka.topics.reader import TopicReader
 from linear_retry.kafka.topics.tail import TopicTail
@@ -56,9 +58,8 @@ class Indexer:
         self._look_every_s = look_every_s
         self._topics, self._reader = Topics(config), TopicReader(config)
         self._bounds: dict[str, dict[int, tuple[int, int]]] = {}
-        self._stop = Event()
-        name = f"linear_retry index of {index.topic}"
-        self._thread = Thread(target=self._run, name=name, daemon=True)
+        name = f"index of {index.topic}"
+        self._thread = Repeating(name, self._work, self._note, _BEGIN_AGAIN_S)
 
     def start(self) -> None:
         """Starts the thread."""
@@ -66,34 +67,27 @@ class Indexer:
 
     def stop(self) -> None:
         """Asks the thread to end after its batch."""
-        self._stop.set()
+        self._thread.stop()
 
     def close(self, timeout_s: float = _CLOSE_S) -> None:
         """Ends the thread, and waits for it."""
-        self.stop()
-        if self._thread.is_alive():
-            self._thread.join(timeout_s)
+        self._thread.close(timeout_s)
 
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            try:
-                with self._index.writing() as database:
-                    self._follow(database)
-            except (LinearRetryError, sqlite3.Error) as error:
-                self._note(str(error))
-                self._mend(error)
-                self._stop.wait(_BEGIN_AGAIN_S)
-            except Exception as error:  # noqa: BLE001  (a page that says "indexed" would lie)
-                self._note(f"an unexpected error: {error!r}")
-                self._stop.wait(_BEGIN_AGAIN_S)
+    def _work(self, stop: Event) -> None:
+        try:
+            with self._index.writing() as database:
+                self._follow(database, stop)
+        except sqlite3.Error as error:
+            self._mend(error)
+            raise StateError(f"the index of {self._letters}: {error}") from error
 
-    def _mend(self, error: Exception) -> None:
+    def _mend(self, error: sqlite3.Error) -> None:
         try:
             self._index.mend(error)
         except (OSError, sqlite3.Error) as other:
-            self._note(str(other))
+            raise StateError(f"the index of {self._letters}: {other}") from other
 
-    def _follow(self, database: sqlite3.Connection) -> None:
+    def _follow(self, database: sqlite3.Connection, stop: Event) -> None:
         """Follows both topics until one of them was made again, or somebody stops it."""
         writer = Writer(database)
         if self._look(database, writer):
@@ -102,7 +96,7 @@ class Indexer:
         with tails[self._letters].follow() as letters, tails[self._resolutions].follow() as others:
             look_at_s = time.monotonic() + self._look_every_s
             wait_s = 0.0
-            while not self._stop.is_set():
+            while not stop.is_set():
                 records, resolutions = letters.read(wait_s), others.read(0)
                 with transaction(database):
                     writer.add_letters(records)
@@ -187,7 +181,7 @@ class Indexer:
         """Removes the letters that retention or a purge has removed."""
         is_any = False
         for partition, (first, _) in self._bounds[self._letters].items():
-            while not self._stop.is_set() and writer.remove_before(partition, first):
+            while not self._thread.is_stopped and writer.remove_before(partition, first):
                 is_any = True
         if is_any:
             writer.remove_empty_kinds()
