@@ -29,7 +29,7 @@ def page(services: Services, renderer: Renderer) -> Page:
         wanted = fields.text("next")
         try:
             _, session = await services.authentication.begin_session(
-                fields.text("name"), fields.text("password")
+                request, fields.text("name"), fields.text("password")
             )
         except RefusedError as error:
             return form(request, wanted, error)

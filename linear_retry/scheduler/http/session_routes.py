@@ -50,7 +50,7 @@ def routes(authentication: Authentication) -> APIRouter:
     @router.post(SIGN_IN)
     async def sign_in(given: Credentials, request: Request, response: Response) -> Session:
         """Begins a session of 12 hours, which a cookie names."""
-        actor, cookie = await authentication.begin_session(given.name, given.password)
+        actor, cookie = await authentication.begin_session(request, given.name, given.password)
         response.set_cookie(
             COOKIE,
             cookie,

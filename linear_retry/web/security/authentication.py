@@ -11,6 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
 from linear_retry.web.security.access import Access, is_loopback
+from linear_retry.web.security.attempts import Attempts
 from linear_retry.web.security.sessions import Sessions, basic_credentials, bearer_token
 from linear_retry.web.security.users import Role, Users
 
@@ -66,6 +67,8 @@ class Authentication:
         self._sessions = Sessions(clock_s)
         self._checks = asyncio.Semaphore(_CHECKS_AT_ONCE)
         self._waiting = 0
+        # Two: names that nobody has could push out the failures of those that somebody has.
+        self._attempts = {is_known: Attempts() for is_known in (True, False)}
 
     def check_origin(self, request: Request) -> None:
         """Raises `RefusedError` for a foreign `Host`, and for a change from another site's page."""
@@ -87,7 +90,7 @@ class Authentication:
         if authorization is not None:
             if (token := bearer_token(authorization)) is not None:
                 return self._by_token(token)
-            return await self._by_password(basic_credentials(authorization))
+            return await self._by_password(request, basic_credentials(authorization))
         session = request.cookies.get(COOKIE)
         if session is not None and (name := self._sessions.name_of(session)) is not None:
             return self._known(name, session)
@@ -126,9 +129,9 @@ class Authentication:
         if (session := request.cookies.get(COOKIE)) is not None:
             self._sessions.end(session)
 
-    async def begin_session(self, name: str, password: str) -> tuple[Actor, str]:
+    async def begin_session(self, request: Request, name: str, password: str) -> tuple[Actor, str]:
         """Returns the actor and a new session. Raises `RefusedError` for a wrong password."""
-        actor = await self._by_password((name, password))
+        actor = await self._by_password(request, (name, password))
         session = self._sessions.issue(actor.name)
         return self._known(name, session), session
 
@@ -143,27 +146,40 @@ class Authentication:
             raise RefusedError(HTTPStatus.UNAUTHORIZED, "wrong token")
         return self._known(name, None)
 
-    async def _by_password(self, credentials: tuple[str, str] | None) -> Actor:
+    async def _by_password(self, request: Request, credentials: tuple[str, str] | None) -> Actor:
         users = self._access.users
         if (
             users is not None
             and credentials is not None
-            and (users.has_shown(*credentials) or await self._checked(users, *credentials))
+            and (
+                users.has_shown(*credentials)
+                or await self._checked(users, _peer(request), *credentials)
+            )
         ):
             return self._known(credentials[0], None)
         raise RefusedError(HTTPStatus.UNAUTHORIZED, "wrong name or password")
 
-    async def _checked(self, users: Users, name: str, password: str) -> bool:
+    async def _checked(self, users: Users, peer: str, name: str, password: str) -> bool:
         if self._waiting >= _CHECKS_WAITING:
             raise RefusedError(
                 HTTPStatus.TOO_MANY_REQUESTS, "too many passwords at once; try later"
             )
+        # The same for a name that nobody has: else it would be found out which there are.
+        attempts = self._attempts[users.role_of(name) is not None]
+        if wait_s := attempts.begin(peer, name):
+            raise RefusedError(
+                HTTPStatus.TOO_MANY_REQUESTS,
+                f"too many wrong passwords; try again in {wait_s} s",
+            )
         self._waiting += 1
         try:
             async with self._checks:
-                return await run_in_threadpool(users.has_password, name, password)
+                is_right = await run_in_threadpool(users.has_password, name, password)
         finally:
             self._waiting -= 1
+        if is_right:
+            attempts.passed(peer, name)
+        return is_right
 
     def _by_proxy(self, request: Request) -> Actor | None:
         names = request.headers.getlist(self._access.user_header)
