@@ -4,8 +4,11 @@ from contextlib import ExitStack
 from http import HTTPStatus
 from typing import Self
 
+from fastapi import Depends
+
 from linear_retry.console.audit import Audit
 from linear_retry.console.decoding.views import DECODERS
+from linear_retry.console.frame.places import Places
 from linear_retry.console.frame.settings import Settings
 from linear_retry.console.frame.targets import Targets
 from linear_retry.console.jobs.jobs import Jobs
@@ -16,6 +19,8 @@ from linear_retry.kafka.schema_registry import SchemaRegistry
 from linear_retry.web import Access
 from linear_retry.web.security.authentication import Actor, Authentication, RefusedError
 
+_BROKERS_ASKED = _STORE_ASKED = 8
+
 
 class Services:
     """The console's parts behind its pages; threads of theirs end with its `with`."""
@@ -25,6 +30,10 @@ class Services:
         url = settings.schema_registry
         self.decoders = DECODERS if url is None else (SchemaRegistry(url), *DECODERS)
         """What shows keys and values, the most telling first."""
+        self.asks_brokers = Depends(Places("the brokers", _BROKERS_ASKED).take)
+        """A dependency of the routes that ask the brokers while somebody waits."""
+        self.asks_store = Depends(Places("the store", _STORE_ASKED).take)
+        """A dependency of the routes that ask the store."""
         self._ends = ExitStack()
         self.settings = settings
         self.access = access

@@ -30,7 +30,7 @@ _GENERATIONS = 50
 
 def page(services: Services, renderer: Renderer) -> Page:
     """Returns the routes of the page."""
-    routes = APIRouter()
+    routes = APIRouter(dependencies=[services.asks_brokers])
 
     def changed(what: str, topic: str, partition: int, offset: int, by: str, why: str) -> int:
         find(services, topic, partition, offset)  # one that is gone was not done before

@@ -27,7 +27,7 @@ _DIFF_HEAD_LINES = 2
 
 def page(services: Services, renderer: Renderer) -> Page:
     """Returns the routes of the pages."""
-    routes = APIRouter()
+    routes = APIRouter(dependencies=[services.asks_brokers])
 
     def original(topic: str, partition: int, offset: int) -> tuple[Letter, Message]:
         letter, *_ = find(services, topic, partition, offset)

@@ -26,7 +26,7 @@ _FILE = {"Content-Type": "application/octet-stream"}
 
 def page(services: Services, _: Renderer) -> Page:
     """Returns the routes of the downloads."""
-    routes = APIRouter()
+    routes = APIRouter(dependencies=[services.asks_brokers])
 
     @routes.get(f"{PATH}/{{part}}.bin")
     def part(topic: str, partition: Number, offset: Number, part: str, by: By) -> Response:

@@ -3,15 +3,16 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from heapq import nsmallest
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Depends, Request
 from fastapi.responses import HTMLResponse, Response, StreamingResponse
-from starlette.concurrency import run_in_threadpool
 
 from linear_retry.console.frame.page import By, Form, Page, see_other
+from linear_retry.console.frame.places import Places
 from linear_retry.console.frame.rendering import Renderer
 from linear_retry.console.frame.services import Services
 from linear_retry.console.live.hub import Hub
@@ -19,6 +20,10 @@ from linear_retry.console.live.orders import Order, Orders
 
 _PARTS = ("summary", "groups")
 _MOST_GROUPS = 100
+_ORDERS = 4
+"""At once: each waits for up to half a minute."""
+_RENDERED = 2
+"""At once, in threads of their own: what waits for brokers holds up no open page."""
 _PAUSE_S = 0.5
 _AGAIN_S = 5.0
 _LONGEST_S = 600.0
@@ -28,6 +33,8 @@ _LONGEST_S = 600.0
 def page(services: Services, renderer: Renderer) -> Page:
     """Returns the routes of the page."""
     routes, hub = APIRouter(), services.live.hub
+    ordering = Depends(Places("the answers of consumers", _ORDERS).take)
+    rendering = ThreadPoolExecutor(_RENDERED, "linear_retry rendering")
     orders = Orders(services.settings, services.audit)
 
     @routes.get("/now")
@@ -39,7 +46,10 @@ def page(services: Services, renderer: Renderer) -> Page:
         def part(name: str) -> str:
             return renderer.text(request, f"_now_{name}.html", **_shown(hub, request))
 
-        return StreamingResponse(_events(hub, part), media_type="text/event-stream")
+        async def render(name: str) -> str:
+            return await asyncio.get_running_loop().run_in_executor(rendering, part, name)
+
+        return StreamingResponse(_events(hub, render), media_type="text/event-stream")
 
     def question(request: Request, order: Order, *, last: bool = False, why: str = "") -> Response:
         view = hub.newest.view(order.group)
@@ -49,7 +59,7 @@ def page(services: Services, renderer: Renderer) -> Page:
     def ask(request: Request) -> Response:
         return question(request, Order.of(request.query_params.multi_items()))
 
-    @routes.post("/now/order")
+    @routes.post("/now/order", dependencies=[ordering])
     def give(request: Request, fields: Form, by: By) -> Response:
         order = Order.of(fields.pairs())
         why = fields.reason() if order.needs_reason else fields.text("reason")
@@ -74,13 +84,13 @@ def _shown(hub: Hub, request: Request) -> dict[str, Any]:
     return {"snapshot": snapshot, "views": views, "more": len(named) - len(views), "name": name}
 
 
-async def _events(hub: Hub, part: Callable[[str], str]) -> AsyncIterator[str]:
+async def _events(hub: Hub, render: Callable[[str], Awaitable[str]]) -> AsyncIterator[str]:
     """Yields each part of the page that differs from what was sent, at most twice a second."""
     ends_at_s, sent = time.monotonic() + _LONGEST_S, dict[str, str]()
     while time.monotonic() < ends_at_s and not hub.is_closed:
         version = hub.newest.version
         for name in _PARTS:
-            html = await run_in_threadpool(part, name)
+            html = await render(name)
             if html != sent.get(name):
                 sent[name] = html
                 yield f"event: part\ndata: {json.dumps([name, html])}\n\n"

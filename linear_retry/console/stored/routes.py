@@ -35,7 +35,7 @@ _FIRST = "/stored/scheduler/waiting"
 
 def routes(records: StoredRecords, services: Services, renderer: Renderer) -> APIRouter:
     """Returns the routes of `/stored`."""
-    router = APIRouter()
+    router = APIRouter(dependencies=[services.asks_store])
     router.add_api_route("/stored", lambda: RedirectResponse(_FIRST), response_class=Response)
     outcomes = Outcomes()
     _add_list(router, records, services, renderer, outcomes)
