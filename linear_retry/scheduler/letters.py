@@ -1,9 +1,11 @@
 """Makes the dead letter of a message that the scheduler does not send."""
 
 import re
+from collections.abc import Iterator
 
 from linear_retry.errors import DeadLetterError
-from linear_retry.records.record import OutgoingRecord
+from linear_retry.records.dead_letter import parse, smaller_forms
+from linear_retry.records.record import OutgoingRecord, Record
 from linear_retry.records.retry_headers import (
     DEAD_LETTER,
     HEADER_NAMES,
@@ -36,6 +38,15 @@ def dead_letter(
         letter = letter._replace(exception_type="", exception_message=error, exception_stack=None)
     headers = (*own, *write_retry_headers(letter))
     return OutgoingRecord(topic, message.key, message.value, headers)
+
+
+def smaller_letters(letter: OutgoingRecord, record: Record) -> Iterator[OutgoingRecord]:
+    """Yields smaller and smaller forms of a dead letter: send the first that is not too large.
+
+    All but the first refer to `record`, which was read from the scheduler's topic.
+    """
+    for form in smaller_forms(parse(letter.headers, letter.key, letter.value), record):
+        yield OutgoingRecord(letter.topic, form.key, form.value, form.headers())
 
 
 def origin_topic(origin: str | None) -> str | None:

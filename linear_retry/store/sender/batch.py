@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from linear_retry.kafka import KafkaError
 from linear_retry.kafka.producers.acknowledged import TOO_LARGE
+from linear_retry.records.record import OutgoingRecord
 from linear_retry.store.records import StoredMessage
 
 OF_THE_RECORD = TOO_LARGE | {KafkaError.INVALID_RECORD, KafkaError.INVALID_TIMESTAMP}
@@ -79,14 +80,13 @@ def _of_destination(
     heads = [lane[0] for lane in lanes if lane[0].id in errors]
     held = [each for each in heads if errors[each.id].code() not in OF_THE_RECORD]
     if held:
-        return [Held(each, _text(errors[each.id])) for each in held]
+        return [Held(each, error_text(errors[each.id])) for each in held]
     innocent = [each for lane in lanes for each in takewhile(lambda m: m.id not in errors, lane)]
     if innocent:
         return [_narrowed(innocent)]
     error = errors[heads[0].id]
     if sum(map(len, lanes)) == 1:
-        reason = "too-large" if error.code() in TOO_LARGE else "refused"
-        return [Dead(heads[0], reason, _text(error))]
+        return [Dead(heads[0], reason_of(error), error_text(error))]
     suspects = [each for lane in lanes for each in takewhile(lambda m: m.id in errors, lane)]
     return [_narrowed(suspects[: _half(suspects, error)])]
 
@@ -96,14 +96,15 @@ def _half(suspects: Sequence[StoredMessage], error: KafkaError) -> int:
 
     Where nothing shows which it is, half of them.
     """
-    sizes = [_size_bytes(each) for each in suspects]
+    sizes = [size_bytes(each) for each in suspects]
     largest = sizes.index(max(sizes))
     if error.code() in TOO_LARGE and (largest > 0 or 2 * sizes[0] > sum(sizes)):
         return max(1, largest)
     return max(1, len(suspects) // 2)
 
 
-def _size_bytes(message: StoredMessage) -> int:
+def size_bytes(message: StoredMessage | OutgoingRecord) -> int:
+    """Returns the size of a message's contents, which is less than what it takes in a batch."""
     contents = [message.key, message.value, *(value for _, value in message.headers)]
     return sum(len(content or b"") for content in contents)
 
@@ -112,5 +113,11 @@ def _narrowed(messages: Sequence[StoredMessage]) -> Narrowed:
     return Narrowed(messages[0].destination, frozenset(each.id for each in messages))
 
 
-def _text(error: KafkaError) -> str:
+def reason_of(error: KafkaError) -> str:
+    """Returns the reason of a dead letter whose message the brokers have refused."""
+    return "too-large" if error.code() in TOO_LARGE else "refused"
+
+
+def error_text(error: KafkaError) -> str:
+    """Formats the brokers' error for people."""
     return f"{error.str()} ({error.name()})"
