@@ -1,7 +1,11 @@
 """The form of messages in Spark's state: Arrow, by buckets of their due times."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from heapq import merge
 from operator import itemgetter
+from os import environ
+from tempfile import TemporaryFile
 from typing import NamedTuple
 
 import pyarrow as pa  # type: ignore[import-untyped]  # it has no types
@@ -29,7 +33,10 @@ SCHEMA = pa.schema(
         ("error", pa.string()),
     ]
 )
-_in_order = itemgetter(0, 1, 2)
+_by_due = itemgetter(0, 1, 2)
+_MOST_MESSAGES, _MOST_BYTES = 20_000, 32 * 1024 * 1024
+_RUN_BATCHES = 64
+"""When runs are merged, this part of each is in memory."""
 
 
 class Held(NamedTuple):
@@ -49,6 +56,10 @@ class Held(NamedTuple):
     headers: bytes
     reason: str | None = None
     error: str | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self.key or b"") + len(self.value or b"") + len(self.headers)
 
     def record(self, intake: str) -> Record:
         """Returns the record as it was read from the topic `intake`."""
@@ -71,21 +82,83 @@ def bucket_of_timer(timer_ms: int) -> int:
     return timer_ms + AHEAD_MS
 
 
+def record_batches(messages: Sequence[Held], rows: int | None = None) -> Iterator[pa.RecordBatch]:
+    """Yields messages as batches of `SCHEMA`, of that many rows; None: one of all."""
+    rows = rows or max(1, len(messages))
+    for start in range(0, len(messages), rows):
+        columns = zip(*messages[start : start + rows], strict=True)
+        arrays = [pa.array(each, field.type) for each, field in zip(columns, SCHEMA, strict=True)]
+        yield pa.record_batch(arrays, schema=SCHEMA)
+
+
 def pack(messages: Sequence[Held]) -> bytes:
     """Returns messages as bytes. What several calls return may be joined for `unpack`."""
-    columns = zip(*messages, strict=True)
-    arrays = [pa.array(each, field.type) for each, field in zip(columns, SCHEMA, strict=True)]
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, SCHEMA) as stream:
-        stream.write_batch(pa.record_batch(arrays, schema=SCHEMA))
+        for batch in record_batches(messages):
+            stream.write_batch(batch)
     return bytes(sink.getvalue())
 
 
 def unpack(content: bytes) -> list[Held]:
-    """Reads what `pack` has written, in the order of due times, then of the intake's offsets."""
+    """Reads what `pack` has written, in that order."""
     reader, found = pa.BufferReader(content), list[Held]()
     while reader.tell() < len(content):
-        columns = pa.ipc.open_stream(reader).read_all().columns
-        found += map(Held._make, zip(*(each.to_pylist() for each in columns), strict=True))
-    found.sort(key=_in_order)
+        found += _read(pa.ipc.open_stream(reader))
     return found
+
+
+def in_order(
+    chunks: Iterable[bytes],
+    most_messages: int = _MOST_MESSAGES,
+    most_bytes: int = _MOST_BYTES,
+) -> Iterator[Held]:
+    """Yields the messages of all chunks in the order of due times, then of the intake's offsets.
+
+    All chunks are read first. No more than that many messages or bytes, and one chunk, are in
+    memory at a time: what is more is sorted in files in Spark's local directory.
+    """
+    with ExitStack() as files:
+        runs, found, size_bytes = list[Iterator[Held]](), list[Held](), 0
+        for chunk in chunks:
+            found += unpack(chunk)
+            size_bytes += len(chunk)
+            if len(found) >= most_messages or size_bytes >= most_bytes:
+                runs.append(_on_disk(files, sorted(found, key=_by_due)))
+                found, size_bytes = [], 0
+        found.sort(key=_by_due)
+        yield from merge(*runs, found, key=_by_due) if runs else found
+
+
+def in_parts(
+    messages: Iterable[Held],
+    most_messages: int = _MOST_MESSAGES,
+    most_bytes: int = _MOST_BYTES,
+) -> Iterator[list[Held]]:
+    """Yields messages in lists of no more than that many, or bytes and one message."""
+    part, size_bytes = list[Held](), 0
+    for each in messages:
+        part.append(each)
+        size_bytes += each.size_bytes
+        if len(part) >= most_messages or size_bytes >= most_bytes:
+            yield part
+            part, size_bytes = [], 0
+    if part:
+        yield part
+
+
+def _on_disk(files: ExitStack, messages: Sequence[Held]) -> Iterator[Held]:
+    """Writes a sorted run to a file that nobody else sees, and returns its reader."""
+    directory = environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or None
+    file = files.enter_context(TemporaryFile(dir=directory))  # noqa: SIM115  (`files` closes it)
+    with pa.ipc.new_stream(file, SCHEMA) as stream:
+        for batch in record_batches(messages, 1 + len(messages) // _RUN_BATCHES):
+            stream.write_batch(batch)
+    file.seek(0)
+    return _read(pa.ipc.open_stream(file))
+
+
+def _read(stream: pa.ipc.RecordBatchStreamReader) -> Iterator[Held]:
+    for batch in stream:
+        columns = (column.to_pylist() for column in batch.columns)
+        yield from map(Held._make, zip(*columns, strict=True))

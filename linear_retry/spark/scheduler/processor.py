@@ -1,7 +1,8 @@
 """The stateful processor: keeps chunks by bucket, and sends a bucket when its timer expires."""
 
 import time
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pandas as pd  # type: ignore[import-untyped]  # it has no types
@@ -12,16 +13,18 @@ from pyspark.sql.streaming.stateful_processor import (
     TimerValues,
 )
 
-from linear_retry.spark.scheduler.buckets import Buckets
+from linear_retry.spark.scheduler.buckets import Buckets, WaitingLanes
 from linear_retry.spark.scheduler.held import (
+    BUCKET_MS,
     Held,
     bucket_of,
     bucket_of_timer,
+    in_order,
+    in_parts,
     pack,
     timer_of,
-    unpack,
 )
-from linear_retry.spark.scheduler.sender import Sender, Targets
+from linear_retry.spark.scheduler.sender import Sender, Targets, Undelivered
 
 OUTPUT = "sent bigint, letters bigint, undelivered bigint, problem string"
 _AGAIN_MS = 30_000
@@ -35,14 +38,16 @@ class SchedulerProcessor(StatefulProcessor):
     between, it is sent again, with the same id.
     """
 
-    def __init__(self, targets: Targets) -> None:
+    def __init__(self, targets: Targets, sender: Callable[[Targets], Sender] = Sender) -> None:
         self._targets = targets
+        self._make = sender
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Prepares for one micro-batch of one partition of the state."""
         self._handle = handle
         self._buckets = Buckets(handle)
-        self._sender = Sender(self._targets)
+        self._lanes = WaitingLanes(handle)
+        self._sender = self._make(self._targets)
 
     def handleInputRows(  # noqa: N802  (Spark's name)
         self,
@@ -64,21 +69,35 @@ class SchedulerProcessor(StatefulProcessor):
     ) -> Iterator[Any]:
         """Sends a bucket's messages, each at its time; yields one row of `OUTPUT`."""
         bucket = bucket_of_timer(expiredTimerInfo.getExpiryTimeInMs())
-        done = self._sender.send(unpack(self._buckets.take(bucket)))
-        self._hold_again(done.undelivered)
+        self._lanes.release(bucket)
+        sent = letters = undelivered = 0
+        problem = None
+        for part in in_parts(in_order(self._buckets.take(bucket))):
+            done = self._sender.send(part, self._lanes.lanes)
+            self._hold_again(done.undelivered, bucket)
+            sent, letters = sent + done.messages, letters + done.letters
+            undelivered += len(done.undelivered)
+            problem = problem or done.problem
         yield pd.DataFrame(
             {
-                "sent": [done.messages],
-                "letters": [done.letters],
-                "undelivered": [len(done.undelivered)],
-                "problem": [done.problem],
+                "sent": [sent],
+                "letters": [letters],
+                "undelivered": [undelivered],
+                "problem": [problem],
             }
         )
 
-    def _hold_again(self, messages: tuple[Held, ...]) -> None:
-        if messages:
-            later = bucket_of(time.time_ns() // 1_000_000 + _AGAIN_MS)
-            self._add(later, pack(messages))
+    def _hold_again(self, undelivered: Sequence[Undelivered], taken: int) -> None:
+        """Puts what comes next in a lane into one bucket, which is sorted when it is taken."""
+        if not undelivered:
+            return
+        later = max(bucket_of(time.time_ns() // 1_000_000 + _AGAIN_MS), taken + BUCKET_MS)
+        chunks = defaultdict[int, list[Held]](list)
+        for each in undelivered:
+            bucket = later if each.lane is None else self._lanes.hold(each.lane, later)
+            chunks[bucket].append(each.message)
+        for bucket, messages in chunks.items():
+            self._add(bucket, pack(messages))
 
     def _add(self, bucket: int, content: bytes) -> None:
         if self._buckets.append(bucket, content):

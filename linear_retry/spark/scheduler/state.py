@@ -10,9 +10,9 @@ from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from linear_retry.spark.errors import JavaError, last_cause
-from linear_retry.spark.scheduler.buckets import PARTS
+from linear_retry.spark.scheduler.buckets import PARTS, joined
 from linear_retry.spark.scheduler.checkpoint import Checkpoint, CheckpointError
-from linear_retry.spark.scheduler.held import SCHEMA, Held, unpack
+from linear_retry.spark.scheduler.held import SCHEMA, Held, record_batches, unpack
 
 _STATE = "spark.sql.streaming.stateStore"
 _SETTINGS = {
@@ -22,6 +22,9 @@ _SETTINGS = {
     f"{_STATE}.rocksdb.changelogCheckpointing.enabled": "true",
     f"{_STATE}.rocksdb.trackTotalNumberOfRows": "false",
 }
+
+_AT_ONCE = "100"
+"""Parts or messages in a Python worker at a time: each of the latter may be a megabyte."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +51,17 @@ def held_messages(spark: SparkSession, checkpoint: Checkpoint) -> DataFrame:
 
     The columns are the fields of `Held`. Raises `CheckpointError`.
     """
+    own = spark.newSession()
+    own.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", _AT_ONCE)
     try:
-        parts = spark.read.format("statestore").option("stateVarName", PARTS).load(checkpoint.path)
+        parts = own.read.format("statestore").option("stateVarName", PARTS).load(checkpoint.path)
     except (PySparkException, JavaError) as error:
         raise _unreadable(checkpoint, error) from error
-    part = F.struct("user_map_key.part", "user_map_value.content")
-    buckets = parts.groupBy("partition_id", "user_map_key.bucket").agg(
-        F.sort_array(F.collect_list(part)).content.alias("contents")
-    )
-    return buckets.select("contents").mapInArrow(_unpacked, from_arrow_schema(SCHEMA))
+    bucket = ("partition_id", "user_map_key.bucket")
+    # A bucket may be larger than a row of Spark: it is read part by part.
+    sorted_parts = parts.repartition(*bucket).sortWithinPartitions(*bucket, "user_map_key.part")
+    contents = sorted_parts.select("user_map_value.content")
+    return contents.mapInArrow(_unpacked, from_arrow_schema(SCHEMA))
 
 
 def waiting(spark: SparkSession, checkpoint: Checkpoint, now_ms: int) -> list[Waiting]:
@@ -92,12 +97,9 @@ def in_order(spark: SparkSession, checkpoint: Checkpoint) -> Iterator[Held]:
 
 
 def _unpacked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        for contents in batch.column(0).to_pylist():
-            messages = unpack(b"".join(contents))
-            columns = zip(*messages, strict=True)
-            arrays = [pa.array(each, f.type) for each, f in zip(columns, SCHEMA, strict=True)]
-            yield pa.record_batch(arrays, schema=SCHEMA)
+    parts = (part for batch in batches for part in batch.column(0).to_pylist())
+    for chunk in joined(parts):
+        yield from record_batches(unpack(chunk))
 
 
 def _unreadable(checkpoint: Checkpoint, error: Exception) -> CheckpointError:

@@ -1,5 +1,9 @@
 """What waits comes out of the state as it went in, in order."""
 
+import tracemalloc
+from collections.abc import Iterator
+
+import pyarrow as pa  # type: ignore[import-untyped]  # it has no types
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,6 +13,8 @@ from linear_retry.spark.scheduler.held import (
     Held,
     bucket_of,
     bucket_of_timer,
+    in_order,
+    in_parts,
     pack,
     timer_of,
     unpack,
@@ -35,10 +41,52 @@ _HELD = st.builds(
 
 @given(st.lists(st.lists(_HELD, min_size=1), max_size=3))
 def test_chunks_may_be_joined(chunks: list[list[Held]]) -> None:
-    """Several chunks of one bucket are read as one, by due time, then by place."""
-    found = unpack(b"".join(map(pack, chunks)))
+    """Several chunks are read as one, in the order in which they were written."""
     messages = [each for chunk in chunks for each in chunk]
-    assert sorted(messages, key=lambda each: each[:3]) == found
+    assert messages == unpack(b"".join(map(pack, chunks)))
+
+
+@given(st.lists(st.lists(_HELD, min_size=1), max_size=6), st.integers(1, 5), st.integers(1, 5_000))
+def test_the_order_of_a_bucket(
+    chunks: list[list[Held]], most_messages: int, most_bytes: int
+) -> None:
+    """By due time, then by place, however much of it may be in memory."""
+    found = in_order(map(pack, chunks), most_messages, most_bytes)
+    messages = [each for chunk in chunks for each in chunk]
+    assert sorted(messages, key=lambda each: each[:3]) == list(found)
+
+
+@given(st.lists(_HELD), st.integers(1, 5), st.integers(1, 50))
+def test_parts_of_a_bucket(messages: list[Held], most_messages: int, most_bytes: int) -> None:
+    """They follow one another, and none is larger than it has to be."""
+    parts = list(in_parts(messages, most_messages, most_bytes))
+    assert messages == [each for part in parts for each in part]
+    for part in parts:
+        assert 1 <= len(part) <= most_messages
+        assert sum(each.size_bytes for each in part[:-1]) < most_bytes
+
+
+def test_a_bucket_larger_than_memory() -> None:
+    """A bucket of which only a part may be in memory is never there as a whole."""
+    value, most_bytes, chunks = b"x" * 10_000, 1_000_000, 100
+
+    def written() -> Iterator[bytes]:
+        for number in range(chunks):
+            places = [(100 * row + number, number) for row in range(50)]
+            yield pack([Held(due, n, 0, "t", 0, None, value, b"") for due, n in places])
+
+    tracemalloc.start()
+    try:
+        before = pa.default_memory_pool().max_memory()
+        due = [part[-1].due_ms for part in in_parts(in_order(written(), 1_000, most_bytes), 10)]
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert sorted(due) == due
+    assert chunks * 50 // 10 == len(due)
+    total = chunks * 50 * len(value)
+    assert peak < total / 5
+    assert pa.default_memory_pool().max_memory() - before < total / 5
 
 
 @given(st.integers(0, 2**45))

@@ -1,19 +1,22 @@
 """What a task sends, and what becomes of messages that their destination does not take."""
 
-from typing import Any
+import json
+from functools import partial
 
 import pytest
 
 from linear_retry.errors import BrokerError
-from linear_retry.kafka import KafkaError, Producer
 from linear_retry.kafka.consumer.messages import read
 from linear_retry.kafka.producers.murmur2 import partition_of_key
+from linear_retry.records.dead_letter import parse
 from linear_retry.records.text import Header
 from linear_retry.spark.scheduler.held import Held
-from linear_retry.spark.scheduler.sender import Sender, Sent, Targets
+from linear_retry.spark.scheduler.producer import TaskProducer
+from linear_retry.spark.scheduler.sender import Sender, Sent, Targets, Undelivered
 from linear_retry.store import header_bytes
 from tests.conftest import TopicFactory
 from tests.real_kafka import RealKafka, free_ports
+from tests.spark.scheduler.partly import TIMED_OUT, partly_stuck
 
 _SIZES = ("1100000", "20000", "1200000")
 _HEADERS: tuple[Header, ...] = (("retry-destination", b"x"), ("trace", None), ("trace", b"1"))
@@ -57,48 +60,106 @@ def test_without_a_broker() -> None:
     """Nothing is dead because nobody answers: the micro-batch fails, and is repeated."""
     (port,) = free_ports(1)
     with pytest.raises(BrokerError, match="no broker answers"):
-        Sender(_targets(f"127.0.0.1:{port}", "letters"), answer_s=0.5).send([_held("orders", 1)])
+        Sender(_targets(f"127.0.0.1:{port}", "letters"), partial(TaskProducer, answer_s=0.5)).send(
+            [_held("orders", 1)]
+        )
 
 
-class _WithoutLeader:
-    """A producer for which the topic `stuck` has no leader, so that its records time out."""
-
-    def __init__(self, config: dict[str, Any]) -> None:
-        self._producer = Producer(config)
-        self.attempts = list[bytes]()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._producer, name)
-
-    def produce(self, topic: str, value: Any, key: Any, **more: Any) -> None:
-        if topic == "stuck":
-            self.attempts.append(key)
-            more["on_delivery"](KafkaError(KafkaError._MSG_TIMED_OUT), None)
-        else:
-            self._producer.produce(topic, value, key, **more)
+@pytest.mark.broker
+def test_a_topic_that_takes_less_than_a_batch(kafka: RealKafka, topic: TopicFactory) -> None:
+    """Brokers refuse a batch as a whole: a record dies only if it is refused alone, and those that
+    were beside it are sent in their order."""
+    letters, small = topic(), topic(1, {"max.message.bytes": "10000"})
+    messages = [_held(small, n, b"x" * (12_000 if n == 3 else 4_000 + n)) for n in range(8)]
+    sent = Sender(_targets(kafka.bootstrap, letters)).send(messages)
+    assert (7, 1, ()) == (sent.messages, sent.letters, sent.undelivered)
+    values = [each.value for each in messages if each is not messages[3]]
+    assert values == [each.value() for each in kafka.read(small)]
+    assert [messages[3].value] == [each.value() for each in kafka.read(letters)]
 
 
 @pytest.mark.broker
 def test_a_partition_without_a_leader(kafka: RealKafka, topic: TopicFactory) -> None:
     """Its messages are to be sent again, and hold nobody else's back, even where there are no
-    others at the moment; later ones do not wait for it again, and other partitions' do not either.
-    """
-    kafka.create_topic("stuck", 2)
-    stuck, other = _held("stuck", 1), _held(topic(), 2)
-    made = list[_WithoutLeader]()
+    others at the moment; later ones wait for them and are not attempted, other partitions' are."""
+    stuck, other = topic(2), topic()
+    number, timed_out = partition_of_key(b"key", 2), f"{stuck}: {TIMED_OUT}"
+    sender = partly_stuck(_targets(kafka.bootstrap, "letters"), {stuck})
+    first = _held(stuck, 1)
+    undelivered = (Undelivered(first, (stuck, number), timed_out),)
+    assert Sent(0, 0, undelivered, timed_out) == sender.send([first])
+    assert Sent(1, 0, undelivered, timed_out) == sender.send([first, _held(other, 2)])
+    later = _held(stuck, 3, partition=number)
+    elsewhere = _held(stuck, 4, partition=1 - number)
+    sent = sender.send([later, elsewhere, _held(other, 5)], {(stuck, number)})
+    behind = f"{stuck}: its partition has not acknowledged an earlier one"
+    assert {
+        Undelivered(later, (stuck, number), behind),
+        Undelivered(elsewhere, (stuck, 1 - number), timed_out),
+    } == set(sent.undelivered)
+    assert 1 == sent.messages
 
-    def make(config: dict[str, Any]) -> _WithoutLeader:
-        made.append(_WithoutLeader(config))
-        return made[0]
 
-    sender = Sender(_targets(kafka.bootstrap, "letters"), make)
-    timed_out = "stuck: Local: Message timed out (_MSG_TIMED_OUT)"
-    assert Sent(0, 0, (stuck,), timed_out) == sender.send([stuck])
-    explicit = _held("stuck", 3, partition=partition_of_key(b"key", 2))
-    assert Sent(1, 0, (stuck, explicit), timed_out) == sender.send([stuck, other, explicit])
-    elsewhere = stuck._replace(key=b"elsewhere", to_partition=1 - partition_of_key(b"key", 2))
-    sender.send([elsewhere])
-    assert [b"key", b"elsewhere"] == made[0].attempts
+@pytest.mark.broker
+def test_a_letter_that_is_too_large(kafka: RealKafka, topic: TopicFactory) -> None:
+    """It is sent as a reference to the record in the scheduler's topic, and those beside it as they
+    are: the task does not fail, nor is it repeated."""
+    letters, orders = topic(1, {"max.message.bytes": "10000"}), topic()
+    dead = [
+        _held("missing", n, b"x" * size)._replace(reason="not-allowed", error="no --allow")
+        for n, size in enumerate((4_000, 4_000, 40_000, 4_000))
+    ]
+    sent = Sender(_targets(kafka.bootstrap, letters)).send([*dead, _held(orders, 9)])
+    assert (1, 4, ()) == (sent.messages, sent.letters, sent.undelivered)
+    found = {}
+    for each in map(read, kafka.read(letters)):
+        letter = parse(each.headers, each.key, each.value)
+        found[letter.retry_id] = letter
+    assert {f"intake[0]@{n}" for n in range(4)} == found.keys()
+    reference = found.pop("intake[0]@2")
+    assert {b"x" * 4_000} == {each.value for each in found.values()}
+    assert ("reference", "not-allowed") == (reference.oversized, reference.reason)
+    envelope = json.loads(reference.value or b"")
+    assert ("intake", 0, 2) == (envelope["topic"], envelope["partition"], envelope["offset"])
+    assert 40_000 == envelope["value"]["bytes"]
+
+
+@pytest.mark.broker
+def test_letters_that_are_not_acknowledged(kafka: RealKafka, topic: TopicFactory) -> None:
+    """They are to be sent again, as letters, and hold back letters alone; the task goes on."""
+    letters, stuck = topic(), set[str]()
+    stuck.add(letters)
+    dead, message = _held("missing", 1), _held(topic(), 2)
+    sender = partly_stuck(_targets(kafka.bootstrap, letters), stuck)
+    sent = sender.send([dead, message])
+    assert (1, 0) == (sent.messages, sent.letters)
+    (unsent,) = sent.undelivered
+    assert ((letters, 0), "unknown-topic") == (unsent.lane, unsent.message.reason)
+    assert f"{letters}: {TIMED_OUT}" == sent.problem
+    behind = sender.send([unsent.message, message], {(letters, 0)})
+    assert (1, 0) == (behind.messages, behind.letters)
+    assert [unsent.message] == [each.message for each in behind.undelivered]
+    stuck.clear()
+    again = sender.send([unsent.message])
+    assert (0, 1, ()) == (again.messages, again.letters, again.undelivered)
+    reasons = [dict(read(each).headers)["retry-reason"] for each in kafka.read(letters)]
+    assert [b"unknown-topic"] == reasons
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize("most_bytes", ["100", None])
+def test_letters_that_are_not_taken(
+    kafka: RealKafka, topic: TopicFactory, most_bytes: str | None
+) -> None:
+    """Neither a dead-letter topic that takes nothing, nor one that is missing, fails the task or
+    holds anything back."""
+    letters = "nowhere" if most_bytes is None else topic(1, {"max.message.bytes": most_bytes})
+    sent = Sender(_targets(kafka.bootstrap, letters)).send([_held("missing", 1), _held(topic(), 2)])
+    assert (1, 0) == (sent.messages, sent.letters)
+    (unsent,) = sent.undelivered
+    assert (None, "unknown-topic") == (unsent.lane, unsent.message.reason)
+    assert sent.problem is not None
+    assert sent.problem.startswith(f"{letters}: ")
 
 
 @pytest.mark.broker
