@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -90,6 +91,45 @@ def test_another_sites_page_changes_nothing(
     with signed_in(server, "ann") if has_users else _anyone(local) as operator:
         operator.headers.pop("Origin", None)
         assert 403 == operator.post("/nothing", headers=headers).status_code
+
+
+_PICTURE = {"Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"}
+_FRAME = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"}
+_LINK = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+@pytest.mark.parametrize(
+    ("path", "how", "status"),
+    [
+        ("/now", _PICTURE, 403),
+        ("/now", _FRAME, 403),
+        ("/static/console.js", _PICTURE, 403),
+        ("/now", _LINK, 200),
+        ("/jobs", _LINK, 200),
+        ("/letters/orders.dlq/export.jsonl", _PICTURE, 403),
+        ("/letters/orders.dlq/export.jsonl", _LINK, 403),
+        ("/letters/orders.dlq/selection", _LINK, 403),
+        ("/audit.csv", _LINK, 403),
+        ("/now/stream", _LINK, 403),
+    ],
+)
+def test_another_sites_page_may_only_link_here(
+    local: HttpServer, site: str, path: str, how: dict[str, str], status: int
+) -> None:
+    """To pages that do no work: else any page could fill the disk of who looks at it."""
+    with _anyone(local) as anyone:
+        answer = anyone.get(path, headers={"Sec-Fetch-Site": site, **how})
+    assert status == answer.status_code
+    assert "same-origin" == answer.headers["Cross-Origin-Resource-Policy"]
+
+
+def test_a_topic_is_exported_once_at_a_time(local: HttpServer) -> None:
+    """Each is a file on the disk until it is sent."""
+    path = "/letters/orders.dlq/export.jsonl"
+    with _anyone(local) as anyone, ThreadPoolExecutor(4) as pool:
+        answers = [*pool.map(anyone.get, [path] * 4)]
+    assert [409, 409, 409, 503] == sorted(each.status_code for each in answers)
 
 
 def test_its_own_pages_may(server: HttpServer) -> None:

@@ -1,5 +1,6 @@
 """What the pages share, for as long as the console runs."""
 
+import re
 from contextlib import ExitStack
 from http import HTTPStatus
 from typing import Self
@@ -19,6 +20,8 @@ from linear_retry.kafka.schema_registry import SchemaRegistry
 from linear_retry.web import Access
 from linear_retry.web.security.authentication import Actor, Authentication, RefusedError
 
+_WORK = re.compile(r"\.(jsonl|bin|csv|json)$|/(edit|selection|stream|value)$")
+"""What reads much, or writes files: downloads, and what counts or follows."""
 _BROKERS_ASKED = _STORE_ASKED = 8
 
 
@@ -38,7 +41,7 @@ class Services:
         self.settings = settings
         self.access = access
         self.authentication = Authentication(
-            access, has_forms=True, is_read_only=settings.is_read_only
+            access, has_forms=True, not_linked=_WORK, is_read_only=settings.is_read_only
         )
         self.state = self._ends.enter_context(State(settings.state))
         self.audit = Audit(self.state)

@@ -1,10 +1,12 @@
 """Downloads: a key or value as it is, and letters as lines of JSON."""
 
+from collections.abc import AsyncIterator
+from contextlib import ExitStack
 from functools import partial
 from http import HTTPStatus
 from tempfile import TemporaryFile
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Depends, Request
 from fastapi.responses import Response, StreamingResponse
 from starlette.background import BackgroundTask
 from starlette.exceptions import HTTPException
@@ -19,6 +21,7 @@ from linear_retry.console.pages.letter import PATH, find, opened
 from linear_retry.console.pages.letters import filter_asked, known
 from linear_retry.dlq import DeadLetterTopic, Exported, Filter
 from linear_retry.dlq.export import line_of
+from linear_retry.web.security.authentication import RefusedError
 
 _PART_BYTES = 2**18
 _FILE = {"Content-Type": "application/octet-stream"}
@@ -45,7 +48,20 @@ def page(services: Services, _: Renderer) -> Page:
             selected = Filter(ranges=((partition, offset, offset),))
             return _exported(services, letters, selected, f"{topic}-{partition}-{offset}")
 
-    @routes.get("/letters/{topic}/export.jsonl")
+    exported = set[str]()
+
+    async def exporting(topic: str) -> AsyncIterator[None]:
+        """Lets one at a time read a topic: each is a file on the disk until it is sent."""
+        if topic in exported:
+            text = f"{topic} is being exported: wait until that has ended"
+            raise RefusedError(HTTPStatus.CONFLICT, text)
+        exported.add(topic)
+        try:
+            yield
+        finally:
+            exported.discard(topic)
+
+    @routes.get("/letters/{topic}/export.jsonl", dependencies=[Depends(exporting)])
     def several(request: Request, topic: str, by: By) -> StreamingResponse:
         """Those of the filter in the address; without one all letters, in any state."""
         services.check_values(by)
@@ -68,10 +84,12 @@ def _exported(
 ) -> StreamingResponse:
     # Written by one thread, as resolutions need it, before the first byte is sent: an error in the
     # middle would look like the end of the file. Without a name, it goes with its end.
-    file = TemporaryFile(dir=services.settings.state)  # noqa: SIM115  (closed when it is sent)
-    for letter, _ in letters.letters(selected):
-        file.write(line_of(Exported(letter, letters.resolution(letter))))
-    file.seek(0)
+    with ExitStack() as unless_sent:
+        file = unless_sent.enter_context(TemporaryFile(dir=services.settings.state))
+        for letter, _ in letters.letters(selected):
+            file.write(line_of(Exported(letter, letters.resolution(letter))))
+        file.seek(0)
+        unless_sent.pop_all()
     headers = _FILE | _attachment(f"{name}.jsonl")
     parts = iter(partial(file.read, _PART_BYTES), b"")
     return StreamingResponse(parts, headers=headers, background=BackgroundTask(file.close))

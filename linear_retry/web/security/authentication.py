@@ -1,6 +1,7 @@
 """Finds out who sends a request, and whether they may."""
 
 import asyncio
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from linear_retry.web.security.users import Role, Users
 COOKIE = "linear_retry_session"
 CSRF_HEADER = "X-CSRF-Token"
 
+_NOTHING = re.compile(r"(?!)")
 _SAFE = {"GET", "HEAD", "OPTIONS"}
 _CHECKS_AT_ONCE = 2
 """A check of a password takes 64 MiB and a core: more at once would stop the service."""
@@ -50,7 +52,8 @@ class Authentication:
     """Names the actor of a request, and refuses what they may not do.
 
     With `has_forms`, changes come from forms of the server's own pages: their browser must say so,
-    which takes the place of a token. With `is_read_only`, nobody may change anything.
+    which takes the place of a token; and another site's page may load nothing, and open pages but
+    those whose path `not_linked` matches. With `is_read_only`, nobody may change anything.
     """
 
     def __init__(
@@ -59,10 +62,12 @@ class Authentication:
         clock_s: Callable[[], float] = time.time,
         *,
         has_forms: bool = False,
+        not_linked: re.Pattern[str] = _NOTHING,
         is_read_only: bool = False,
     ) -> None:
         self._access = access
         self._has_forms = has_forms
+        self._not_linked = not_linked
         self._is_read_only = is_read_only
         self._sessions = Sessions(clock_s)
         self._checks = asyncio.Semaphore(_CHECKS_AT_ONCE)
@@ -71,15 +76,26 @@ class Authentication:
         self._attempts = {is_known: Attempts() for is_known in (True, False)}
 
     def check_origin(self, request: Request) -> None:
-        """Raises `RefusedError` for a foreign `Host`, and for a change from another site's page."""
+        """Raises `RefusedError` for a foreign `Host`, and for what another site's page may not."""
         hosts = request.headers.getlist("host")
         if len(hosts) != 1 or not self._access.is_known_host(hosts[0]):
             raise RefusedError(
                 HTTPStatus.MISDIRECTED_REQUEST,
                 "this host name is not the server's; use its address, or start it with --host-name",
             )
-        if is_change(request) and _is_cross_site(request, hosts[0]):
+        if not _is_cross_site(request, hosts[0]):
+            return
+        if is_change(request):
             raise RefusedError(HTTPStatus.FORBIDDEN, "another site's page may change nothing here")
+        # Without users no cookie is needed: any page that somebody looks at could keep the server
+        # busy, and fill its disk, with pictures that are exports.
+        if self._has_forms and not self._may_be_opened(request):
+            raise RefusedError(HTTPStatus.FORBIDDEN, "another site's page may load nothing here")
+
+    def _may_be_opened(self, request: Request) -> bool:
+        """Whether a link on another site leads to a page of this one."""
+        is_page = request.headers.get("Sec-Fetch-Dest") == "document"
+        return is_page and self._not_linked.search(request.scope["path"]) is None
 
     async def actor_of(self, request: Request) -> Actor:
         """Returns who sends the request. Raises `RefusedError` if nobody is named, or wrongly."""
