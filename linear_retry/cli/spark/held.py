@@ -15,6 +15,7 @@ from linear_retry.records.printable import exact_moment
 from linear_retry.spark.ingestion.sources import find_sources
 from linear_retry.spark.scheduler import draining
 from linear_retry.spark.scheduler.checkpoint import Checkpoint
+from linear_retry.spark.scheduler.query import check_not_read
 from linear_retry.spark.scheduler.state import waiting
 from linear_retry.spark.session import session
 
@@ -49,6 +50,7 @@ def drain(
 ) -> None:
     """Sends everything that waits to a dead-letter topic."""
     config = connection.keys()
+    check_not_read(topic, to, "--to")
     find_sources(config, [topic, to])  # before Spark starts, which takes seconds
     with session(master) as spark:
         checkpoint = Checkpoint(spark, path)

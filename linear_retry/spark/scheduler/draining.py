@@ -17,6 +17,7 @@ from linear_retry.spark.ingestion.kafka_options import librdkafka_keys
 from linear_retry.spark.ingestion.sources import Source, find_sources
 from linear_retry.spark.scheduler.checkpoint import Checkpoint, Marker
 from linear_retry.spark.scheduler.held import Held
+from linear_retry.spark.scheduler.query import check_not_read
 from linear_retry.spark.scheduler.state import in_order
 from linear_retry.store import header_bytes
 
@@ -50,9 +51,10 @@ def drain(
 
     The checkpoint cannot be resumed from then on. Ended in between, the next call sends all of them
     again, with the same ids. Raises `UsageError` while the scheduler runs, then nothing is lost and
-    the next call sends all; `ConfigurationError` for another topic's checkpoint,
-    `UnknownTopicError`, `BrokerError` and `CheckpointError`.
+    the next call sends all; `ConfigurationError` for another topic's checkpoint, or where `to` is
+    `topic`; `UnknownTopicError`, `BrokerError` and `CheckpointError`.
     """
+    check_not_read(topic, to, "--to")
     source, _ = find_sources(config, [topic, to])
     marker = _stopped(checkpoint, source)
     if marker.ended is not None and not marker.ended.startswith(_DRAINED):

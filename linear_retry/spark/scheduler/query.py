@@ -60,6 +60,7 @@ class SchedulerOnSpark:
         """Checks the values. Raises `ConfigurationError`."""
         check_topic_name(self.topic, "--topic")
         check_topic_name(self.letters, "--dead-letters")
+        check_not_read(self.topic, self.letters, "--dead-letters")
         check_patterns(self.allow)
 
     @property
@@ -73,6 +74,18 @@ class SchedulerOnSpark:
     @property
     def destinations(self) -> Destinations:
         return Destinations(self.topic, tuple(self.allow), self.letters)
+
+
+def check_not_read(topic: str, letters: str, option: str) -> None:
+    """Raises `ConfigurationError` if dead letters would go to the scheduler's own topic.
+
+    It would read each of them, as a record that cannot be sent, and write it again, for ever.
+    """
+    if letters == topic:
+        raise ConfigurationError(
+            f"{option}: {letters!r} is the topic that the scheduler reads; name another one for "
+            "dead letters"
+        )
 
 
 def start(spark: SparkSession, scheduler: SchedulerOnSpark) -> StreamingQuery:
