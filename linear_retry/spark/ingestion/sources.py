@@ -65,13 +65,15 @@ def other_topic(lake: Lake, source: Source, known: str | None) -> LakeError:
 def starting_offsets(lake: Lake, source: Source) -> str:
     """Returns where to begin, as Spark's Kafka source has it.
 
-    Without a checkpoint, that is after the rows that the table has. Raises `LakeError` if these are
-    from another topic of that name.
+    That is after the rows that the table has; Spark ignores it once it has begun. Raises
+    `LakeError` if these rows are from another topic of that name.
     """
     known = lake.topic_id(source.table, source.topic)
     if known not in (None, source.topic_id):
         raise other_topic(lake, source, known)
-    if known is None or lake.has_checkpoint(source.table, source.topic, source.topic_id):
+    if known is None:
         return "earliest"
+    if lake.has_begun(source.table, source.topic, source.topic_id):
+        return "earliest"  # ignored; to find the last offsets, Spark would read the whole table
     found = lake.next_offsets(source.table, source.topic)
     return json.dumps({source.topic: {each: found.get(each, _EARLIEST) for each in source.bounds}})

@@ -1,7 +1,8 @@
 """The lake: a directory of Delta tables, and how far each topic is ingested into it.
 
 LAKE/dead_letters, LAKE/journal, LAKE/episodes     Delta tables
-LAKE/_ingest/dead_letters/orders.dlq/TOPIC_ID     Spark's checkpoint for the topic of that id
+LAKE/_ingest/dead_letters/orders.dlq/TOPIC_ID/TABLE_ID
+    Spark's checkpoint, for the topic and the table of these ids
 """
 
 from collections.abc import Iterator
@@ -90,13 +91,24 @@ class Lake:
             writer.option("overwriteSchema", "true").save(self.place(name))
 
     def checkpoint(self, name: str, topic: str, topic_id: str) -> str:
-        return f"{self.path}/_ingest/{name}/{topic}/{topic_id}"
+        """Returns where Spark notes how far the topic is ingested into the table.
 
-    def has_checkpoint(self, name: str, topic: str, topic_id: str) -> bool:
+        A table that was deleted and made anew has another id, and so begins anew: with the old
+        checkpoint, the records before it would be missing.
+        """
+        place = self.place(name).replace("`", "``")
+        [row] = self.spark.sql(f"DESCRIBE DETAIL delta.`{place}`").collect()
+        return f"{self.path}/_ingest/{name}/{topic}/{topic_id}/{row['id']}"
+
+    def has_begun(self, name: str, topic: str, topic_id: str) -> bool:
+        """Whether Spark has noted in the checkpoint at which offsets it began.
+
+        It does that after it has created the checkpoint, and not if its client fails before.
+        """
         # Asked of Spark and not of a file system, so that Spark Connect can answer too.
         try:
             checkpoint = self.checkpoint(name, topic, topic_id)
-            self.spark.read.text(f"{checkpoint}/metadata").schema  # noqa: B018  (makes it look)
+            self.spark.read.text(f"{checkpoint}/sources/0/0").schema  # noqa: B018  (makes it look)
         except AnalysisException:  # no such file
             return False
         return True
