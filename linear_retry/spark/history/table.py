@@ -4,15 +4,20 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 
 from linear_retry.spark.history.episodes import KINDS, episodes, of_members, owners, taken_over
-from linear_retry.spark.lake.changes import added, merge, note, noted, size_bytes, version
+from linear_retry.spark.lake.changes import added, merge, noted, noting, size_bytes, version
 from linear_retry.spark.lake.lake import JOURNAL, Lake
+from linear_retry.spark.session import with_settings
 
 EPISODES = "episodes"
 
-_NOTE = "linear-retry.journal-version"
+NOTE = "linear-retry.journal-version"
+"""With each change of the table: the version of the journal that it includes."""
 _INSTANCE = ("group", "member", "instance")
 _ROW = (*_INSTANCE, "sequence")
 _NEVER = 2**63 - 1
+_TASKS = "spark.sql.shuffle.partitions"
+_FEW = 4
+_TASK_BYTES = 32 << 20
 SMALL_BYTES = 8 << 20
 """Of the journal's files. So much is read whole in less time than the many small jobs take that
 find what is new in it."""
@@ -27,42 +32,52 @@ def update_episodes(lake: Lake) -> dict[str, int]:
     ingested, or the lake cannot be written.
     """
     lake.table(JOURNAL)  # a missing journal is the first error
-    until, since = version(lake, JOURNAL), noted(lake, EPISODES, _NOTE)
+    until, since = version(lake, JOURNAL), noted(lake, EPISODES, NOTE)
     if since != until:
-        _bring_up_to_date(lake, since, until)
-        note(lake, EPISODES, _NOTE, until)
+        # In the same commit: of two calls at once, the later commit would else be older than the
+        # number, and what it lacks would stay missing.
+        with noting(lake, NOTE, until):
+            _bring_up_to_date(lake, since, until)
     counts = lake.table(EPISODES).groupBy("kind").count().collect()
     return dict.fromkeys(KINDS, 0) | {row["kind"]: row["count"] for row in counts}
 
 
 def _bring_up_to_date(lake: Lake, since: int | None, until: int) -> None:
     journal = lake.table(JOURNAL, until)
-    is_small = since is None or size_bytes(lake, JOURNAL) <= SMALL_BYTES
-    new = None if is_small else added(lake, JOURNAL, since, until)
+    size = size_bytes(lake, JOURNAL)
+    new = None if size <= SMALL_BYTES else added(lake, JOURNAL, since, until)
     if new is None:
         # A shuffle, not `coalesce`, with which the few writing tasks would also compute the
         # episodes, and hold the memory of all of them until the end.
         lake.replace(episodes(journal).hint("rebalance"), EPISODES)
     else:
-        _update(lake, journal, new)
+        with with_settings(lake.spark, {_TASKS: str(_tasks(lake, size))}):
+            _update(lake, journal, new)
+
+
+def _tasks(lake: Lake, size: int) -> int:
+    """The tasks of a step, for no more than the whole journal.
+
+    Spark's default is 200: for what a day adds, they took a minute, and the year itself less.
+    """
+    return min(int(lake.spark.conf.get(_TASKS) or 0), max(_FEW, size // _TASK_BYTES))
 
 
 def _update(lake: Lake, journal: DataFrame, new: DataFrame) -> None:
     table = lake.table(EPISODES)
-    cuts = _cuts(table, new).persist()
+    # Checkpoints, and not what is merely cached: else each step would plan all before it again.
+    cuts = _cuts(table, new).localCheckpoint()
     [(since,)] = cuts.agg(F.min("date")).collect()
     recent = journal.where(F.col("date") >= F.lit(since))
-    last_owners = owners(recent).persist()
+    last_owners = owners(recent).localCheckpoint()
     known = F.broadcast(cuts.drop("date"))
     found = taken_over(of_members(_entries(recent, known)), last_owners)
-    found = found.join(known, [*_INSTANCE], "left_semi").persist()
+    found = found.join(known, [*_INSTANCE], "left_semi").localCheckpoint()
     replaced = table.join(known, [*_INSTANCE]).where("sequence >= cut").drop("cut")
     gone = replaced.join(found, [*_ROW], "left_anti")
     others = table.where("kind = 'open'").join(known, [*_INSTANCE], "left_anti")
     taken = taken_over(others, last_owners).where("kind = 'taken_over'")
     merge(lake, EPISODES, found.unionByName(taken), gone, on=_ROW)
-    for each in (cuts, last_owners, found):
-        each.unpersist()
 
 
 def _entries(recent: DataFrame, cuts: DataFrame) -> DataFrame:

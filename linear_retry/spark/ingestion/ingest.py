@@ -1,8 +1,8 @@
 """Ingests dead letters and the journal from Kafka into the lake, each record once."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -16,7 +16,7 @@ from linear_retry.spark.errors import JavaError, is_concurrent, last_cause
 from linear_retry.spark.ingestion.kafka_options import java_keys
 from linear_retry.spark.ingestion.sources import Source, find_sources, starting_offsets
 from linear_retry.spark.lake.lake import DEAD_LETTERS, JOURNAL, Lake, LakeError
-from linear_retry.spark.session import CONNECTOR, SparkMissingError
+from linear_retry.spark.session import CONNECTOR, SparkMissingError, with_settings
 from linear_retry.spark.tables.entries import entry_projections
 from linear_retry.spark.tables.letters import letter_projections
 from linear_retry.spark.tables.sql import Projections, project
@@ -160,7 +160,7 @@ class _Run:
             writer = writer.trigger(availableNow=True)
         else:
             writer = writer.trigger(processingTime=f"{round(every_s * 1000)} milliseconds")
-        with _set(self._lake.spark, SETTINGS):
+        with with_settings(self._lake.spark, SETTINGS):
             try:
                 self._query = writer.start(self._lake.place(source.table))
             except (PySparkException, JavaError) as error:
@@ -215,24 +215,12 @@ class _Run:
         return sum(rows), sum(unreadable)
 
     def _error_of(self, error: Exception) -> LinearRetryError:
-        with _set(self._lake.spark, _WITH_CAUSES):
+        with with_settings(self._lake.spark, _WITH_CAUSES):
             return _error(self._source.topic, str(error))
 
     def _first(self, number: int) -> int:
         first = self._source.bounds.get(number, (0, 0))[0]
         return max(self._starts.get(number, first), first)
-
-
-@contextmanager
-def _set(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    before = {name: str(spark.conf.get(name)) for name in settings}
-    try:
-        for name, value in settings.items():
-            spark.conf.set(name, value)
-        yield
-    finally:
-        for name, value in before.items():
-            spark.conf.set(name, value)
 
 
 def _offsets(text: str) -> dict[int, int]:

@@ -1,6 +1,7 @@
 """What has changed in a table of the lake, and changes to single rows of one."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
@@ -8,6 +9,10 @@ from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 
 from linear_retry.spark.errors import JavaError
 from linear_retry.spark.lake.lake import Lake
+from linear_retry.spark.session import with_settings
+
+_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+_NO_CHANGES = ("OPTIMIZE", "VACUUM START", "VACUUM END")
 
 
 def version(lake: Lake, name: str) -> int:
@@ -36,19 +41,25 @@ def added(lake: Lake, name: str, since: int | None, until: int) -> DataFrame | N
     return inserted
 
 
-def note(lake: Lake, name: str, key: str, value: int) -> None:
-    """Keeps a number with the table."""
-    with lake.writing(name):
-        lake.spark.sql(f"ALTER TABLE {_table(lake, name)} SET TBLPROPERTIES ('{key}' = '{value}')")
+@contextmanager
+def noting(lake: Lake, key: str, value: int) -> Iterator[None]:
+    """Keeps a number with what is committed inside: both are there, or neither."""
+    with with_settings(lake.spark, {_METADATA: f"{key}={value}"}):
+        yield
 
 
 def noted(lake: Lake, name: str, key: str) -> int | None:
-    """The number that `note` has kept; None without one, or without the table."""
+    """The number that the last change of rows came with; None without one, or without the table.
+
+    None too if that change was another program's, such as a RESTORE.
+    """
     if not lake.has(name):
         return None
-    [row] = lake.spark.sql(f"DESCRIBE DETAIL {_table(lake, name)}").collect()
-    found = row["properties"].get(key)
-    return None if found is None else int(found)
+    history = lake.spark.sql(f"DESCRIBE HISTORY {_table(lake, name)}")
+    changes = history.where(~F.col("operation").isin(*_NO_CHANGES))
+    last = changes.orderBy(F.desc("version")).first()
+    found, _, value = (last["userMetadata"] or "").partition("=") if last else ("", "", "")
+    return int(value) if found == key else None
 
 
 def size_bytes(lake: Lake, name: str) -> int:
@@ -58,7 +69,11 @@ def size_bytes(lake: Lake, name: str) -> int:
 
 
 def merge(lake: Lake, name: str, rows: DataFrame, gone: DataFrame, *, on: Sequence[str]) -> None:
-    """Updates or inserts `rows`, and deletes `gone`, by the columns `on`, in one commit."""
+    """Updates or inserts `rows`, and deletes `gone`, by the columns `on`, in one commit.
+
+    It commits also where nothing changes: else what `noting` keeps would not be kept.
+    """
+    before = version(lake, name)
     source = rows.withColumn("is_gone", F.lit(False)).unionByName(
         gone.withColumn("is_gone", F.lit(True))
     )
@@ -70,6 +85,9 @@ def merge(lake: Lake, name: str, rows: DataFrame, gone: DataFrame, *, on: Sequen
             "WHEN NOT MATCHED AND NOT s.is_gone THEN INSERT *",
             source=source,
         )
+        if version(lake, name) == before:  # Delta Lake leaves out a MERGE of no rows
+            properties = f"'linear-retry.looked-at' = '{before}'"
+            lake.spark.sql(f"ALTER TABLE {_table(lake, name)} SET TBLPROPERTIES ({properties})")
 
 
 def _table(lake: Lake, name: str) -> str:

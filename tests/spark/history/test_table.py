@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 
-from linear_retry.events import CircuitClosed
+from linear_retry.events import Assigned, CircuitClosed
 from linear_retry.journal.entry import Entry, encode
 from linear_retry.records.record import Record
-from linear_retry.spark import EPISODES, JOURNAL, Lake, journal, update_episodes
+from linear_retry.spark import EPISODES, JOURNAL, Lake, LakeError, journal, update_episodes
 from linear_retry.spark.history import table
-from linear_retry.spark.lake.changes import note, version
+from linear_retry.spark.lake.changes import noting, version
 from tests.spark.history.expected_episodes import expected_episodes
 from tests.spark.history.recorded_outages import NOON_MS
 from tests.spark.history.test_episodes import random_instance
@@ -95,11 +96,44 @@ def test_what_came_since_is_enough(spark: SparkSession, tmp_path: Path) -> None:
         expected = sorted(repr(_plain(row)) for row in expected_episodes(so_far))
         assert expected == _found(lake), number
         assert sum(counts.values()) == len(expected)
+    assigned = next(entry for entry in so_far if isinstance(entry.event, Assigned))
+    _add(lake, [assigned])
+    assert counts == update_episodes(lake), "what changes nothing is read once all the same"
     before = lake.spark.read.format("delta").load(lake.place(EPISODES)).inputFiles()
     commits = version(lake, EPISODES)
     assert counts == update_episodes(lake)
     assert commits == version(lake, EPISODES), "with nothing new, nothing is written"
     assert before == lake.table(EPISODES).inputFiles()
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("large")
+def test_of_two_at_once_none_hides_what_the_other_lacks(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """One that is overtaken, and has read less of the journal, may end with an error or not: the
+    next one adds what is missing."""
+    rng, overtaken = random.Random(5), list[int]()
+    parts = [list(random_instance(rng, "pod", f"pod-{n}", NOON_MS + n * 1000)) for n in range(3)]
+    lake = Lake(spark, str(tmp_path))
+
+    class Overtaken(Lake):
+        def table(self, name: str, version: int | None = None) -> DataFrame:
+            if version is not None and not overtaken:
+                overtaken.append(version)
+                _add(lake, parts[2])
+                update_episodes(lake)
+            return super().table(name, version)
+
+    _add(lake, parts[0])
+    update_episodes(lake)
+    _add(lake, parts[1])
+    with suppress(LakeError):
+        update_episodes(Overtaken(spark, str(tmp_path)))
+    assert overtaken
+    update_episodes(lake)
+    entries = [entry for part in parts for entry in part]
+    assert sorted(repr(_plain(row)) for row in expected_episodes(entries)) == _found(lake)
 
 
 def test_a_small_journal_is_read_whole(spark: SparkSession, tmp_path: Path) -> None:
@@ -119,14 +153,16 @@ def test_a_small_journal_is_read_whole(spark: SparkSession, tmp_path: Path) -> N
 
 @pytest.mark.usefixtures("large")
 def test_what_is_not_known_is_made_of_all(spark: SparkSession, tmp_path: Path) -> None:
-    """Killed before the note, or with a note of another journal: no row twice, none missing."""
+    """With a note of another journal, or after another program's change: no row twice, none
+    missing."""
     lake = Lake(spark, str(tmp_path))
     entries = list(random_instance(random.Random(1), "pod", "pod-1", NOON_MS))
     _add(lake, entries)
     update_episodes(lake)
-    first = _found(lake)
-    for noted in (0, 99):
-        note(lake, EPISODES, "linear-retry.journal-version", noted)
+    first, all_rows = _found(lake), lake.table(EPISODES)
+    for noted in (None, 0, 99):
+        with nullcontext() if noted is None else noting(lake, table.NOTE, noted):
+            lake.replace(all_rows.limit(1), EPISODES)
         update_episodes(lake)
         assert first == _found(lake)
     assert any(isinstance(entry.event, CircuitClosed) for entry in entries)
