@@ -17,7 +17,7 @@ _CLOSE_S = 0.5
 class Repeating:
     """Does `work` in a thread, again and again, until it is closed.
 
-    `note` is called with what an error of the work says. It is the work that says it is mended.
+    `note` is called with what an error of the work says; the work itself says when it is over.
     """
 
     def __init__(

@@ -40,5 +40,5 @@ class Outcomes:
         return token
 
     def get(self, token: str) -> Outcome | None:
-        """Returns the outcome with this token; None if there is none."""
+        """Returns the outcome with this token; None if it is not known."""
         return self._kept.get(token)

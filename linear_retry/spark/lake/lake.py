@@ -93,8 +93,8 @@ class Lake:
     def checkpoint(self, name: str, topic: str, topic_id: str) -> str:
         """Returns where Spark notes how far the topic is ingested into the table.
 
-        A table that was deleted and made anew has another id, and so begins anew: with the old
-        checkpoint, the records before it would be missing.
+        A table that was deleted and created again has another id, and is ingested from the first
+        record: with the old checkpoint, those before it would be missing.
         """
         place = self.place(name).replace("`", "``")
         [row] = self.spark.sql(f"DESCRIBE DETAIL delta.`{place}`").collect()

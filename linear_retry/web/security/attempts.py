@@ -1,4 +1,4 @@
-"""Slows down whoever guesses passwords."""
+"""Slows down the guessing of passwords."""
 
 import math
 import time
@@ -22,8 +22,8 @@ class _Failures:
 class Attempts:
     """Counts wrong passwords by the address they come from and the name.
 
-    After ten, the next must wait for 1, 2, 4 ... up to 60 seconds; after 15 minutes without any it
-    begins anew. By the name alone, anybody could lock an operator out.
+    After ten, the next must wait for 1, 2, 4 ... up to 60 seconds; 15 minutes without any
+    reset the count. By the name alone, anybody could lock an operator out.
     """
 
     def __init__(self, clock_s: Callable[[], float] = time.monotonic, most: int = _MOST) -> None:
