@@ -17,11 +17,11 @@ def optimize(
         bool, typer.Option("--json", help="One JSON object for each table, each on a line.")
     ] = False,
 ) -> None:
-    """Put the small files of the lake's tables together.
+    """Compact the small files of the lake's tables.
 
     Also removes the files that were replaced more than a week ago. Readers may run meanwhile,
-    and an ingest too, but not on S3. An ingest puts its own small files together once there are
-    fifty, but removes none.
+    and an ingest too, but not on S3. An ingest compacts its own small files once there are fifty,
+    but removes none.
 
     Example: linear-retry spark optimize --lake lake
     """
@@ -44,7 +44,7 @@ def optimize(
 def convert(lake: LAKE, master: MASTER = None) -> None:
     """Convert tables of the layout before Delta Lake.
 
-    The old files stay beside the new ones; `optimize` removes them after a week. The next ingest
+    The old files stay until `optimize` removes them, once they are a week old. The next ingest
     continues where the last one ended.
 
     Example: linear-retry spark convert --lake lake

@@ -1,1 +1,1 @@
-"""The lake: a directory of Parquet tables."""
+"""The lake: a directory of Delta tables."""

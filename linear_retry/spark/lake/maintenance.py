@@ -1,6 +1,7 @@
-"""Puts the small files of the lake's tables together, and converts tables of the old layout."""
+"""Compacts the small files of the lake's tables, and converts tables of the old layout."""
 
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 from delta.tables import DeltaTable
 from pyspark.errors import AnalysisException
@@ -22,7 +23,7 @@ class Optimized:
 
 
 def optimize(lake: Lake) -> tuple[Optimized, ...]:
-    """Puts small files together, and removes those that no reader of the last week needs.
+    """Compacts small files, and removes those that no reader of the last week needs.
 
     Readers may go on meanwhile, and an ingest too, but not on S3, where two drivers that write at
     once may lose one's batch. Needs a classic session, not one of Spark Connect.
@@ -64,13 +65,41 @@ def convert(lake: Lake) -> dict[str, int]:
     """Converts tables of the layout before Delta Lake; returns the count of rows of each.
 
     Killed and called again, it starts from the beginning; readers see the old table or all of the
-    new one. The old files stay beside the new ones until `optimize` removes them, after a week.
-    Raises `LakeError` if there is no such table, or it cannot be written.
+    new one. The old files stay until `optimize` removes them, once they are a week old.
+    Raises `LakeError` if there is no such table, if an ingest was killed while it published a
+    batch, or if the table cannot be written.
     """
     found = {name: old for name in (DEAD_LETTERS, JOURNAL) if (old := lake.old(name)) is not None}
     if not found:
         raise LakeError(f"{lake.path}: no table has the layout before Delta Lake")
+    for name, old in found.items():
+        _require_whole(lake, name, old)
     return {name: _converted(lake, name, old) for name, old in found.items()}
+
+
+def _require_whole(lake: Lake, name: str, old: DataFrame) -> None:
+    """Raises `LakeError` if a part of a batch is still where the old ingest had written it.
+
+    On an object store a rename is a copy: killed meanwhile, neither directory had all of the batch,
+    and an ingest into the converted table would begin after it.
+    """
+    written = f"{lake.path}/_unfinished/{name}"
+    reader = lake.spark.read.format("binaryFile").option("recursiveFileLookup", "true")
+    try:
+        files = reader.load(f"{written}/batch=*").inputFiles()
+    except AnalysisException:  # no such directory
+        return
+    if torn := sorted(_batches(files) & _batches(old.inputFiles())):
+        places = ", ".join(f"{place}/{torn[0]}" for place in (lake.place(name), written))
+        raise LakeError(
+            f"{places}: an ingest was killed while it published this batch; complete it by an "
+            "ingest of the release that began it, or, if its records are still in the topic, "
+            "delete both directories: the next ingest reads them again"
+        )
+
+
+def _batches(files: list[str]) -> set[str]:
+    return {part for file in files for part in unquote(file).split("/") if part[:6] == "batch="}
 
 
 def _converted(lake: Lake, name: str, old: DataFrame) -> int:

@@ -78,7 +78,7 @@ def moment_of_ms(at_ms: str) -> str:
 
 
 def date_of(timestamp: str) -> str:
-    """A record's date in UTC, by which tables are partitioned."""
+    """A record's date in UTC, by which readers skip files."""
     ms = f"greatest(0, least({LAST_MS}, unix_millis({timestamp})))"
     return f"date_from_unix_date(cast({ms} div {_DAY_MS} AS int))"
 

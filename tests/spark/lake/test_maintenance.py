@@ -1,6 +1,7 @@
 """The lake's files are few, and what they hold stays the same."""
 
 import json
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -62,24 +63,33 @@ def test_optimize_puts_files_together(spark: SparkSession, tmp_path: Path) -> No
 
 
 def test_fifty_small_files_become_one(spark: SparkSession, tmp_path: Path) -> None:
-    """By the write that made the fiftieth, without a command."""
+    """By the batch that made the fiftieth, without a command, whoever wrote the others."""
     lake = Lake(spark, str(tmp_path))
     lake.create(JOURNAL, spark.createDataFrame([], _SCHEMA).schema)
-    rows = spark.range(50).selectExpr(
-        *("'journal' AS topic", "0 AS partition", "id AS offset"),
-        *("timestamp '2026-11-21' AS timestamp", "date '2026-11-21' AS date"),
-    )
-    rows.repartition(50).write.format("delta").mode("append").save(lake.place(JOURNAL))
+    for number in range(49):
+        dates = pa.array([_AT.date()] * 2)
+        batch = _batch(number).append_column("date", dates)
+        write_deltalake(lake.place(JOURNAL), batch, mode="append")
+    rows = spark.createDataFrame([("orders.dlq", 0, 98, _AT, _AT.date())], _SCHEMA)
+    rows.coalesce(1).write.format("delta").mode("append").save(lake.place(JOURNAL))
     assert 1 == len(DeltaTable(lake.place(JOURNAL)).file_uris())
-    assert 50 == lake.table(JOURNAL).count()
+    assert 99 == lake.table(JOURNAL).count()
 
 
 def _write_old_lake(root: Path) -> None:
     """As releases before Delta Lake wrote it."""
+    topic = root / "_ingest" / DEAD_LETTERS / "orders.dlq" / "topic.json"
+    topic.parent.mkdir(parents=True)
+    topic.write_text("the-id")
     for number in range(2):
-        place = root / DEAD_LETTERS / f"batch=orders.dlq@{number:08d}" / "date=2026-11-21"
-        place.mkdir(parents=True)
-        pq.write_table(_batch(number), place / "part-0.parquet")
+        _write_old_batch(root / DEAD_LETTERS, number)
+
+
+def _write_old_batch(table: Path, number: int) -> Path:
+    batch = table / f"batch=orders.dlq@{number:08d}"
+    (batch / "date=2026-11-21").mkdir(parents=True)
+    pq.write_table(_batch(number), batch / "date=2026-11-21" / "part-0.parquet")
+    return batch
 
 
 def test_a_lake_of_the_old_layout_is_converted(spark: SparkSession, tmp_path: Path) -> None:
@@ -89,9 +99,9 @@ def test_a_lake_of_the_old_layout_is_converted(spark: SparkSession, tmp_path: Pa
     lake = Lake(spark, str(tmp_path))
     with pytest.raises(LakeError, match=f"run `linear-retry spark convert --lake {tmp_path}`"):
         lake.table(DEAD_LETTERS)
+    topic.unlink()
     code, _, message = _ran("convert", "--lake", tmp_path)
     assert (3, True) == (code, f"{topic}: is not there" in message)
-    topic.parent.mkdir(parents=True)
     topic.write_text("the-id")
     code, out, err = _ran("convert", "--lake", tmp_path)
     assert ("dead_letters: 4 rows\n", "", 0) == (out, err, code)
@@ -99,3 +109,22 @@ def test_a_lake_of_the_old_layout_is_converted(spark: SparkSession, tmp_path: Pa
     assert "the-id" == lake.topic_id(DEAD_LETTERS, "orders.dlq")
     message = f"{tmp_path}: no table has the layout before Delta Lake\n"
     assert (3, "", message) == _ran("convert", "--lake", tmp_path)
+
+
+def test_a_batch_that_was_being_published_is_not_converted(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The bug: killed while a rename copied a batch, the old table had a part of it, and the next
+    ingest began after that part. One that was not being published yet is read again anyway."""
+    _write_old_lake(tmp_path)
+    written = tmp_path / "_unfinished" / DEAD_LETTERS
+    _write_old_batch(written, 2)
+    torn = _write_old_batch(written, 1)
+    published = tmp_path / DEAD_LETTERS / torn.name
+    code, out, err = _ran("convert", "--lake", tmp_path)
+    assert (3, "", 1) == (code, out, err.count("\n"))
+    assert err.startswith(f"{published}, {torn}: an ingest was killed while it published")
+    for each in (torn, published):
+        shutil.rmtree(each)
+    assert (0, "dead_letters: 2 rows\n", "") == _ran("convert", "--lake", tmp_path)
+    assert {0: 2} == Lake(spark, str(tmp_path)).next_offsets(DEAD_LETTERS, "orders.dlq")
