@@ -1,8 +1,7 @@
 """One Spark session for all tests, for it takes seconds to begin."""
 
 import gc
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyspark
@@ -11,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from linear_retry.spark import Lake
 from linear_retry.spark.ingestion.ingest import SETTINGS
-from linear_retry.spark.session import session
+from linear_retry.spark.session import session, with_settings
 from tests import kafka_jars
 from tests.spark.reporting import reported
 
@@ -103,31 +102,22 @@ def reported_lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory)
     return lake
 
 
-@contextmanager
-def _set(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    for name, value in settings.items():
-        spark.conf.set(name, value)
-    yield
-    for name in settings:
-        spark.conf.unset(name)
-
-
 @pytest.fixture
 def strict_parser(spark: SparkSession) -> Iterator[None]:
     """Where a session reserves all of SQL's words, and takes backslashes as they are."""
-    with _set(spark, _STRICT):
+    with with_settings(spark, _STRICT):
         yield
 
 
 @pytest.fixture(scope="module")
 def as_ingested(spark: SparkSession) -> Iterator[None]:
     """As `ingest` does, whatever the session says."""
-    with _set(spark, SETTINGS):
+    with with_settings(spark, SETTINGS):
         yield
 
 
 @pytest.fixture(scope="module")
 def interpreted(spark: SparkSession) -> Iterator[None]:
     """For what is done with rows, and not what is in them: to compile a wide plan takes seconds."""
-    with _set(spark, INTERPRETED):
+    with with_settings(spark, INTERPRETED):
         yield

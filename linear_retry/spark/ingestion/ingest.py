@@ -128,7 +128,7 @@ class _Run:
         self._source = source
         self._options = options
         self._counts: dict[int, tuple[int, int]] = {}
-        self._starts: dict[int, int] = {}
+        self._starts: dict[int, int] | None = None
 
     @property
     def table(self) -> str:
@@ -193,7 +193,7 @@ class _Run:
     def result(self) -> Ingested:
         gone = sum(
             max(self._source.bounds[number][0] - start, 0)
-            for number, start in self._starts.items()
+            for number, start in (self._starts or {}).items()
             if number in self._source.bounds
         )
         source = self._source
@@ -202,7 +202,7 @@ class _Run:
     def _note_progress(self) -> None:
         """Notes what only Spark's progress reports: where the first batch began, and the counts."""
         for each in self._query.recentProgress:
-            if not self._starts and each.sources:
+            if self._starts is None and each.sources:  # of a first ingest, it has no offsets
                 self._starts = _offsets(each.sources[0].startOffset)
             if _COUNTS in each.observedMetrics:
                 found = each.observedMetrics[_COUNTS].asDict()
@@ -220,7 +220,7 @@ class _Run:
 
     def _first(self, number: int) -> int:
         first = self._source.bounds.get(number, (0, 0))[0]
-        return max(self._starts.get(number, first), first)
+        return max((self._starts or {}).get(number, first), first)
 
 
 def _offsets(text: str) -> dict[int, int]:

@@ -18,7 +18,7 @@ from linear_retry.journal.entry import Entry, encode
 from linear_retry.scope import Scope
 from linear_retry.spark import DEAD_LETTERS, JOURNAL, Ingested, Lake, LakeError, ingest
 from linear_retry.spark.ingestion.ingest import TABLES
-from linear_retry.spark.session import CONNECTOR, SparkMissingError
+from linear_retry.spark.session import CONNECTOR, SparkMissingError, with_settings
 from linear_retry.spark.tables.sql import Projections
 from tests.conftest import TopicFactory
 from tests.dlq.sample_letters import our_record
@@ -164,15 +164,17 @@ def test_going_on_until_the_brokers_go_away(
 ) -> None:
     """With `every_s` it does not end, and does not stand still with nobody told: when the Java
     client has given up, after two minutes unless its keys say less, it says so. Called again, each
-    letter is there once."""
+    letter is there once. A first ingest forgot its first batch when it said how much is done."""
     monkeypatch.setitem(TABLES, DEAD_LETTERS, places)
     lake, config = str(tmp_path / "lake"), {"bootstrap.servers": own_kafka.bootstrap}
     own_kafka.create_topic("dlq")
+    seen = set[int]()
     written = own_kafka.produce("dlq", _letters(3))
 
     def watch(done: int, total: int) -> None:
         """More comes after the first batch, and the brokers go away after the second."""
         assert done <= total
+        seen.add(done)
         if done == 3 and len(written) == 3:
             written.extend(own_kafka.produce("dlq", _letters(2, first=3)))
         elif len(written) == 5 and len(_rows(lake, DEAD_LETTERS)) == 5:
@@ -181,6 +183,7 @@ def test_going_on_until_the_brokers_go_away(
     with pytest.raises(BrokerError, match=r"^dlq cannot be ingested any further: .*Timeout") as it:
         ingest(spark, config | _IMPATIENT, lake, dead_letters=["dlq"], every_s=0.5, progress=watch)
     assert "\n" not in str(it.value)
+    assert 5 == max(seen)
     own_kafka.start()
     (again,) = ingest(spark, config, lake, dead_letters=["dlq"])
     assert 0 == again.rows
@@ -309,6 +312,27 @@ def test_a_second_ingest_of_a_topic_is_refused(
     with pytest.raises(_EnoughError):
         ingest(*(spark, config, lake), dead_letters=[letters], every_s=0.5, progress=begin_another)
     assert refusals[0].startswith(f"another ingest is adding the rows of '{letters}'; wait until")
+    assert sorted(written) == _places(lake)
+
+
+def test_small_batches_become_one_file(
+    spark: SparkSession,
+    kafka: RealKafka,
+    topic: TopicFactory,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By the batch that makes one file too many: four here, and fifty by default."""
+    monkeypatch.setitem(TABLES, DEAD_LETTERS, places)
+    letters, lake = topic(), str(tmp_path / "lake")
+    written = kafka.produce(letters, _letters(6))
+    config = {"bootstrap.servers": kafka.bootstrap}
+    with with_settings(spark, {"spark.databricks.delta.autoCompact.minNumFiles": "4"}):
+        ingest(spark, config, lake, dead_letters=[letters], max_offsets=1)
+    history = DeltaTable(f"{lake}/{DEAD_LETTERS}").history()
+    compacted = [each for each in history if each["operation"] == "OPTIMIZE"]
+    assert ["4"] == [each["operationMetrics"]["numRemovedFiles"] for each in compacted]
+    assert 3 == len(DeltaTable(f"{lake}/{DEAD_LETTERS}").file_uris())
     assert sorted(written) == _places(lake)
 
 
