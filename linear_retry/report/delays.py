@@ -20,6 +20,7 @@ from linear_retry.report.words import (
     counted,
     duration,
     percent,
+    printable,
     shown,
     signed,
 )
@@ -80,9 +81,10 @@ def _run(lake: str, row: Row | None) -> str:
         return "nothing yet: the proposal covers too few of the later outages"
     if row["saved_low_s"] is not None and row["saved_low_s"] <= 0:
         return "nothing: the proposed delays save nothing for sure"
-    group = shlex.quote(shown(row["group"]))
+    # Not truncated: the command would name another group, or no lake.
+    where, group = (shlex.quote(printable(each)) for each in (lake, row["group"]))
     return (
-        f"linear-retry spark tune --lake {shlex.quote(shown(lake))} --group {group} "
+        f"linear-retry spark tune --lake {where} --group {group} "
         f"--probe-cost {row['probe_cost_s']:g} --cover {row['cover']:g} --to strategy.json"
     )
 

@@ -109,7 +109,7 @@ def _tiles(tables: Tables) -> list[tuple[str, str]]:
             (count(number), "outages"),
             (percent(recovered), "of them recovered"),
             (duration(total(groups, "blocked_s")), "blocked in all"),
-            (count(total(groups, "still_open")), "open at its last event"),
+            (count(total(groups, "still_open")), "still open"),
         ]
     if "letters" in tables:
         rows = records(tables["letters"])

@@ -10,14 +10,19 @@ _UNITS = ((86_400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
 
 
 def shown(text: Any) -> str:
-    """Returns `text` in one line, truncated, without characters that move or hide others.
+    """Returns `text` as `printable` does, truncated."""
+    if text is None:
+        return NOTHING
+    line = printable(str(text)[: _LONGEST + 1])
+    return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
+
+
+def printable(text: str) -> str:
+    """Returns `text` in one line, without characters that move or hide others.
 
     A name with marks that change the writing direction would read as another one.
     """
-    if text is None:
-        return NOTHING
-    line = "".join(each if each.isprintable() else "\ufffd" for each in str(text)[: _LONGEST + 1])
-    return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
+    return "".join(each if each.isprintable() else "\ufffd" for each in text)
 
 
 def simple(error_type: Any) -> str:

@@ -93,7 +93,7 @@ def _ends(name: str) -> list[dict[str, Any]]:
     common = {"group": name, "outages": 110, "known_end": 90}
     return [
         {**common, "ended": 0.5, "after_s": 70.0, "low_s": 61.5, "high_s": 90.0},
-        {**common, "ended": 0.9, "after_s": 700.0, "low_s": 610.0, "high_s": None},
+        {**common, "ended": 0.95, "after_s": 700.0, "low_s": 610.0, "high_s": None},
         {**common, "ended": 0.99, "after_s": None, "low_s": 9000.0, "high_s": None},
     ]
 

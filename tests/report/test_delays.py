@@ -42,6 +42,17 @@ def test_what_to_run_is_a_command_that_a_shell_takes_as_it_is() -> None:
     assert "--group '</script>" in _run({**_changed(group=name), "groups": groups}, name)
 
 
+def test_the_command_is_whole() -> None:
+    """The bug: long names were truncated in it as in other cells, and so it failed."""
+    name = "payments-of-" * 20
+    tables = {**_changed(group=name), "groups": week()["groups"].iloc[:1].assign(group=name)}
+    grid = to_do(tables, f"hdfs:///{name}")
+    assert grid is not None
+    [[cell, *_, command]] = grid.rows
+    assert cell.endswith("…")
+    assert f" --lake hdfs:///{name} --group {name} --" in command
+
+
 @pytest.mark.parametrize(
     ("fields", "text"),
     [
