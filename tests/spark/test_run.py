@@ -36,7 +36,7 @@ def test_all_steps_in_one_session(
     shown = (*where, "--dead-letters", letters, "--to", str(page), "--probe-cost", "5")
     code, out, err = _ran(*shown)
     assert (0, "") == (code, err)
-    shown_page = f"{page}: 2 outages, 1 dead letter, 0 of advice"
+    shown_page = f"{page}: 2 outages, 1 dead letter, 0 pieces of advice"
     assert [
         f"dead_letters: 1 row of {letters}",
         f"journal: 5 rows of {journal}",

@@ -56,7 +56,7 @@ def ingest(
     ] = 1_000_000,
     master: MASTER = None,
 ) -> None:
-    """Copy dead letters and the journal into Parquet tables.
+    """Copy dead letters and the journal into Delta tables.
 
     Copies what is new since the last run, each record exactly once, even if a run was interrupted.
 
@@ -100,7 +100,8 @@ def tune(
         str,
         typer.Option(
             metavar="TIME",
-            help="What an attempt costs, as time waited after an outage: 5, or 500ms.",
+            help="What one attempt costs, as time spent waiting after an outage has ended: 5, or "
+            "500ms.",
         ),
     ],
     recorded: RecordedOutages,
@@ -116,9 +117,9 @@ def tune(
 ) -> None:
     """Propose the delays that would have cost least.
 
-    They are fitted to the first two thirds of a group's outages, and compared with its current
-    delays on the others. Without --group, each group gets a proposal; --to then needs a lake of one
-    group. docs/spark/tuning.md defines the cost, and says when not to trust it.
+    The delays are fitted to the earlier two thirds of a group's outages and compared with its
+    current delays on the rest. Without --group, each group gets a proposal; --to then needs a lake
+    of one group. docs/spark/tuning.md defines the cost, and says when not to trust it.
 
     Example: linear-retry spark tune --lake lake --group billing --probe-cost 5 --cover 0.99
     --to strategies/billing.json
@@ -193,7 +194,8 @@ def report(
         from linear_retry.cli.spark.tables import Page
         from linear_retry.cli.spark.tables import report as run
 
-        run(lake, Page(to, not no_keys, price_s, cover), to, master, as_json=as_json)
+        page = Page(to, not no_keys, price_s, Conditions(cover))
+        run(lake, page, to, master, as_json=as_json)
 
 
 @app.command()
@@ -230,7 +232,7 @@ def run(
         from linear_retry.cli.spark.tables import Page
 
         sources = {"dead_letters": dead_letters or [], "journal": journal}
-        page = Page(to, not no_keys, price_s, cover)
+        page = Page(to, not no_keys, price_s, Conditions(cover))
         run_all(connection, lake, sources, page, master)
 
 

@@ -23,13 +23,15 @@ COVER = Annotated[
         metavar="SHARE",
         min=0,
         max=1,
-        help="The share of outages that must end before the delays run out.",
+        help="The share of outages that the delays must outlast.",
     ),
 ]
 PROBE_COST = Annotated[
     str,
     typer.Option(
-        metavar="TIME", help="For the proposed delays: what an attempt costs, as of `tune`."
+        metavar="TIME",
+        help="What one attempt costs, as time spent waiting; used for the proposed delays, as in "
+        "`tune`.",
     ),
 ]
 NO_KEYS = Annotated[

@@ -15,7 +15,6 @@ from linear_retry.spark import EPISODES, JOURNAL, Lake, ingest, update_episodes
 from linear_retry.spark import tune as tune_in
 from linear_retry.spark.ingestion.sources import find_sources
 from linear_retry.spark.session import session
-from linear_retry.tuning.solver import Conditions
 
 
 def run(
@@ -44,15 +43,14 @@ def run(
             show(topics.ingested_line(each))
         found["episodes"] = update_episodes(where)
         show(tables.episodes_line(found["episodes"]))
+        episodes, entries = where.table(EPISODES), where.table(JOURNAL)
+        tuned = tune_in(episodes, page.probe_cost_s, page.conditions, journal=entries)
         if page.to is not None:
-            written = page.write(where, page.to)
+            written = page.write(where, page.to, tuned)
             found["report"] = asdict(written)
             show(tables.report_line(written))
-        conditions = Conditions(page.cover)
-        episodes, entries = where.table(EPISODES), where.table(JOURNAL)
-        tuned = tune_in(episodes, page.probe_cost_s, conditions, journal=entries)
         found["tuned"] = [comparison.tuned_json(one) for one in tuned]
         if not connection.as_json:
-            tune.show(tuned, conditions)
+            tune.show(tuned, page.conditions)
     if connection.as_json:
         write_json([found])

@@ -1,15 +1,17 @@
 """Makes the episodes and the report from a lake: `spark episodes`, `spark report`."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import typer
 
 from linear_retry.cli.output.rows import plural, write_json
-from linear_retry.spark import Lake, Reported, update_episodes
+from linear_retry.spark import Lake, Reported, Tuned, update_episodes
 from linear_retry.spark import report as report_on
 from linear_retry.spark.reporting.report import check
 from linear_retry.spark.session import session
+from linear_retry.tuning.solver import Conditions
 
 
 def episodes(lake: str, master: str | None, *, as_json: bool) -> None:
@@ -36,16 +38,22 @@ class Page:
     to: Path | None
     keys: bool
     probe_cost_s: float
-    cover: float
+    conditions: Conditions
 
     def check(self) -> None:
         """Raises what `report` would raise after seconds: before Spark starts."""
         if self.to is not None:
             check(self.to)
 
-    def write(self, lake: Lake, to: Path) -> Reported:
-        """Writes it."""
-        return report_on(lake, to, keys=self.keys, probe_cost_s=self.probe_cost_s, cover=self.cover)
+    def write(self, lake: Lake, to: Path, proposals: Sequence[Tuned] | None = None) -> Reported:
+        """Writes it; `proposals` are what `tune` found, if it has run."""
+        return report_on(
+            *(lake, to),
+            keys=self.keys,
+            probe_cost_s=self.probe_cost_s,
+            cover=self.conditions.cover,
+            proposals=proposals,
+        )
 
 
 def report(lake: str, page: Page, to: Path, master: str | None, *, as_json: bool) -> None:
@@ -63,7 +71,7 @@ def report_line(done: Reported) -> str:
     """Where the page is, and what it shows."""
     return (
         f"{done.page}: {_count(done.outages, 'outage')}, {_count(done.letters, 'dead letter')}, "
-        f"{done.advice} of advice; the tables are in {done.tables}"
+        f"{plural(done.advice, 'piece')} of advice; the tables are in {done.tables}"
     )
 
 

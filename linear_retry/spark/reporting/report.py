@@ -1,6 +1,7 @@
 """Reports on a lake: one HTML page, and its tables beside it."""
 
 import os
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,7 +14,9 @@ from linear_retry.errors import LinearRetryError
 from linear_retry.files import atomic_file
 from linear_retry.report.section import Tables
 from linear_retry.spark.lake.lake import Lake
-from linear_retry.spark.reporting.summaries import Estimates, summaries
+from linear_retry.spark.reporting.summaries import Estimates, Summaries, summaries
+from linear_retry.spark.tuning import Tuned
+from linear_retry.tuning.solver import Conditions
 
 TABLES = (
     *("groups", "outages_over_time", "durations", "duration_quantiles", "proposals"),
@@ -28,7 +31,8 @@ class ReportError(LinearRetryError):
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """The page, the folder of its tables, and how many outages, letters and advices they show.
+    """The page, the folder of its tables, and how many outages, letters and pieces of advice
+    they show.
 
     `outages` and `letters` are None if the lake has no such table.
     """
@@ -50,32 +54,22 @@ def report(
     resamples: int = 100,
     seed: int = 1,
     made_at: datetime | None = None,
+    proposals: Sequence[Tuned] | None = None,
 ) -> Reported:
     """Writes the page `to`, and the tables that it is made of beside it: NAME.html, NAME_tables/.
 
-    `probe_cost_s` and `cover` are what the proposed delays are made for, as of `tune`.
+    `probe_cost_s` and `cover` are what the proposed delays are made for, as of `tune`; if that has
+    run with the same two and the same journal, `proposals` are its result, and are not made again.
     Without `keys`, neither the letters' keys nor the texts of their exceptions are in them. The
     bounds of durations are from so many `resamples`, drawn by `seed`. Each file is written whole,
     and the page last. Raises `LakeError` if there is nothing to report, or the lake cannot be read,
-    and `ReportError` if the page cannot be written.
+    `ReportError` if the page cannot be written, and `UsageError` for a `cover` out of range.
     """
-    # Imported here: they take seconds to load, and an ingest does not need them.
-    from linear_retry.report.charts import bundle
-    from linear_retry.report.page import render
-
     page = Path(to)
     folder = page.with_name(f"{page.stem}_tables")
+    estimates = Estimates(resamples, seed, probe_cost_s, Conditions(cover=cover), proposals)
     check(page)
-    with ThreadPoolExecutor(1) as pool:
-        scripts = pool.submit(bundle)  # takes seconds, like Spark
-        found = summaries(lake, Estimates(resamples, seed, probe_cost_s, cover), keys=keys)
-        text, advice = render(
-            found.tables,
-            scripts.result(),
-            lake=lake.path,
-            folder=f"{folder.name}/",
-            made_at=made_at or datetime.now(UTC),
-        )
+    found, text, advice = _rendered(lake, estimates, folder, keys, made_at or datetime.now(UTC))
     try:
         write_tables(found.tables, folder)
         with atomic_file(page) as file:
@@ -83,6 +77,27 @@ def report(
     except OSError as error:
         raise ReportError(f"{page}: cannot be written ({error.strerror or error})") from error
     return Reported(str(page), str(folder), found.outages, found.letters, advice)
+
+
+def _rendered(
+    lake: Lake, estimates: Estimates, folder: Path, keys: bool, made_at: datetime
+) -> tuple[Summaries, str, int]:
+    """Returns the tables, the page's text, and its number of pieces of advice."""
+    # Imported here: they take seconds to load, and an ingest does not need them.
+    from linear_retry.report.charts import bundle
+    from linear_retry.report.page import render
+
+    with ThreadPoolExecutor(1) as pool:
+        scripts = pool.submit(bundle)  # takes seconds, like Spark
+        found = summaries(lake, estimates, keys=keys)
+        text, advice = render(
+            found.tables,
+            scripts.result(),
+            lake=lake.path,
+            folder=f"{folder.name}/",
+            made_at=made_at,
+        )
+    return found, text, advice
 
 
 def check(page: Path) -> None:

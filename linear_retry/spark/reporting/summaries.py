@@ -3,7 +3,7 @@
 Spark does all the counting; the driver gets at most `MAX_ROWS` of each table.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import reduce
@@ -20,7 +20,7 @@ from linear_retry.spark.lake.lake import DEAD_LETTERS, JOURNAL, Lake, LakeError
 from linear_retry.spark.reporting import letters, outages
 from linear_retry.spark.reporting.durations import durations
 from linear_retry.spark.reporting.proposals import tabulated
-from linear_retry.spark.tuning import tune
+from linear_retry.spark.tuning import Tuned, tune
 from linear_retry.tuning.solver import Conditions
 
 MAX_ROWS = 10_000
@@ -50,14 +50,15 @@ class Summaries:
 class Estimates:
     """How durations are estimated, and what the proposed delays must do.
 
-    The bounds are from so many `resamples`, drawn by `seed`; `probe_cost_s` and `cover` are as of
-    `tune`.
+    The bounds are from so many `resamples`, drawn by `seed`; `probe_cost_s` and `conditions` are as
+    of `tune`. `proposals` are what `tune` found with these; None if it has not run yet.
     """
 
     resamples: int
     seed: int
     probe_cost_s: float
-    cover: float
+    conditions: Conditions
+    proposals: Sequence[Tuned] | None
 
 
 def summaries(lake: Lake, estimates: Estimates, *, keys: bool) -> Summaries:
@@ -131,10 +132,14 @@ def _of_outages(rows: DataFrame, bucket_ms: int, estimates: Estimates) -> dict[s
 
 
 def _proposals(episodes: DataFrame, journal: DataFrame, estimates: Estimates) -> pd.DataFrame:
-    price_s, cover = estimates.probe_cost_s, estimates.cover
-    conditions = Conditions(cover=cover)
-    found = tune(episodes, price_s, conditions, journal=journal, seed=estimates.seed)
-    return tabulated(found, price_s, cover).head(MAX_ROWS)
+    price_s, conditions, found = (
+        estimates.probe_cost_s,
+        estimates.conditions,
+        estimates.proposals,
+    )
+    if found is None:
+        found = tune(episodes, price_s, conditions, journal=journal, seed=estimates.seed)
+    return tabulated(found, price_s, conditions.cover).head(MAX_ROWS)
 
 
 def _of_letters(rows: DataFrame, bucket_ms: int, keys: bool) -> dict[str, pd.DataFrame]:
@@ -192,10 +197,7 @@ def _collect(rows: DataFrame) -> pd.DataFrame:
 
 
 def _table(lake: Lake, name: str) -> DataFrame | None:
-    try:
-        return lake.table(name)
-    except LakeError:
-        return None
+    return lake.table(name) if lake.has(name) else None
 
 
 @contextmanager

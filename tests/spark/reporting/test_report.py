@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from linear_retry.cli import app
-from linear_retry.spark import DEAD_LETTERS, Lake, dead_letters
+from linear_retry.spark import DEAD_LETTERS, JOURNAL, Lake, dead_letters
 from linear_retry.spark.reporting.report import TABLES
 from tests.dlq.sample_letters import our_record
 from tests.docs.markdown import blocks, code, table
@@ -141,7 +141,9 @@ def test_the_page_has_no_keys(reported_lake: Lake, page: Path, tmp_path: Path) -
     assert "customer-4711" in page.read_text()
     target = tmp_path / "report.html"
     code, out, _ = _ran("--lake", reported_lake.path, "--to", str(target), "--no-keys")
-    text = f"{target}: 18 outages, 15 dead letters, 3 of advice; the tables are in {folder}\n"
+    text = (
+        f"{target}: 18 outages, 15 dead letters, 3 pieces of advice; the tables are in {folder}\n"
+    )
     assert (0, text) == (code, out)
     files = [target, *folder.glob("*.csv")]
     assert not [file for file in files if "customer-" in file.read_text()]
@@ -180,6 +182,26 @@ def test_nothing_at_all(spark: SparkSession, tmp_path: Path) -> None:
     assert f"{tmp_path}/none: there are neither outages nor dead letters to report; run" in err
     assert 1 == err.count("\n")
     assert [] == list(tmp_path.iterdir())
+
+
+def test_a_lake_of_the_old_layout(spark: SparkSession, tmp_path: Path) -> None:
+    """The bug: with only such tables it told to ingest, and with one of them it left that one out;
+    now it names the command that converts them."""
+    found = Lake(spark, str(tmp_path / "lake"))
+    found.replace(dead_letters(frame(spark, [our_record()])), DEAD_LETTERS)
+    old = tmp_path / "lake" / JOURNAL / "batch=linear-retry.journal@00000000"
+    old.mkdir(parents=True)
+    pd.DataFrame({"event": ["Stopped"]}).to_parquet(old / "part-0.parquet")
+    code, out, err = _ran("--lake", found.path, "--to", str(tmp_path / "a.html"))
+    assert (3, "", 1) == (code, out, err.count("\n"))
+    assert f"run `linear-retry spark convert --lake {found.path}` once" in err
+
+
+def test_a_cover_of_nothing(tmp_path: Path) -> None:
+    """Refused before Spark is begun, as by `tune`; the lake was read first."""
+    code, out, err = _ran("--lake", "none", "--to", str(tmp_path / "a.html"), "--cover", "0")
+    assert (2, "") == (code, out)
+    assert "cover=0.0: it is a share; give more than 0, and 1 at most\n" == err
 
 
 @pytest.mark.parametrize(
