@@ -1,6 +1,7 @@
 """Spark's columns say of a dead letter what `linear_retry.dlq` says."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -219,3 +220,14 @@ def test_what_cannot_be_read_is_kept(spark: SparkSession) -> None:
     for row, (problem, garbled) in zip(rows, output.values(), strict=True):
         found = [(each.name, bytes(each.value)) for each in row.garbled or ()]
         assert (NONE, [problem], garbled) == (row.format, row.problems, found)
+
+
+def test_a_stream_is_read_like_a_batch(spark: SparkSession, tmp_path: Path) -> None:
+    """The same columns and rows, of records as Spark's Kafka source streams them."""
+    records = [our_record(number) for number in range(3)]
+    batch, rows = frame(spark, [*records, replace(records[0], value=None, headers=())]), list[Row]()
+    batch.write.parquet(str(tmp_path / "records"))
+    stream = dead_letters(spark.readStream.schema(batch.schema).parquet(str(tmp_path / "records")))
+    query = stream.writeStream.foreachBatch(lambda found, _: rows.extend(found.collect()))
+    query.trigger(availableNow=True).start().awaitTermination()
+    assert sorted(map(repr, dead_letters(batch).collect())) == sorted(map(repr, rows))
