@@ -96,11 +96,16 @@ def ingest(
         raise ConfigurationError(f"{lake!r} is not a directory for a lake; name another")
     sources = find_sources(config, dead_letters, journal)
     options = {**java_keys(config), "maxOffsetsPerTrigger": str(max_offsets)}
+    made = {table: TABLES[table]() for table in {source.table for source in sources}}
+    runs = [_Run(into, source, options) for source in sources]
+    for run in runs:  # all of them, before the first is started
+        run.prepare(made[run.table])
+    _run_to_end(runs, every_s, progress)
+    return tuple(run.result() for run in runs)
+
+
+def _run_to_end(runs: "list[_Run]", every_s: float | None, progress: Progress | None) -> None:
     with ExitStack() as stack:
-        made = {table: TABLES[table]() for table in {source.table for source in sources}}
-        runs = [_Run(into, source, options) for source in sources]
-        for run in runs:  # all of them, before the first is started
-            run.prepare(made[run.table])
         for run in runs:
             run.start(every_s)
             stack.callback(run.stop)
@@ -111,7 +116,6 @@ def ingest(
                     sum(done),
                     sum(max(each, run.total()) for each, run in zip(done, runs, strict=True)),
                 )
-        return tuple(run.result() for run in runs)
 
 
 class _Run:
