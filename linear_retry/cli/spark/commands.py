@@ -129,11 +129,10 @@ def tune(
     nothing is written.
     """
     cost_ms = length_ms(probe_cost, "--probe-cost")
-    shortest_ms = length_ms(shortest, "--shortest")
     with exit_on_error(), require_pyspark():
         from linear_retry.cli.spark.tune import tune as run
 
-        conditions = Conditions(cover, most, shortest_ms)
+        conditions = Conditions(cover, most, length_ms(shortest, "--shortest"))
         run(lake, cost_ms, conditions, recorded, target, as_json=as_json)
 
 

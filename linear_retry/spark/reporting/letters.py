@@ -4,7 +4,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 
 from linear_retry.records.retry_headers import RETRY
-from linear_retry.spark.reporting.outages import bucket, simple_name
+from linear_retry.spark.reporting.outages import bucket, count_if, first_and_last, simple_name
 from linear_retry.spark.tables.sql import LAST_MS
 
 _SHOWN = 200
@@ -38,8 +38,8 @@ def by_reason(letters: DataFrame, *, texts: bool) -> DataFrame:
         letters.groupBy("group", "reason", "exception_type")
         .agg(
             F.count("*").alias("letters"),
-            F.count(F.when(F.col("unreadable"), 1)).alias("unreadable"),
-            *_first_and_last(),
+            count_if("unreadable", F.col("unreadable")),
+            *first_and_last("died_ms", "died_ms"),
             F.avg("failures").alias("mean_failures"),
             (F.avg("waited_ms") / 1000).alias("mean_waited_s"),
             F.substring(text, 1, _SHOWN).alias("latest_text"),
@@ -66,7 +66,7 @@ def by_key(letters: DataFrame) -> DataFrame:
         .agg(
             F.count("*").alias("letters"),
             F.count_distinct("exception_type").alias("exception_types"),
-            *_first_and_last(),
+            *first_and_last("died_ms", "died_ms"),
         )
         .orderBy(F.desc("letters"), "group", "key")
         .withColumns(_shown(F.col("key")))
@@ -76,11 +76,8 @@ def by_key(letters: DataFrame) -> DataFrame:
 def by_error(letters: DataFrame) -> DataFrame:
     """By group and error: the letters of each reason."""
     return letters.groupBy("group", simple_name(F.col("exception_type")).alias("error")).agg(
-        *(
-            F.count(F.when(F.col("reason") == reason, 1)).alias(name)
-            for reason, name in _REASONS.items()
-        ),
-        *_first_and_last(),
+        *(count_if(name, F.col("reason") == reason) for reason, name in _REASONS.items()),
+        *first_and_last("died_ms", "died_ms"),
     )
 
 
@@ -98,7 +95,3 @@ def _shown(key: Column) -> dict[str, Column]:
 
 def _possible(at_ms: Column) -> Column:
     return F.when(at_ms.between(0, LAST_MS), at_ms)
-
-
-def _first_and_last() -> list[Column]:
-    return [F.min("died_ms").alias("first_ms"), F.max("died_ms").alias("last_ms")]

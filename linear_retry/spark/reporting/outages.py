@@ -40,13 +40,13 @@ def by_group(outages: DataFrame) -> DataFrame:
         .agg(
             F.count("*").alias("outages"),
             F.max("members").alias("members"),
-            _count("recovered", F.col("recovered") & is_saved),
-            *(_count(name, F.col(name)) for name in ("given_up", "left_line")),
-            _count("known_end", F.col("upper_ms").isNotNull()),
-            _count("unknown_length", F.col("lower_ms").isNull()),
-            _count("still_open", F.col("still_open") > 0),
-            _count("with_missing_entries", F.col("missing") > 0),
-            *_first_and_last(),
+            count_if("recovered", F.col("recovered") & is_saved),
+            *(count_if(name, F.col(name)) for name in ("given_up", "left_line")),
+            count_if("known_end", F.col("upper_ms").isNotNull()),
+            count_if("unknown_length", F.col("lower_ms").isNull()),
+            count_if("still_open", F.col("still_open") > 0),
+            count_if("with_missing_entries", F.col("missing") > 0),
+            *first_and_last("began_ms", "last_at_ms"),
             *(F.sum(name).alias(name) for name in _TIMES),
             F.sum("attempts").alias("failed_attempts"),
         )
@@ -68,8 +68,8 @@ def by_error(outages: DataFrame) -> DataFrame:
     """By group and first error: how many recovered and were given up."""
     return outages.groupBy("group", "error").agg(
         F.count("*").alias("outages"),
-        *(_count(name, F.col(name)) for name in _ENDINGS),
-        *_first_and_last(),
+        *(count_if(name, F.col(name)) for name in _ENDINGS),
+        *first_and_last("began_ms", "last_at_ms"),
     )
 
 
@@ -83,9 +83,11 @@ def simple_name(error_type: Column) -> Column:
     return F.substring_index(error_type, ".", -1)
 
 
-def _count(name: str, condition: Column) -> Column:
+def count_if(name: str, condition: Column) -> Column:
+    """The number of rows for which the condition is true."""
     return F.count(F.when(condition, 1)).alias(name)
 
 
-def _first_and_last() -> list[Column]:
-    return [F.min("began_ms").alias("first_ms"), F.max("last_at_ms").alias("last_ms")]
+def first_and_last(first: str, last: str) -> list[Column]:
+    """The earliest and the latest time of these two columns."""
+    return [F.min(first).alias("first_ms"), F.max(last).alias("last_ms")]

@@ -10,8 +10,9 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from linear_retry.cli import app
-from linear_retry.spark import DEAD_LETTERS, JOURNAL, Lake, dead_letters
+from linear_retry.spark import DEAD_LETTERS, JOURNAL, Lake, Tuned, dead_letters, report
 from linear_retry.spark.reporting.report import TABLES
+from linear_retry.tuning.proposal import TooFew
 from tests.dlq.sample_letters import our_record
 from tests.docs.markdown import blocks, code, table
 from tests.docs.markdown import page as page_of
@@ -197,11 +198,26 @@ def test_a_lake_of_the_old_layout(spark: SparkSession, tmp_path: Path) -> None:
     assert f"run `linear-retry spark convert --lake {found.path}` once" in err
 
 
-def test_a_cover_of_nothing(tmp_path: Path) -> None:
-    """Refused before Spark is begun, as by `tune`; the lake was read first."""
-    code, out, err = _ran("--lake", "none", "--to", str(tmp_path / "a.html"), "--cover", "0")
-    assert (2, "") == (code, out)
-    assert "cover=0.0: it is a share; give more than 0, and 1 at most\n" == err
+@pytest.mark.parametrize(
+    ("command", "more"), [("report", ()), ("run", ("--bootstrap", "a:1", "--journal", "j"))]
+)
+def test_a_cover_of_nothing(command: str, more: tuple[str, ...], tmp_path: Path) -> None:
+    """Refused before Spark is begun, as by `tune`: it was read, or ingested, first."""
+    arguments = ("--lake", "none", "--to", str(tmp_path / "a.html"), "--cover", "0", *more)
+    result = CliRunner().invoke(app, ["spark", command, *arguments])
+    assert (2, "") == (result.exit_code, result.stdout)
+    assert "cover=0.0: it is a share; give more than 0, and 1 at most\n" == result.stderr
+
+
+def test_proposals_are_not_made_twice(reported_lake: Lake, tmp_path: Path) -> None:
+    """Those of `tune` are on the page as they are, and none are made for it."""
+    one = Tuned("billing", 10, 7, None, TooFew(7, 4711, None), None, False, None)
+    target = tmp_path / "report.html"
+    report(reported_lake, target, resamples=2, proposals=[one])
+    assert ["too few", 4711] == [
+        _table(target, "proposals")[0][each] for each in ("verdict", "needed")
+    ]
+    assert "it takes 4,711" in target.read_text()
 
 
 @pytest.mark.parametrize(
