@@ -22,7 +22,6 @@ from linear_retry.spark.tables.sql import Projections, date_of
 from tests.spark.conftest import INTERPRETED, settings
 
 POINTS = {
-    "created": "_ingest/*/*/*/*/metadata",
     "planned": "_ingest/*/*/*/*/offsets/*",
     "written": f"{DEAD_LETTERS}/*.parquet",
     "committed": f"{DEAD_LETTERS}/_delta_log/*.json",
