@@ -90,14 +90,24 @@ def test_a_selection_of_an_index_that_was_built_again_is_refused(
 
 
 def test_an_export_is_whole_whoever_else_looks(scene: NewScene, tmp_path: Path) -> None:
-    """It was cut off as soon as another thread had a part of it to read."""
+    """It was cut off as soon as another thread had a part of it to read; while one of a topic is
+    made, the others are told to wait."""
     given = scene()
     given.add_letters([given.letter(0, n) for n in range(300)])
     path = f"/letters/{given.letters}"
     with _console(given, tmp_path) as server, ThreadPoolExecutor(4) as threads:
-        address_ = f"{address(server)}{path}/export.jsonl"
-        answers = list(threads.map(lambda _: httpx.get(address_, timeout=60), range(4)))
-    assert [300] * 4 == [each.text.count("\n") for each in answers]
+        address_, refusals = f"{address(server)}{path}/export.jsonl", list[str]()
+
+        def exported() -> str | None:
+            answer = httpx.get(address_, timeout=60)
+            if answer.status_code == 200:
+                return answer.text
+            refusals.append(answer.text)
+            return None
+
+        answers = list(threads.map(lambda _: wait_until(exported, "it is sent", 60), range(4)))
+    assert [300] * 4 == [each.count("\n") for each in answers]
+    assert all("is being exported: wait until that has ended" in each for each in refusals)
 
 
 def test_an_export_has_the_letters_of_a_filter(scene: NewScene, tmp_path: Path) -> None:
