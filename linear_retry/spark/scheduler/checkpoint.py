@@ -19,7 +19,7 @@ from linear_retry.records.json_fields import (
     read_object,
     text,
 )
-from linear_retry.spark.errors import JavaError, last_cause
+from linear_retry.spark.errors import JavaError, is_concurrent, last_cause
 from linear_retry.spark.streaming.checkpoint_file import CheckpointFile
 
 _FILE = "linear-retry-scheduler.json"
@@ -85,7 +85,7 @@ class Checkpoint:
         try:
             CheckpointFile(self._spark, f"{self.path}/{_FILE}").write(content)
         except (JavaError, PySparkException) as error:
-            raise self._unusable(error) from error
+            raise self.unusable(error) from error
 
     def open(self, topic: str, topic_id: str) -> Marker:
         """Returns the marker of a checkpoint of this topic that may be used.
@@ -131,7 +131,7 @@ class Checkpoint:
             )
             is_planned = log.add(last + 1, log.get(last).get())
         except JavaError as error:
-            raise self._unusable(error) from error
+            raise self.unusable(error) from error
         if not is_planned:
             raise in_use(self.path)
 
@@ -169,16 +169,19 @@ class Checkpoint:
                 return []
             names = [each.getPath().getName() for each in files.listStatus(path)]
         except (JavaError, PySparkException) as error:
-            raise self._unusable(error) from error
+            raise self.unusable(error) from error
         return [int(name) for name in names if name.isdecimal()]
 
     def _read(self, name: str) -> bytes | None:
         try:
             return CheckpointFile(self._spark, f"{self.path}/{name}").read()
         except (JavaError, PySparkException) as error:  # of a scheme whose jar is missing, too
-            raise self._unusable(error) from error
+            raise self.unusable(error) from error
 
-    def _unusable(self, error: Exception) -> CheckpointError:
+    def unusable(self, error: Exception) -> LinearRetryError:
+        """Returns the error for one of Spark's: `UsageError` if another scheduler runs on it."""
+        if is_concurrent(str(error)):
+            return in_use(self.path)
         reason = last_cause(str(error))
         return CheckpointError(f"{self.path}: {reason}; check the path and its permissions")
 

@@ -13,6 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from linear_retry.errors import ConfigurationError
 from linear_retry.records.topics.names import check_topic_name, derived_name
 from linear_retry.scheduler.destinations import Destinations, check_patterns
+from linear_retry.spark.errors import JavaError
 from linear_retry.spark.ingestion.kafka_options import java_keys, librdkafka_keys
 from linear_retry.spark.ingestion.sources import Source, find_sources
 from linear_retry.spark.scheduler.checkpoint import Checkpoint, Marker, has_ended
@@ -115,7 +116,10 @@ def start(spark: SparkSession, scheduler: SchedulerOnSpark) -> StreamingQuery:
     )
     checkpoint.plan()
     writer = writer.option("checkpointLocation", scheduler.checkpoint)
-    return writer.queryName(f"scheduler of {scheduler.topic}").start()
+    try:
+        return writer.queryName(f"scheduler of {scheduler.topic}").start()
+    except JavaError as error:
+        raise checkpoint.unusable(error) from error
 
 
 def _observed(done: DataFrame) -> DataFrame:

@@ -2,10 +2,12 @@
 
 import json
 from pathlib import Path
+from typing import cast
 
 import pytest
 from pyspark.sql import SparkSession
 
+from linear_retry.errors import UsageError
 from linear_retry.spark.scheduler.checkpoint import Checkpoint, CheckpointError, Marker
 
 _NAME = "linear-retry-scheduler.json"
@@ -44,6 +46,21 @@ def test_it_needs_no_checksum(spark: SparkSession, tmp_path: Path) -> None:
     Checkpoint(spark, str(tmp_path)).write(_MARKER)
     (tmp_path / f".{_NAME}.crc").unlink()
     assert _MARKER == Checkpoint(spark, str(tmp_path)).marker()
+
+
+@pytest.mark.parametrize(
+    ("said", "error", "match"),
+    [
+        ("Multiple streaming queries are concurrently using metadata.", UsageError, "stop one of"),
+        ("java.io.IOException: no space left", CheckpointError, "state: .*no space left; check"),
+    ],
+)
+def test_what_spark_says_of_it(said: str, error: type[Exception], match: str) -> None:
+    """Another scheduler that begins on it at the same moment is named: it used to be a traceback
+    of the JVM."""
+    checkpoint = Checkpoint(cast(SparkSession, None), "state")
+    with pytest.raises(error, match=match):
+        raise checkpoint.unusable(RuntimeError(said))
 
 
 def test_one_of_a_newer_version(spark: SparkSession, tmp_path: Path) -> None:

@@ -166,6 +166,16 @@ def test_a_file_system_that_is_not_there(spark: SparkSession) -> None:
         Checkpoint(spark, "nowhere://x/y").marker()
 
 
+def test_a_checkpoint_that_spark_cannot_read(
+    spark: SparkSession, kafka: RealKafka, topic: TopicFactory, tmp_path: Path
+) -> None:
+    """The error of Spark's own files is one sentence too."""
+    one = scheduler(kafka, topic, tmp_path)
+    Path(one.checkpoint, "metadata").mkdir(parents=True)
+    with pytest.raises(CheckpointError, match=r"/state: .*; check the path and its permissions$"):
+        start(spark, one)
+
+
 def test_what_is_not_sent_is_said(
     spark: SparkSession,
     kafka: RealKafka,
