@@ -4,11 +4,17 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Thread
 
 import boto3  # type: ignore[import-untyped]  # it has no types
-from moto.server import ThreadedMotoServer
+from moto.moto_server.werkzeug_app import (
+    DomainDispatcherApplication,
+    MotoRequestHandler,
+    create_backend_app,
+)
+from werkzeug.serving import make_server
 
-_BUCKET, _KEY, _SECRET, _REGION = "bucket", "key", "secret", "us-east-1"
+_KEY, _SECRET, _REGION = "key", "secret", "us-east-1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,11 +22,12 @@ class ObjectStore:
     """One with an empty bucket, at this address."""
 
     endpoint: str
+    bucket: str
 
     @property
     def lake(self) -> str:
         """As Hadoop has it."""
-        return f"s3a://{_BUCKET}/lake"
+        return f"s3a://{self.bucket}/lake"
 
     def hadoop(self) -> dict[str, str]:
         """Hadoop's settings for it."""
@@ -34,7 +41,7 @@ class ObjectStore:
 
     def place(self, name: str) -> str:
         """Where a reader without Spark finds a table of the lake, with the options of `reader`."""
-        return f"s3://{_BUCKET}/lake/{name}"
+        return f"s3://{self.bucket}/lake/{name}"
 
     def reader(self) -> dict[str, str]:
         """Its options."""
@@ -47,23 +54,37 @@ class ObjectStore:
         }
 
 
+class _Handler(MotoRequestHandler):
+    def handle_expect_100(self) -> bool:
+        """Leaves the answer "100 Continue" to Werkzeug (3.1), which gives it as well.
+
+        Hadoop takes a second one for the response to the upload of a file.
+        """
+        return True
+
+
 @contextmanager
 def object_store() -> Iterator[ObjectStore]:
     """Runs one meanwhile."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)  # else each request is a line
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
-    server.start()
+    application = DomainDispatcherApplication(create_backend_app)
+    server = make_server("127.0.0.1", 0, application, threaded=True, request_handler=_Handler)
+    thread = Thread(target=server.serve_forever)
+    thread.start()
     try:
-        host, port = server.get_host_and_port()
-        store = ObjectStore(f"http://{host}:{port}")
+        # Moto keeps what is in a bucket, and Hadoop its client for one, until the process ends.
+        port = server.server_port
+        store = ObjectStore(f"http://127.0.0.1:{port}", f"bucket-{port}")
         client = boto3.client(
             *("s3", _REGION),
             endpoint_url=store.endpoint,
             aws_access_key_id=_KEY,
             aws_secret_access_key=_SECRET,
         )
-        client.create_bucket(Bucket=_BUCKET)
+        client.create_bucket(Bucket=store.bucket)
         client.close()
         yield store
     finally:
-        server.stop()
+        server.shutdown()
+        thread.join()
+        server.server_close()
