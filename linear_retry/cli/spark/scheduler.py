@@ -16,7 +16,9 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-_YES = Annotated[bool, typer.Option("--yes", help="Do it. Without this: a dry run.")]
+_YES = Annotated[
+    bool, typer.Option("--yes", help="Do it; without --yes, only say what would be done.")
+]
 _CHECKPOINT = Annotated[
     str, typer.Option(metavar="DIR", help="The directory or URI of the query's checkpoint.")
 ]
@@ -43,8 +45,8 @@ def run(
             metavar="N",
             min=1,
             max=1000,
-            help="The partitions of the state, at the first run: at most as many as there are "
-            "cores. The default is Spark's.",
+            help="How many partitions the state has; fixed at the first run. Use no more than "
+            "there are cores. The default is Spark's default parallelism.",
         ),
     ] = None,
     master: MASTER = None,
@@ -92,7 +94,7 @@ def stats(
         bool, typer.Option("--json", help="One JSON object for each destination, on a line.")
     ] = False,
 ) -> None:
-    """Count what waits, by destination, with those that are due.
+    """Count the waiting messages of each destination, and how many of them are due.
 
     As of the last micro-batch, whether the scheduler runs or not. Times are UTC.
 
@@ -118,9 +120,9 @@ def drain(
 ) -> None:
     """Send all that waits to a dead-letter topic.
 
-    For switching it off. Stop the scheduler first; its checkpoint cannot be resumed then. What is
-    in TOPIC and was not read yet stays there, and is counted. `linear-retry dlq replay` sends the
-    letters to where the messages were to go. Dry run unless --yes.
+    Use it to retire a scheduler. Stop the scheduler first; its checkpoint cannot be used again.
+    Records of TOPIC that it has not read stay there and are counted. `linear-retry dlq replay`
+    sends the letters to where the messages were to go. Dry run unless --yes.
 
     Example: linear-retry spark scheduler drain --topic billing.scheduled --checkpoint state --to
     orders.dlq --bootstrap localhost:9092 --yes
@@ -152,8 +154,8 @@ def resize(
     """Move all that waits to a new checkpoint with another number of partitions.
 
     Stop the scheduler first; run it with the new checkpoint afterwards. What waits is written to
-    TOPIC again, from where the new one reads it. Ended in between, run it again: some messages are
-    then sent twice, with the same ids. Dry run unless --yes.
+    TOPIC again, from where the new one reads it. If it is interrupted, run it again; some messages
+    are then sent twice, with the same ids. Dry run unless --yes.
 
     Example: linear-retry spark scheduler resize --topic billing.scheduled --checkpoint state --to
     state-8 --partitions 8 --bootstrap localhost:9092 --yes
