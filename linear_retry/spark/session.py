@@ -142,18 +142,13 @@ def _ended_by_signals(
     signalled, ended = threading.Event(), threading.Event()
     received: list[int] = []
 
-    shared: Any = spark._jsparkSession.sharedState()
-
     def end_jobs() -> None:
         signalled.wait()
         if received and stop is not None:
             # Not by the handler: where that interrupts `stop.wait()`, it would wait for itself.
             stop.set()
         while not ended.wait(_POLL_S):  # including those that start meanwhile
-            spark.sparkContext.cancelAllJobs()
-            # Of all sessions: the scheduler's query is in one of its own.
-            for query in list(shared.activeStreamingQueries().values()):
-                query.stop()
+            _end_jobs(spark)
 
     def note(number: int, _: FrameType | None) -> None:
         received.append(number)
@@ -177,6 +172,14 @@ def _ended_by_signals(
         if received[0] != signal.SIGINT:  # the exit code depends on the signal
             handlers[received[0]](received[0], None)
         raise KeyboardInterrupt
+
+
+def _end_jobs(spark: SparkSession) -> None:
+    spark.sparkContext.cancelAllJobs()
+    # Of all sessions: the scheduler's query is in one of its own.
+    shared: Any = spark._jsparkSession.sharedState()
+    for query in list(shared.activeStreamingQueries().values()):
+        query.stop()
 
 
 def _start(conf: SparkConf, log: IO[bytes]) -> SparkContext:
