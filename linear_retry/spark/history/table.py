@@ -4,7 +4,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 
 from linear_retry.spark.history.episodes import KINDS, episodes, of_members, owners, taken_over
-from linear_retry.spark.lake.changes import added, merge, noted, noting, size_bytes, version
+from linear_retry.spark.lake.changes import added, merge, noted, noting, version
 from linear_retry.spark.lake.lake import JOURNAL, Lake
 from linear_retry.spark.session import with_settings
 
@@ -44,7 +44,7 @@ def update_episodes(lake: Lake) -> dict[str, int]:
 
 def _bring_up_to_date(lake: Lake, since: int | None, until: int) -> None:
     journal = lake.table(JOURNAL, until)
-    size = size_bytes(lake, JOURNAL)
+    size = int(lake.detail(JOURNAL)["sizeInBytes"])
     new = None if size <= SMALL_BYTES else added(lake, JOURNAL, since, until)
     if new is None:
         # A shuffle, not `coalesce`, with which the few writing tasks would also compute the

@@ -17,7 +17,7 @@ _NO_CHANGES = ("OPTIMIZE", "VACUUM START", "VACUUM END")
 
 def version(lake: Lake, name: str) -> int:
     """The number of the table's latest version, which grows with each commit."""
-    row = lake.spark.sql(f"DESCRIBE HISTORY {_table(lake, name)} LIMIT 1").collect()[0]
+    row = lake.spark.sql(f"DESCRIBE HISTORY {lake.identifier(name)} LIMIT 1").collect()[0]
     return int(row["version"])
 
 
@@ -55,17 +55,11 @@ def noted(lake: Lake, name: str, key: str) -> int | None:
     """
     if not lake.has(name):
         return None
-    history = lake.spark.sql(f"DESCRIBE HISTORY {_table(lake, name)}")
+    history = lake.spark.sql(f"DESCRIBE HISTORY {lake.identifier(name)}")
     changes = history.where(~F.col("operation").isin(*_NO_CHANGES))
     last = changes.orderBy(F.desc("version")).first()
     found, _, value = (last["userMetadata"] or "").partition("=") if last else ("", "", "")
     return int(value) if found == key else None
-
-
-def size_bytes(lake: Lake, name: str) -> int:
-    """The size of the files of the table's latest version."""
-    [row] = lake.spark.sql(f"DESCRIBE DETAIL {_table(lake, name)}").collect()
-    return int(row["sizeInBytes"])
 
 
 def merge(lake: Lake, name: str, rows: DataFrame, gone: DataFrame, *, on: Sequence[str]) -> None:
@@ -80,15 +74,11 @@ def merge(lake: Lake, name: str, rows: DataFrame, gone: DataFrame, *, on: Sequen
     is_same = " AND ".join(f"t.`{each}` = s.`{each}`" for each in on)
     with lake.writing(name):
         lake.spark.sql(
-            f"MERGE INTO {_table(lake, name)} AS t USING {{source}} AS s ON {is_same} "
+            f"MERGE INTO {lake.identifier(name)} AS t USING {{source}} AS s ON {is_same} "
             "WHEN MATCHED AND s.is_gone THEN DELETE WHEN MATCHED THEN UPDATE SET * "
             "WHEN NOT MATCHED AND NOT s.is_gone THEN INSERT *",
             source=source,
         )
         if version(lake, name) == before:  # Delta Lake leaves out a MERGE of no rows
             properties = f"'linear-retry.looked-at' = '{before}'"
-            lake.spark.sql(f"ALTER TABLE {_table(lake, name)} SET TBLPROPERTIES ({properties})")
-
-
-def _table(lake: Lake, name: str) -> str:
-    return f"delta.`{lake.place(name)}`"
+            lake.spark.sql(f"ALTER TABLE {lake.identifier(name)} SET TBLPROPERTIES ({properties})")

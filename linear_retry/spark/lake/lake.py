@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pyspark.errors import AnalysisException, PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 from pyspark.sql.types import StructType
 
@@ -49,6 +49,16 @@ class Lake:
     def place(self, name: str) -> str:
         """Returns where the table is."""
         return f"{self.path}/{name}"
+
+    def identifier(self, name: str) -> str:
+        """Returns the table's name in SQL."""
+        place = self.place(name).replace("`", "``")
+        return f"delta.`{place}`"
+
+    def detail(self, name: str) -> Row:
+        """Returns what Delta Lake says of the table, such as its `id` and `numFiles`."""
+        [row] = self.spark.sql(f"DESCRIBE DETAIL {self.identifier(name)}").collect()
+        return row
 
     def table(self, name: str, version: int | None = None) -> DataFrame:
         """Returns the table with all ingested rows, or those of an earlier version.
@@ -96,9 +106,7 @@ class Lake:
         A table that was deleted and created again has another id, and is ingested from the first
         record: with the old checkpoint, those before it would be missing.
         """
-        place = self.place(name).replace("`", "``")
-        [row] = self.spark.sql(f"DESCRIBE DETAIL delta.`{place}`").collect()
-        return f"{self.path}/_ingest/{name}/{topic}/{topic_id}/{row['id']}"
+        return f"{self.path}/_ingest/{name}/{topic}/{topic_id}/{self.detail(name)['id']}"
 
     def has_begun(self, name: str, topic: str, topic_id: str) -> bool:
         """Whether Spark has noted in the checkpoint at which offsets it began.

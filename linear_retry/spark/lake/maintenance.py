@@ -47,18 +47,13 @@ def _require_classic(lake: Lake) -> None:
 def _optimized(lake: Lake, name: str) -> Optimized:
     with lake.writing(name):
         table = DeltaTable.forPath(lake.spark, lake.place(name))
-        before, _ = _files(table)
+        before = lake.detail(name)["numFiles"]
         table.optimize().executeCompaction()
         # The default is Delta's `deletedFileRetentionDuration`: files that were replaced in the
         # last week stay for readers that have begun with them.
         table.vacuum()
-        files, size_bytes = _files(table)
-    return Optimized(name, before, files, size_bytes)
-
-
-def _files(table: DeltaTable) -> tuple[int, int]:
-    row = table.detail().select("numFiles", "sizeInBytes").collect()[0]
-    return row["numFiles"], row["sizeInBytes"]
+        after = lake.detail(name)
+    return Optimized(name, before, after["numFiles"], after["sizeInBytes"])
 
 
 def convert(lake: Lake) -> dict[str, int]:
