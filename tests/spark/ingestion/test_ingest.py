@@ -73,16 +73,12 @@ def test_letters_and_entries_go_into_two_tables(
     assert [{"name": "value", "value": b"\xff"}] == garbage["garbled"]
 
 
+@pytest.mark.usefixtures("only_places")
 def test_killed_each_letter_is_there_once(
-    spark: SparkSession,
-    kafka: RealKafka,
-    topic: TopicFactory,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    spark: SparkSession, kafka: RealKafka, topic: TopicFactory, tmp_path: Path
 ) -> None:
     """Killed when a batch's file is written, and no commit names it, a reader finds whole batches
     at every moment, and in the end all of them. `make torture` kills at other points."""
-    monkeypatch.setitem(TABLES, DEAD_LETTERS, places)
     letters, lake = topic(partitions=2), str(tmp_path / "lake")
     config = {"bootstrap.servers": kafka.bootstrap}
     written = kafka.produce(letters, sample_letters(1))
@@ -129,13 +125,13 @@ def test_what_fails_says_why(
     assert [] == rows_of(lake, DEAD_LETTERS)
 
 
+@pytest.mark.usefixtures("only_places")
 def test_going_on_until_the_brokers_go_away(
-    spark: SparkSession, own_kafka: RealKafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, own_kafka: RealKafka, tmp_path: Path
 ) -> None:
     """With `every_s` it does not end, and does not stand still with nobody told: when the Java
     client has given up, after two minutes unless its keys say less, it says so. Called again, each
     letter is there once. A first ingest forgot its first batch when it said how much is done."""
-    monkeypatch.setitem(TABLES, DEAD_LETTERS, places)
     lake, config = str(tmp_path / "lake"), {"bootstrap.servers": own_kafka.bootstrap}
     own_kafka.create_topic("dlq")
     seen = set[int]()
@@ -160,15 +156,11 @@ def test_going_on_until_the_brokers_go_away(
     assert sorted(written) == places_of(lake)
 
 
+@pytest.mark.usefixtures("only_places")
 def test_a_second_ingest_of_a_topic_is_refused(
-    spark: SparkSession,
-    kafka: RealKafka,
-    topic: TopicFactory,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    spark: SparkSession, kafka: RealKafka, topic: TopicFactory, tmp_path: Path
 ) -> None:
     """It says so, and the first goes on."""
-    monkeypatch.setitem(TABLES, DEAD_LETTERS, places)
     letters, lake = topic(), str(tmp_path / "lake")
     config = {"bootstrap.servers": kafka.bootstrap}
     written = kafka.produce(letters, sample_letters(2))
@@ -189,15 +181,11 @@ def test_a_second_ingest_of_a_topic_is_refused(
     assert sorted(written) == places_of(lake)
 
 
+@pytest.mark.usefixtures("only_places")
 def test_small_batches_become_one_file(
-    spark: SparkSession,
-    kafka: RealKafka,
-    topic: TopicFactory,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    spark: SparkSession, kafka: RealKafka, topic: TopicFactory, tmp_path: Path
 ) -> None:
     """By the batch that makes one file too many: four here, and fifty by default."""
-    monkeypatch.setitem(TABLES, DEAD_LETTERS, places)
     letters, lake = topic(), str(tmp_path / "lake")
     written = kafka.produce(letters, sample_letters(6))
     config = {"bootstrap.servers": kafka.bootstrap}

@@ -7,13 +7,12 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from linear_retry.spark import DEAD_LETTERS, ingest
-from linear_retry.spark.ingestion.ingest import TABLES
 from tests.conftest import TopicFactory
 from tests.dlq.sample_letters import our_record
 from tests.real_kafka import RealKafka
 from tests.spark.conftest import with_s3a
 from tests.spark.ingestion.object_store import ObjectStore, object_store
-from tests.spark.killed import BATCH, ingest_until, places
+from tests.spark.killed import BATCH, ingest_until
 
 pytestmark = [pytest.mark.broker, pytest.mark.long, pytest.mark.usefixtures("interpreted")]
 
@@ -24,12 +23,12 @@ def _places(store: ObjectStore) -> list[tuple[int, int]]:
     return sorted((row["partition"], row["offset"]) for row in rows)
 
 
+@pytest.mark.usefixtures("only_places")
 def test_killed_on_an_object_store_each_letter_is_there_once(
-    spark: SparkSession, kafka: RealKafka, topic: TopicFactory, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, kafka: RealKafka, topic: TopicFactory
 ) -> None:
     """Killed when a batch is committed, and Spark has not noted that, readers find whole batches,
     and in the end all letters. `make torture` kills at other points, again and again."""
-    monkeypatch.setitem(TABLES, DEAD_LETTERS, places)
     letters, config = topic(partitions=2), {"bootstrap.servers": kafka.bootstrap}
     records = [our_record(number) for number in range(3 * BATCH)]
     given = [(n % 2, each.key, each.value, each.headers) for n, each in enumerate(records)]

@@ -8,12 +8,10 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from linear_retry.spark import DEAD_LETTERS, LakeError, ingest
-from linear_retry.spark.ingestion.ingest import TABLES
 from tests.conftest import TopicFactory
 from tests.dlq.sample_letters import our_record
 from tests.real_kafka import RealKafka
 from tests.spark.beside import beside, said_by
-from tests.spark.killed import places
 
 pytestmark = [pytest.mark.broker, pytest.mark.long, pytest.mark.usefixtures("interpreted")]
 
@@ -25,16 +23,12 @@ class _EnoughError(Exception):
     pass
 
 
+@pytest.mark.usefixtures("only_places")
 def test_of_two_ingests_one_wins(
-    spark: SparkSession,
-    kafka: RealKafka,
-    topic: TopicFactory,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    spark: SparkSession, kafka: RealKafka, topic: TopicFactory, tmp_path: Path
 ) -> None:
     """The other ends with one sentence and an exit code; nothing is lost, and nothing is there
     twice."""
-    monkeypatch.setitem(TABLES, DEAD_LETTERS, places)
     letters, lake, record = topic(partitions=2), str(tmp_path / "lake"), our_record()
     config, written = {"bootstrap.servers": kafka.bootstrap}, list[tuple[int, int]]()
     until_s = time.monotonic() + _LIMIT_S

@@ -8,11 +8,9 @@ from pyspark.sql import SparkSession
 
 from linear_retry.errors import BrokerError
 from linear_retry.spark import DEAD_LETTERS, Ingested, LakeError, ingest
-from linear_retry.spark.ingestion.ingest import TABLES
 from tests.conftest import TopicFactory
 from tests.real_kafka import RealKafka
 from tests.spark.ingestion.ingested import IMPATIENT, places_of, rows_of, sample_letters
-from tests.spark.killed import places
 
 pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("interpreted")]
 
@@ -51,15 +49,11 @@ def test_a_lake_of_another_topic_is_refused(
     assert before == rows_of(lake, DEAD_LETTERS)
 
 
+@pytest.mark.usefixtures("only_places")
 def test_without_its_checkpoint_it_goes_on_after_the_last_rows(
-    spark: SparkSession,
-    kafka: RealKafka,
-    topic: TopicFactory,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    spark: SparkSession, kafka: RealKafka, topic: TopicFactory, tmp_path: Path
 ) -> None:
     """The rows say how far each partition is, also where batches are now of another size."""
-    monkeypatch.setitem(TABLES, DEAD_LETTERS, places)
     letters, lake = topic(partitions=2), tmp_path / "lake"
     config = {"bootstrap.servers": kafka.bootstrap}
     written = kafka.produce(letters, sample_letters(3))
@@ -71,16 +65,12 @@ def test_without_its_checkpoint_it_goes_on_after_the_last_rows(
     assert sorted(written) == places_of(str(lake))
 
 
+@pytest.mark.usefixtures("only_places")
 def test_a_checkpoint_that_says_nothing_yet_is_as_none(
-    spark: SparkSession,
-    kafka: RealKafka,
-    topic: TopicFactory,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    spark: SparkSession, kafka: RealKafka, topic: TopicFactory, tmp_path: Path
 ) -> None:
     """A run that ended before Spark had noted where it began made the next one begin at the
     beginning, and add all rows again."""
-    monkeypatch.setitem(TABLES, DEAD_LETTERS, places)
     letters, lake = topic(), tmp_path / "lake"
     config = {"bootstrap.servers": kafka.bootstrap}
     written = kafka.produce(letters, sample_letters(3))
@@ -97,15 +87,11 @@ def test_a_checkpoint_that_says_nothing_yet_is_as_none(
     assert sorted(written) == places_of(str(lake))
 
 
+@pytest.mark.usefixtures("only_places")
 def test_a_table_that_was_deleted_is_made_anew(
-    spark: SparkSession,
-    kafka: RealKafka,
-    topic: TopicFactory,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    spark: SparkSession, kafka: RealKafka, topic: TopicFactory, tmp_path: Path
 ) -> None:
     """Deleted to ingest it again, a table got only the records that its checkpoint had not seen."""
-    monkeypatch.setitem(TABLES, DEAD_LETTERS, places)
     letters, lake = topic(), tmp_path / "lake"
     config = {"bootstrap.servers": kafka.bootstrap}
     written = kafka.produce(letters, sample_letters(3))
