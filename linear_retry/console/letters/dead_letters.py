@@ -1,20 +1,24 @@
 """The dead-letter topics that the console shows, each with its index."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Event, Lock
+from threading import BoundedSemaphore, Event, Lock
 from typing import Any, Self
 
 from linear_retry.console.frame.repeating import Repeating
 from linear_retry.console.letters.finding import has_letters, names_to_look_at
-from linear_retry.console.letters.index import Index
+from linear_retry.console.letters.index import Index, remove_others
 from linear_retry.console.letters.indexer import Indexer
 from linear_retry.errors import BrokerError
 from linear_retry.kafka.topics.reader import TopicReader
 
 TOPICS_FOUND = 50
+_BUILT_AT_ONCE = 4
+"""An index that is behind takes two clients, their queues and a cache: up to 60 MiB."""
+_MISSED = 3
+"""Answers in a row that lack a topic: one may lack it because a broker has just started."""
 _FIND_EVERY_S = 300.0
 _FIND_AGAIN_S = 5.0
 _CLOSE_S = 2.0
@@ -48,11 +52,16 @@ class DeadLetters:
         """Whether more topics were found than are indexed."""
         self._config, self._directory, self._given = dict(config), directory, tuple(topics)
         self._indexed: dict[str, Indexed] = {}
+        self._missed: dict[str, int] = {}
+        self._looks = 0
+        self._building = BoundedSemaphore(_BUILT_AT_ONCE)
         self._lock = Lock()
         self._finder = Repeating("finding dead letters", self._find, self._note, _FIND_AGAIN_S)
 
     def __enter__(self) -> Self:
         """Starts the threads. Raises `StateError` if an index cannot be written."""
+        if self._given:
+            remove_others(self._directory, self._given)
         for topic in self._given:
             self._add(topic)
         if not self._given:
@@ -82,7 +91,7 @@ class DeadLetters:
 
     def _add(self, topic: str) -> None:
         index = Index(self._directory, topic)
-        added = Indexed(index, Indexer(index, self._config))
+        added = Indexed(index, Indexer(index, self._config, self._building))
         with self._lock:
             self._indexed[topic] = added
         added.indexer.start()
@@ -90,7 +99,8 @@ class DeadLetters:
     def _find(self, stop: Event) -> None:
         self.trouble = self._find_once(TopicReader(self._config), stop)
         self.has_looked = True
-        stop.wait(_FIND_EVERY_S if self.trouble is None else _FIND_AGAIN_S)
+        is_settled = self.trouble is None and not self._missed
+        stop.wait(_FIND_EVERY_S if is_settled else _FIND_AGAIN_S)
 
     def _note(self, trouble: str | None) -> None:
         self.trouble = trouble
@@ -98,8 +108,7 @@ class DeadLetters:
     def _find_once(self, reader: TopicReader, stop: Event) -> str | None:
         """Adds what is found, and drops what is gone; returns what could not be looked at."""
         names, unreadable = names_to_look_at(reader), list[str]()
-        for topic in self._indexed.keys() - set(names):
-            self._drop(topic)
+        self._drop_missing(names)
         self.names = len(names)
         for self.looked_at, topic in enumerate(names):
             if stop.is_set():
@@ -111,6 +120,9 @@ class DeadLetters:
                 reader.topics()  # fails too, if it is not this topic alone
                 unreadable.append(f"{topic}: {error}")
         if not unreadable:
+            self._looks += not stop.is_set()
+            if self._looks >= _MISSED:
+                remove_others(self._directory, self._indexed)
             return None
         return f"{len(unreadable)} of {len(names)} topics cannot be read, such as {unreadable[0]}"
 
@@ -120,8 +132,13 @@ class DeadLetters:
         else:
             self.has_more = True
 
-    def _drop(self, topic: str) -> None:
-        with self._lock:
-            gone = self._indexed.pop(topic)
-        gone.indexer.close()
-        gone.index.remove()
+    def _drop_missing(self, names: Iterable[str]) -> None:
+        """Drops the topics that several answers have lacked: an index may take hours to build."""
+        missing = self._indexed.keys() - set(names)
+        self._missed = {topic: self._missed.get(topic, 0) + 1 for topic in missing}
+        for topic in [each for each, times in self._missed.items() if times >= _MISSED]:
+            del self._missed[topic]
+            with self._lock:
+                gone = self._indexed.pop(topic)
+            gone.indexer.close()
+            gone.index.remove()

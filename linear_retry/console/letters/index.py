@@ -2,7 +2,7 @@
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
@@ -12,7 +12,7 @@ from linear_retry.console.state import StateError
 from linear_retry.files import printable_path
 
 _BUSY_TIMEOUT_S = 10.0
-_CACHE_KIB = 32_768
+_CACHE_KIB = 16_384
 _SUFFIXES = ("", "-wal", "-shm")
 
 
@@ -26,9 +26,7 @@ class Index:
     def __init__(self, directory: Path, topic: str) -> None:
         """Opens the file in `directory`. Raises `StateError`."""
         self.topic = topic
-        # A topic's name may be as long as a file's, and SQLite needs more names beside it.
-        name = blake2b(topic.encode(), digest_size=12).hexdigest()
-        self.path = directory / f"letters-{name}.sqlite"
+        self.path = directory / _file_name(topic)
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not self._is_ours():
@@ -86,6 +84,19 @@ class Index:
             database.execute("PRAGMA journal_mode = WAL")
             with transaction(database):
                 make_tables(database)
+
+
+def remove_others(directory: Path, topics: Iterable[str]) -> None:
+    """Removes the indexes of all other topics: they hold keys and errors, and nobody sees them."""
+    kept = tuple(map(_file_name, topics))
+    for file in directory.glob("letters-*.sqlite*"):
+        if not file.name.startswith(kept):
+            file.unlink(missing_ok=True)
+
+
+def _file_name(topic: str) -> str:
+    # A topic's name may be as long as a file's, and SQLite needs more names beside it.
+    return f"letters-{blake2b(topic.encode(), digest_size=12).hexdigest()}.sqlite"
 
 
 def is_damage(error: Exception) -> bool:

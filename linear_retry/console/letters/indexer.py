@@ -3,7 +3,7 @@
 import sqlite3
 import time
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass, replace
 from threading import Event
 from typing import Any
@@ -50,10 +50,16 @@ class Indexer:
     """Reads a dead-letter topic from where its index ends, and follows it, in a thread."""
 
     def __init__(
-        self, index: Index, config: Mapping[str, Any], look_every_s: float = _LOOK_EVERY_S
+        self,
+        index: Index,
+        config: Mapping[str, Any],
+        building: AbstractContextManager[Any] | None = None,
+        look_every_s: float = _LOOK_EVERY_S,
     ) -> None:
+        """In the `with` of `building`, which may be waited for, it reads until it has caught up."""
         self.progress = Progress()
         self._index, self._config = index, config
+        self._building = building or nullcontext()
         self._letters, self._resolutions = index.topic, resolutions_topic(index.topic)
         self._look_every_s = look_every_s
         self._topics, self._reader = Topics(config), TopicReader(config)
@@ -75,8 +81,9 @@ class Indexer:
 
     def _work(self, stop: Event) -> None:
         try:
-            with self._index.writing() as database:
-                self._follow(database, stop)
+            with self._index.writing() as database, ExitStack() as building:
+                building.enter_context(self._building)
+                self._follow(database, building, stop)
         except sqlite3.Error as error:
             self._mend(error)
             raise StateError(f"the index of {self._letters}: {error}") from error
@@ -87,10 +94,13 @@ class Indexer:
         except (OSError, sqlite3.Error) as other:
             raise StateError(f"the index of {self._letters}: {other}") from other
 
-    def _follow(self, database: sqlite3.Connection, stop: Event) -> None:
-        """Follows both topics until one of them was made again, or somebody stops it."""
+    def _follow(self, database: sqlite3.Connection, building: ExitStack, stop: Event) -> None:
+        """Follows both topics until one of them was made again, or somebody stops it.
+
+        Closes `building` once it has caught up, or cannot go on: others wait for its place.
+        """
         writer = Writer(database)
-        if self._look(database, writer):
+        if stop.is_set() or self._look(database, writer):
             return
         tails = {name: self._tail(database, name) for name in (self._letters, self._resolutions)}
         with tails[self._letters].follow() as letters, tails[self._resolutions].follow() as others:
@@ -105,6 +115,8 @@ class Indexer:
                         writer.save_positions(name, tail.positions)
                 wait_s = 0.0 if records or resolutions else _WAIT_S
                 self._tell(tails)
+                if self.progress.is_complete or self.progress.trouble is not None:
+                    building.close()
                 if time.monotonic() >= look_at_s:
                     if self._look(database, writer):
                         return

@@ -6,7 +6,8 @@ import pytest
 
 from linear_retry.console.letters import dead_letters
 from linear_retry.console.letters.dead_letters import DeadLetters
-from linear_retry.console.letters.finding import has_letters
+from linear_retry.console.letters.finding import has_letters, names_to_look_at
+from linear_retry.console.letters.index import Index
 from linear_retry.dlq import Filter
 from linear_retry.errors import BrokerError
 from linear_retry.kafka.topics.reader import TopicReader
@@ -43,7 +44,7 @@ def test_a_topic_that_is_gone_is_dropped(
     scene: NewScene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With its file: what was deleted from Kafka does not stay on disk."""
-    monkeypatch.setattr(dead_letters, "_FIND_EVERY_S", 0.1)
+    _look_often(monkeypatch)
     given, other = scene(), scene()
     for each in (given, other):
         each.add_letters([each.letter(0, 0)])
@@ -55,6 +56,62 @@ def test_a_topic_that_is_gone_is_dropped(
         wait_until(lambda: letters.get(given.letters) is None, "it is dropped")
         wait_until(lambda: not gone.index.path.exists(), "its file is removed")
         assert letters.get(other.letters) is not None
+
+
+def test_a_topic_that_two_answers_lack_is_kept(
+    scene: NewScene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that had just started did not know it, and an hour's work was read again."""
+    _look_often(monkeypatch)
+    given = scene()
+    given.add_letters([given.letter(0, 0)])
+    answers = list[bool]()
+
+    def names(reader: TopicReader) -> list[str]:
+        answers.append(len(answers) not in (2, 3))
+        return [each for each in names_to_look_at(reader) if answers[-1] or each != given.letters]
+
+    monkeypatch.setattr(dead_letters, "names_to_look_at", names)
+    with DeadLetters(given.config, tmp_path) as letters:
+        wait_until(lambda: len(answers) > 1, "it is found")
+        found = letters.get(given.letters)
+        wait_until(lambda: len(answers) > 6, "two answers lacked it, and others did not")
+        assert found is not None
+        assert found is letters.get(given.letters)
+    assert answers.count(False) == 2
+
+
+@pytest.mark.parametrize("is_given", [True, False])
+def test_indexes_of_topics_that_are_not_shown_are_removed(
+    is_given: bool, scene: NewScene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keys and errors of a topic that was deleted while no console ran stayed on disk for ever."""
+    _look_often(monkeypatch)
+    gone, given = Index(tmp_path, "gone"), scene()
+    given.add_letters([given.letter(0, 0)])
+    kept = Index(tmp_path, given.letters)
+    with DeadLetters(given.config, tmp_path, [given.letters] if is_given else []):
+        wait_until(lambda: not gone.path.exists(), "it is removed")
+        assert kept.path.exists()
+
+
+def test_more_topics_than_are_built_at_once_are_all_indexed(
+    scene: NewScene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One after another."""
+    monkeypatch.setattr(dead_letters, "_BUILT_AT_ONCE", 1)
+    scenes = [scene() for _ in range(3)]
+    for each in scenes:
+        each.add_letters([each.letter(0, 0)])
+    with DeadLetters(scenes[0].config, tmp_path, [each.letters for each in scenes]) as letters:
+        wait_until(
+            lambda: all(each.indexer.progress.is_complete for each in letters.topics()), "all are"
+        )
+
+
+def _look_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_FIND_EVERY_S", "_FIND_AGAIN_S"):
+        monkeypatch.setattr(dead_letters, name, 0.1)
 
 
 def test_a_topic_that_cannot_be_read_ends_nothing(

@@ -2,6 +2,8 @@
 
 import random
 import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -104,6 +106,29 @@ def test_a_topic_that_was_made_again_is_indexed_from_its_beginning(
     _wait_until_same(index, given)
     with pytest.raises(queries.StaleSelectionError, match="select them once more"):
         next(queries.keys(index, selection))
+
+
+def test_it_leaves_its_place_to_another_index_once_it_has_caught_up(
+    scene: NewScene, tmp_path: Path
+) -> None:
+    """It takes one before it reads anything, and follows without it."""
+    given = scene()
+    _write(given, 1, 20)
+    index, places = Index(tmp_path, given.letters), list[tuple[str, int]]()
+
+    @contextmanager
+    def place() -> Iterator[None]:
+        places.append(("taken", len(_indexed(index))))
+        yield
+        places.append(("left", len(_indexed(index))))
+
+    with closing(Indexer(index, given.config, place())) as indexer:
+        indexer.start()
+        _wait_until_same(index, given)
+        wait_until(lambda: len(places) == 2, "it has left its place")
+        _write(given, 1, 5)
+        _wait_until_same(index, given)
+    assert [("taken", 0), ("left", 20)] == places
 
 
 class _KilledError(BaseException):
