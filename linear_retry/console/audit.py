@@ -10,7 +10,7 @@ from linear_retry.retry.clock import now_ms
 
 _COLUMNS = "id, at_ms, actor, action, subject, why, outcome"
 _LONGEST = 2_000
-_BEGUN = "begun; how it ended is not known: the console was stopped meanwhile"
+_BEGUN = "begun; it has not ended, or the console was stopped meanwhile"
 
 
 class RepeatedError(LinearRetryError):
@@ -56,7 +56,7 @@ class Audit:
         With `form`, the number of a form that was shown, its change is made once. Raises
         `RepeatedError` the second time, and `StateError`.
         """
-        statement, *values = self.line(actor, action, subject, why=why, outcome=_BEGUN, form=form)
+        statement, *values = self.begun(actor, action, subject, why=why, form=form)
         found = self._state.rows(f"{statement} ON CONFLICT (form) DO NOTHING RETURNING id", *values)
         if not found:
             raise RepeatedError("this form was sent before: the audit says what came of it")
@@ -81,16 +81,22 @@ class Audit:
             ) from error
 
     @staticmethod
-    def line(
-        actor: str, action: str, subject: str, *, why: str, outcome: str, form: str | None = None
+    def begun(
+        actor: str, action: str, subject: str, *, why: str, form: str | None = None
     ) -> Statement:
-        """Returns what writes one change, for a transaction with other statements."""
+        """Returns what writes a change before it is made, for a transaction with others."""
         return (
             "INSERT INTO audit (at_ms, actor, action, subject, why, outcome, form)"
             " VALUES (?, ?, ?, ?, ?, ?, ?)",
             *(now_ms(), actor[:_LONGEST], action[:_LONGEST], subject[:_LONGEST]),
-            *(why[:_LONGEST], outcome[:_LONGEST], form),
+            *(why[:_LONGEST], _BEGUN, form),
         )
+
+    @staticmethod
+    def ended(form: str, outcome: str) -> Statement:
+        """Returns what writes how the change of this form has ended, and frees the form."""
+        statement = "UPDATE audit SET outcome = ?, form = NULL WHERE form = ?"
+        return statement, outcome[:_LONGEST], form
 
     def change(self, number: int) -> Change | None:
         """Returns the change with this number, or None."""

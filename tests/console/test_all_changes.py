@@ -82,7 +82,7 @@ def test_a_change_is_on_record_before_it_is_made(own: Audit) -> None:
         return own.read(limit=1)[0].outcome
 
     with own.recording("ann", "replay", "orders.dlq", why="back") as recording:
-        assert recorded().startswith("begun; how it ended is not known")
+        assert recorded().startswith("begun; it has not ended")
         recording.outcome = "done"
     assert "done" == recorded()
     with (

@@ -56,3 +56,7 @@ class Active:
         if not self.job.total:
             return f"{by}before it was planned"
         return f"{by}after {self.done} of {self.job.total} letters"
+
+    def at_least(self) -> str:
+        """Returns after how much it has failed: what was done last may not be known."""
+        return f"after {self.done} of {self.job.total} letters or more"

@@ -62,13 +62,19 @@ class JobBook:
             job_id,
         )
 
-    def run(self, job_id: int, *, actor: str, why: str, rate: float | None) -> None:
-        """Records that the job runs, who has started it and why."""
-        self._state.change(
+    def run(
+        self, job_id: int, *others: Statement, actor: str, why: str, rate: float | None
+    ) -> None:
+        """Records that the job runs, who has started it and why.
+
+        Executes the `others` in the same transaction.
+        """
+        begun: Statement = (
             "UPDATE job SET stage = ?, actor = ?, why = ?, outcome = '', changed_ms = ?,"
             " options = json_set(options, '$.rate', ?) WHERE id = ?",
             *(Stage.RUNNING.value, actor, why, now_ms(), rate, job_id),
         )
+        self._state.change_all([begun, *others])
 
     def progress(self, job_id: int, done: int) -> None:
         """Records how far it is."""

@@ -22,7 +22,7 @@ from linear_retry.errors import LinearRetryError
 _PLANNED_AT_ONCE = 4
 _ENDED_WITHIN_S = 10.0
 _WRITTEN_AGAIN_S = 1.0
-_KILLED = "the console was stopped while it ran; what it has sent is recorded: continue it"
+_KILLED = "the console was stopped while it ran; what is done is recorded: continue it"
 _UNPLANNED = "the console was stopped before it was planned; nothing was changed: plan it again"
 _BUG = "an unexpected error, which is in the console's output; what is done is recorded"
 
@@ -59,7 +59,7 @@ class Jobs:
         self._busy: dict[str, str] = {}
         for job in self._book.active():
             is_running = job.stage is Stage.RUNNING
-            self._end(Active(job), Stage.INTERRUPTED, _KILLED if is_running else _UNPLANNED)
+            self._fail(Active(job), Stage.INTERRUPTED, _KILLED if is_running else _UNPLANNED)
 
     def plan(
         self, topic: str, action: Action, selected: Filter, options: Options, *, actor: str
@@ -91,7 +91,8 @@ class Jobs:
                 raise JobError(f"job {job_id} is {job.stage}: it cannot be started")
             summary = job.plan
             self._check_free(job.topic)
-            self._book.run(job_id, actor=actor, why=why, rate=rate)
+            line = self._audit.begun(actor, job.action, job.topic, why=why, form=_form(job_id))
+            self._book.run(job_id, line, actor=actor, why=why, rate=rate)
             self._busy[job.topic] = f"job {job_id} ({job.action})"
             self._begin(self._known(job_id), partial(self._run, summary))
 
@@ -167,7 +168,7 @@ class Jobs:
         Thread(target=self._work, args=(active, work), name=name, daemon=True).start()
 
     def _work(self, active: Active, work: _Work) -> None:
-        ending: _Ending = partial(self._end, active, Stage.FAILED, _BUG)
+        ending: _Ending = partial(self._fail, active, Stage.FAILED, _BUG)
         try:
             with DeadLetterTopic(active.job.topic, self._config) as letters:
                 ending = work(letters, active)
@@ -176,7 +177,7 @@ class Jobs:
             stage = Stage.INTERRUPTED if is_closing else Stage.CANCELLED
             ending = partial(self._end, active, stage, f"{stage} {active.how_far()}")
         except LinearRetryError as error:
-            ending = partial(self._end, active, Stage.FAILED, str(error))
+            ending = partial(self._fail, active, Stage.FAILED, str(error))
         finally:  # what else was raised is a bug: the thread's hook prints it
             self._leave(active, ending)
 
@@ -203,12 +204,16 @@ class Jobs:
             return False
         return True
 
+    def _fail(self, active: Active, stage: Stage, text: str) -> None:
+        is_running = active.job.stage is Stage.RUNNING
+        self._end(active, stage, f"{text}; it ended {active.at_least()}" if is_running else text)
+
     def _end(self, active: Active, stage: Stage, outcome: str) -> None:
         job = active.job
         if job.stage is not Stage.RUNNING:
             self._book.end(job.id, stage, outcome)
             return
-        line = self._audit.line(job.actor, job.action, job.topic, why=job.why, outcome=outcome)
+        line = self._audit.ended(_form(job.id), outcome)
         self._book.end(job.id, stage, outcome, active.done, line)
 
     def _known(self, job_id: int) -> Job:
@@ -222,3 +227,8 @@ class Jobs:
         if active is None or not job.stage.is_active:
             return job
         return replace(job, done=active.done, total=active.total)
+
+
+def _form(job_id: int) -> str:
+    """Its line of the audit has it while the job runs: so the next server finds it too."""
+    return f"job {job_id}"

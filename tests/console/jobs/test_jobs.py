@@ -127,6 +127,8 @@ def test_a_replay_on_the_shell_ends_it_and_it_says_so(console: Console) -> None:
     job = console.planned(Action.REPLAY)
     console.jobs.start(job.id, actor="ada", why="slowly", rate=4)
     wait_until(lambda: console.job(job.id).done >= 2, "two letters sent", _LIMIT_S)
+    [(_, _, begun)] = console.outcomes()
+    assert begun.startswith("begun; it has not ended")
     given.replay()
     fenced = console.ended(job.id)
     assert Stage.FAILED is fenced.stage
@@ -230,6 +232,8 @@ def test_a_killed_server_leaves_a_job_to_be_continued(given: Scene, tmp_path: Pa
     job = console.job(job.id)
     assert (Stage.INTERRUPTED, True) == (job.stage, job.may_start)
     assert "the console was stopped while it ran" in job.outcome
+    assert job.outcome.endswith(f"after {job.done} of 40 letters or more")
+    assert [("ada", "replay", job.outcome)] == console.outcomes()
     assert 40 > len(given.kafka.read(given.source))
     assert Stage.DONE is console.run(job.id).stage
     assert {p: [(n, 1) for n in range(20)] for p in range(2)} == given.arrived()

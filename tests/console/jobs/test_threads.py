@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Event
@@ -15,10 +16,12 @@ from linear_retry.console.jobs.job import Action, JobError, Options, Stage, Summ
 from linear_retry.console.jobs.jobs import Jobs
 from linear_retry.console.state import State, StateError, Statement
 from linear_retry.dlq import EVERYTHING
+from linear_retry.errors import BrokerError
 from tests.kafka_operations import wait_until
 
 _LIMIT_S = 30
 _TOPIC = "orders.dlq"
+_BEGUN = "begun; it has not ended, or the console was stopped meanwhile"
 
 
 class Disk(State):
@@ -131,11 +134,14 @@ def test_a_disk_that_is_full_as_a_job_ends_delays_its_end(console: Console) -> N
     assert (Stage.PLANNED, "") == console.ended(job_id)
     other = console.plan()
     console.ended(other)
-    console.disk.is_full = True
+    console.work.clear()
     console.start(job_id)
+    assert console.sent.wait(_LIMIT_S)
+    console.disk.is_full = True
+    console.work.set()
     with pytest.raises(JobError, match=rf"job {job_id} \(replay\) is running"):
         console.start(other)
-    assert [] == console.outcomes()
+    assert [_BEGUN] == console.outcomes()
     console.disk.is_full = False
     assert (Stage.DONE, "10 letters sent") == console.ended(job_id)
     assert ["10 letters sent"] == console.outcomes()
@@ -152,7 +158,7 @@ def test_stage_and_audit_are_written_together(
     job_id = console.plan()
     console.ended(job_id)
     with monkeypatch.context() as patch:
-        patch.setattr(console.audit, "line", unwritable)
+        patch.setattr(console.audit, "ended", unwritable)
         console.start(job_id)
         wait_until(lambda: console.jobs._active[job_id].done == 10, "it is at its end", _LIMIT_S)
         assert Stage.RUNNING is console.stage(job_id)
@@ -171,6 +177,28 @@ def test_the_outcome_names_who_has_cancelled(console: Console) -> None:
     console.work.set()
     assert (Stage.CANCELLED, "cancelled by bob after 5 of 10 letters") == console.ended(job_id)
     assert ["cancelled by bob after 5 of 10 letters"] == console.outcomes()
+
+
+@pytest.mark.parametrize("error", [BrokerError("no broker answers"), ZeroDivisionError()])
+def test_the_outcome_of_a_failure_says_how_many_were_sent(
+    error: Exception, console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The audit had the error alone, though the letters before it were sent."""
+
+    def failing(*given: object) -> str:
+        progress: Callable[[int, int], None] = given[-1]  # type: ignore[assignment]  # the last
+        progress(4, 10)
+        raise error
+
+    monkeypatch.setattr(under_test, "run_job", failing)
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)
+    job_id = console.plan()
+    console.ended(job_id)
+    console.start(job_id)
+    stage, outcome = console.ended(job_id)
+    assert stage is Stage.FAILED
+    assert outcome.endswith("; it ended after 4 of 10 letters or more")
+    assert [outcome] == console.outcomes()
 
 
 def test_few_plans_at_a_time(console: Console) -> None:
