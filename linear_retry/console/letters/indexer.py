@@ -45,6 +45,11 @@ class Progress:
         """Whether it had all that was in the topic a moment ago."""
         return self.total is not None and self.indexed >= self.total
 
+    @property
+    def is_current(self) -> bool:
+        """Whether it is complete, and is kept so."""
+        return self.is_complete and self.trouble is None
+
 
 class Indexer:
     """Reads a dead-letter topic from where its index ends, and follows it, in a thread."""

@@ -62,7 +62,7 @@ def page(services: Services, renderer: Renderer) -> Page:
             resolution=resolution,
             address=address(letter),
             facts=[(name, cut(name, text).text) for name, text in facts_of(letter).items()],
-            history=_history(services, letter),
+            **_history(services, letter),
             stack=cut("stack", letter.exception_stack or ""),
             **(_values(letter, services.decoders) if services.sees_values(by) else {}),
         )
@@ -99,7 +99,7 @@ def find(
     somebody has just changed it, and the index may not know that yet.
     """
     indexed = services.letters.get(topic)
-    if indexed is not None and indexed.indexer.progress.is_complete and not is_changed:
+    if indexed is not None and indexed.indexer.progress.is_current and not is_changed:
         cluster = Cluster(services.settings.kafka, _ANSWER_S)
         if (record := cluster.record_at(topic, partition, offset)) is not None:
             letter = read_letter(record)
@@ -115,13 +115,12 @@ def find(
     )
 
 
-def _history(services: Services, letter: Letter) -> list[queries.ListedLetter]:
-    """The letters of the same message, with this one, the earliest first."""
-    indexed = services.letters.get(letter.topic)
-    if indexed is None:
-        return []
+def _history(services: Services, letter: Letter) -> dict[str, Any]:
+    """The letters of the same message, with this one, the earliest first; as the index has them."""
+    indexed = known(services, letter.topic)
     search = queries.search(indexed.index, LetterFilter(name=letter.id, states=()))
-    return queries.page(indexed.index, search, limit=_GENERATIONS)[::-1]
+    found = queries.page(indexed.index, search, limit=_GENERATIONS)[::-1]
+    return {"history": found, "progress": indexed.indexer.progress}
 
 
 def address(letter: Letter) -> str:

@@ -1,5 +1,6 @@
 """Whoever is on call finds dead letters on a page, whatever they hold."""
 
+import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ import pytest
 from linear_retry.console.app import create_app
 from linear_retry.console.frame.services import Services
 from linear_retry.console.frame.settings import Settings
+from linear_retry.console.letters.writer import Writer
 from linear_retry.dlq import Filter
 from linear_retry.web import Access, HttpServer, serve
 from tests.console.conftest import address, signed_in
@@ -61,6 +63,33 @@ def test_a_page_of_brokers_that_are_away_says_so(local: HttpServer) -> None:
         )
         answer = httpx.get(f"{address(local)}{path}")
         assert 200 == answer.status_code
+
+
+def test_an_index_that_is_not_kept_up_is_not_shown_as_current(
+    scene: NewScene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A letter that the shell had replayed was open on its page, with a button to replay it."""
+    given = scene()
+    given.add_letters([given.letter(0, n) for n in range(2)])
+    path = f"/letters/{given.letters}"
+
+    def fails(*_: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    with _console(given, tmp_path) as server:
+        monkeypatch.setattr(Writer, "add_resolutions", fails)
+        given.replay(Filter(limit=1))
+        wait_until(
+            lambda: "disk is full" in httpx.get(f"{address(server)}{path}").text, "it cannot go on"
+        )
+        letter, other, selection = (
+            httpx.get(f"{address(server)}{path}/{rest}", timeout=60).text
+            for rest in ("0/0", "0/1", "selection?action=replay")
+        )
+    assert ">replayed</span>" in letter
+    assert "Replay it" not in letter
+    assert "Replay it" in other
+    assert "so these are the open letters of then" in selection
 
 
 def test_viewers_see_no_keys(scene: NewScene, tmp_path: Path) -> None:
