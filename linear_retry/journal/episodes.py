@@ -8,6 +8,7 @@ from typing import TypeAlias, get_args
 from linear_retry import events as e
 from linear_retry.events import CloseOutcome
 from linear_retry.journal.entry import LAST_MS, Entry
+from linear_retry.journal.instance_state import to_ms
 from linear_retry.scope import Place, Scope
 
 Circuit: TypeAlias = tuple[str, str, Scope]
@@ -30,8 +31,9 @@ class Episode:
 
     `sequence` is the number of its first entry. `opened_ms`, `held` and `error`, from its opening,
     are None if that is not in the journal; `outcome` and `open_s` if its close is not. `attempts`
-    are those that failed, without what the limit holds. `clock_ms` is how far the brokers' clock is
-    ahead of the member's.
+    are those that failed, without what the limit holds. `retry_at_ms` is when the next attempt is
+    due, and None unless it is open. `clock_ms` is how far the brokers' clock is ahead of the
+    member's.
     """
 
     group: str
@@ -47,6 +49,7 @@ class Episode:
     outcome: CloseOutcome | None = None
     open_s: float | None = None
     is_open: bool = False
+    retry_at_ms: int | None = None
     clock_ms: int = 0
 
     @property
@@ -67,6 +70,11 @@ class Episode:
     def ended_ms(self) -> int:
         """When its last entry was written."""
         return max(self.began_ms, self.last_ms + self.clock_ms)
+
+    @property
+    def waits_until_ms(self) -> int:
+        """When it ended; if it is open, when the next attempt is due."""
+        return max(self.ended_ms, (self.retry_at_ms or 0) + self.clock_ms)
 
 
 class Episodes:
@@ -92,7 +100,7 @@ class Episodes:
         circuit = entry.group, entry.instance, event.scope
         before = self._unended.pop(circuit, None)
         if isinstance(event, e.CircuitOpened) and before is not None:
-            self._ended.append(before)
+            self._ended.append(replace(before, retry_at_ms=None))
             before = None
         known = _begun(entry, event) if before is None else _after(before, entry, event)
         if isinstance(event, e.CircuitClosed):
@@ -103,7 +111,10 @@ class Episodes:
     def since(self, since_ms: int, open_now: Collection[Circuit]) -> list[Episode]:
         """Returns those that ended then or later; of those without an end, `open_now` are open."""
         unended = (
-            replace(each, is_open=each.circuit in open_now) for each in self._unended.values()
+            replace(each, is_open=True)
+            if each.circuit in open_now
+            else replace(each, retry_at_ms=None)
+            for each in self._unended.values()
         )
         found = (*self._ended, *unended)
         return [each for each in found if each.is_open or each.ended_ms >= since_ms]
@@ -117,6 +128,7 @@ def _begun(entry: Entry, event: _Transition) -> Episode:
         scope=event.scope,
         sequence=entry.sequence,
         last_ms=entry.at_ms,
+        retry_at_ms=_retry_at_ms(entry, event),
     )
     if isinstance(event, e.CircuitOpened):
         return replace(first, opened_ms=entry.at_ms, held=event.place, error=event.error)
@@ -131,4 +143,14 @@ def _after(before: Episode, entry: Entry, event: _Transition) -> Episode:
             known = replace(before, outcome=outcome, open_s=open_s)
         case _:
             known = before
-    return replace(known, last_ms=entry.at_ms)
+    return replace(known, last_ms=entry.at_ms, retry_at_ms=_retry_at_ms(entry, event))
+
+
+def _retry_at_ms(entry: Entry, event: _Transition) -> int | None:
+    match event:
+        case e.CircuitClosed():
+            return None
+        case e.RetriedNow():
+            return entry.at_ms
+        case _:
+            return to_ms(event.retry_at)

@@ -1,15 +1,20 @@
 """Outages of a dependency: the episodes of a group that belong together, as one."""
 
-from collections import Counter
+from bisect import bisect_right
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
 from linear_retry.journal.episodes import Episode
+from linear_retry.scope import Place
 
 GIVEN_UP = ("dead-lettered", "skipped")
 LEFT_LINE = ("sent-to-retry", "handed-over")
 """Its message may still be handled, by the retry line or the callback: it is not given up."""
+
+DAY_MS = 86_400_000
+"""A message that fails again so much later, with no consumer meanwhile, has met another outage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +88,9 @@ def group_episodes(episodes: Iterable[Episode], *, skew_s: float = 1.0) -> list[
     """Returns the outages of each group, the earliest first.
 
     Episodes of a group that overlap are one outage, even if only others connect them, and so are
-    those no more than `skew_s` apart, by which the members' clocks may differ. The law is that of
-    `linear_retry.spark.group_outages`.
+    those no more than `skew_s` apart, by which the members' clocks may differ. An episode without
+    a close lasts until the next attempt, if it is open, and until its message fails again. The
+    law is that of `linear_retry.spark.group_outages`.
     """
     ordered = sorted(episodes, key=lambda each: (each.group, each.began_ms, each.ended_ms))
     found = [
@@ -98,11 +104,26 @@ def group_episodes(episodes: Iterable[Episode], *, skew_s: float = 1.0) -> list[
 def _islands(ordered: Iterable[Episode], skew_ms: int) -> Iterator[Outage]:
     island: list[Episode] = []
     until_ms = 0
-    for each in ordered:
+    for each, end_ms in _with_ends(list(ordered)):
         if island and each.began_ms > until_ms + skew_ms:
             yield Outage(tuple(island))
             island = []
-        until_ms = max(until_ms, each.ended_ms) if island else each.ended_ms
+        until_ms = max(until_ms, end_ms) if island else end_ms
         island.append(each)
     if island:
         yield Outage(tuple(island))
+
+
+def _with_ends(of_group: list[Episode]) -> Iterator[tuple[Episode, int]]:
+    """Yields each with the time until which it lasts."""
+    begins: dict[Place | None, list[int]] = defaultdict(list)
+    for each in of_group:
+        begins[each.held].append(each.began_ms)
+    for each in of_group:
+        end_ms = each.waits_until_ms
+        if each.outcome is None and each.held is not None:
+            same = begins[each.held]
+            index = bisect_right(same, each.began_ms)
+            if index < len(same) and same[index] <= end_ms + DAY_MS:
+                end_ms = max(end_ms, same[index])
+        yield each, end_ms

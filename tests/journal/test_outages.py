@@ -44,6 +44,24 @@ def test_what_two_members_saw_is_one_outage() -> None:
     assert (20_000, True) == (second.began_ms, second.is_open)
 
 
+def test_an_outage_goes_on_while_members_wait_and_while_they_restart() -> None:
+    """Up to the attempt that the last entry names; and to the next failure of the same message."""
+    one, two, three = Life("pod-1"), Life("pod-2"), Life("pod-3")
+    waiting = [
+        one.says(1000, opened(_P0, 7, 301_000)),
+        two.says(90_000, opened(_P1, 9, 390_000)),
+        one.says(301_050, failed(_P0, 7, 2, 601_050)),
+        three.says(595_000, opened(_P1, 10, 895_000)),
+    ]
+    assert [True] == [each.is_open for each in _outages(waiting)]
+    early = [*waiting[:2], two.says(95_000, e.RetriedNow(Scope(), *_P1, 9, 1, 295.0))]
+    early += [one.says(96_000, e.RetriedNow(Scope(), *_P0, 7, 1, 205.0)), waiting[3]]
+    assert [2, 1] == [len(each.episodes) for each in _outages(early)]
+    stopped = [one.says(1000, opened(_P0, 7, 2000)), one.says(1500, e.Stopped(True))]
+    next_ones = [two.says(60_000, opened(_P0, offset, 61_000)) for offset in (7, 8)]
+    assert [1, 2] == [len(_outages([*stopped, each])) for each in next_ones]
+
+
 def test_what_was_left_open_is_open_no_more_once_its_member_has_stopped() -> None:
     """Nor where another has its partition: only what the journal's state says is open."""
     one, two = Life("pod-1"), Life("pod-2")
@@ -114,7 +132,7 @@ def test_its_episodes_are_those_that_spark_finds() -> None:
             episodes.take(entry)
         found = sorted(map(repr, map(_row, episodes.since(0, ()))))
         lake = [
-            (*row[2:6], *row[8:10], *row[11:17], 1 + len(row[18]))  # type: ignore[arg-type]
+            (*row[2:6], *row[8:10], *row[12:18], 1 + len(row[19]))  # type: ignore[arg-type]
             for row in expected_episodes(entries)
         ]
         assert sorted(map(repr, lake)) == found

@@ -18,6 +18,7 @@ PROBE_COST_MS = 20_000
 COLUMNS = "group string, opened_at_ms bigint, last_at_ms bigint, lower_ms bigint, upper_ms bigint"
 OTHERS = (
     *("'pod' AS member", "'life' AS instance", "'closed' AS kind", "'recovered' AS outcome"),
+    "CAST(NULL AS bigint) AS retry_at_ms",
     *("CAST(NULL AS double) AS open_s", "'orders' AS message_topic", "0 AS message_partition"),
     *("0 AS message_offset", "'no' AS error", "'Error' AS error_type", "array() AS probes"),
     *("0 AS letters", "0 AS missing", "0 AS clock_ms"),

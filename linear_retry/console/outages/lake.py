@@ -20,7 +20,8 @@ _COLUMNS = (
 )
 _NAMES = ", ".join(f'"{name}"' for name in _COLUMNS)
 _QUERY = (
-    f"SELECT {_NAMES}, cardinality(probes) AS failed FROM {_TABLE} "
+    f"SELECT {_NAMES}, cardinality(probes) AS failed, "
+    f"CASE WHEN kind = 'open' THEN retry_at_ms END AS retry_at_ms FROM {_TABLE} "
     f"ORDER BY last_at_ms DESC LIMIT {_MOST}"
 )
 
@@ -80,5 +81,6 @@ def _episode(row: dict[str, Any]) -> Episode:
         error=row["error"],
         outcome=row["outcome"],
         open_s=row["open_s"],
+        retry_at_ms=row["retry_at_ms"],
         clock_ms=row["clock_ms"] or 0,
     )

@@ -212,8 +212,10 @@ def _aggregates() -> list[Column]:
         # An episode has at most one of these two.
         F.max(F.when(F.col("begins"), first)).alias("first"),
         F.max(F.when(is_closed, close)).alias("close"),
-        F.max_by("at_ms", F.when(F.col("is_transition"), F.col("sequence"))).alias("last_at_ms"),
-        F.max(F.when(F.col("is_transition"), F.col("sequence"))).alias("last_sequence"),
+        *(
+            F.max_by(name, F.when(F.col("is_transition"), F.col("sequence"))).alias(f"last_{name}")
+            for name in ("at_ms", "due_ms", "sequence")
+        ),
         # A record waits for its broker, so the least difference is nearest to that of the clocks.
         F.min(F.when(F.col("is_transition"), F.col("clock_ms"))).alias("clock_ms"),
         F.max(of_letters).alias("of_letters"),
@@ -276,6 +278,7 @@ def _columns() -> list[Column]:
         F.when(is_opened, first["at_ms"]).alias("opened_at_ms"),
         F.col("last_at_ms"),
         close["at_ms"].alias("closed_at_ms"),
+        F.when(close.isNull(), F.col("last_due_ms")).alias("retry_at_ms"),
         *(close[name].alias(name) for name in ("outcome", "open_s")),
         *(
             first["message"][name].alias(name)

@@ -10,8 +10,12 @@ from linear_retry.spark.session import with_settings
 
 EPISODES = "episodes"
 
-NOTE = "linear-retry.journal-version"
-"""With each change of the table: the version of the journal that it includes."""
+NOTE = "linear-retry.journal-version-2"
+"""With each change of the table: the version of the journal that it includes.
+
+Where a table has no note of that name, the whole journal is read: it ends with a number that grows
+with the columns.
+"""
 _INSTANCE = ("group", "member", "instance")
 _ROW = (*_INSTANCE, "sequence")
 _NEVER = 2**63 - 1

@@ -86,5 +86,5 @@ def test_the_journal_says_what_is_open_now(settings: Settings) -> None:
             wait_until(lambda: bool(services.live.hub.newest.views), "the journal is read")
             page = client.get("/outages").text
     assert 'class="badge bad">open now' in page
-    assert "outages in the last 7 days" in page
+    assert "1 outage in the last 7 days" in page
     assert "cannot be read since" not in page

@@ -123,6 +123,7 @@ def _row(episode: _Episode, member_ends_ms: int, owners: _Owners) -> Row:
         first.at_ms if opened else None,
         last.at_ms,
         closed.at_ms if closed else None,
+        None if closed else _next_ms(last),
         close.outcome if close else None,
         close.open_s if close else None,
         *((opened.topic, opened.partition, opened.offset) if opened else (None, None, None)),
@@ -173,11 +174,14 @@ def _due_ms(episode: _Episode, index: int) -> int | None:
     """When the attempt began that the entry tells the end of; None: the entry before is missing."""
     if index == 0:
         return None
-    before, entry = episode.entries[index - 1], episode.entries[index]
-    if isinstance(before.event, RetriedNow):
-        return min(before.at_ms, entry.at_ms)
-    assert not isinstance(before.event, CircuitClosed)
-    return min(_ms(before.event.retry_at.timestamp()), entry.at_ms)  # type: ignore[union-attr]
+    return min(_next_ms(episode.entries[index - 1]), episode.entries[index].at_ms)
+
+
+def _next_ms(entry: Entry) -> int:
+    """When the next attempt begins, as the entry says."""
+    if isinstance(entry.event, RetriedNow):
+        return entry.at_ms
+    return _ms(entry.event.retry_at.timestamp())  # type: ignore[union-attr]
 
 
 def _ms(seconds: float) -> int:

@@ -22,14 +22,14 @@ _PLACE = Scope(), "orders", 3
 PROBE = ("sequence", "due_ms", "at_ms", "failures", "error")
 _READ = (
     *("group", "member", "instance", "sequence", "kind"),
-    *("opened_at_ms", "last_at_ms", "outcome", "open_s", "lower_ms", "upper_ms"),
+    *("opened_at_ms", "last_at_ms", "retry_at_ms", "outcome", "open_s", "lower_ms", "upper_ms"),
     *("message_topic", "message_partition", "message_offset", "error", "error_type"),
     *("letters", "missing", "clock_ms"),
 )
 EPISODE = (
     *("group", "member", "instance", "scope_topic", "scope_partition"),
     *("sequence", "last_sequence", "kind"),
-    *("opened_at_ms", "last_at_ms", "closed_at_ms", "outcome", "open_s"),
+    *("opened_at_ms", "last_at_ms", "closed_at_ms", "retry_at_ms", "outcome", "open_s"),
     *("message_topic", "message_partition", "message_offset", "error", "error_type"),
     *("probes", "letters", "letters_failed", "missing", "lower_ms", "upper_ms"),
     "clock_ms",
@@ -89,4 +89,9 @@ def _kept(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _write(place: Path, rows: list[dict[str, Any]]) -> None:
-    write_deltalake(place, pa.Table.from_pylist(rows))
+    rows_only = pa.Table.from_pylist(rows)
+    # A column in which nothing is known would else have no type, and Spark would not see it.
+    known = [
+        each if each.type != pa.null() else each.with_type(pa.int64()) for each in rows_only.schema
+    ]
+    write_deltalake(place, rows_only.cast(pa.schema(known)))

@@ -19,13 +19,14 @@ pytestmark = pytest.mark.usefixtures("interpreted")
 
 _COLUMNS = (
     "`group` string, member string, kind string, opened_at_ms bigint, last_at_ms bigint, "
-    "outcome string, open_s double, "
+    "retry_at_ms bigint, outcome string, open_s double, "
     "message_topic string, message_partition bigint, message_offset bigint, "
     "error string, error_type string, probes array<int>, letters bigint, missing bigint, "
     "lower_ms bigint, upper_ms bigint, clock_ms bigint"
 )
 _NOON_MS = 1_795_262_400_000
 _SKEW_MS = 2000
+_DAY_MS = 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +41,25 @@ class _Episode:
     clock_ms: int | None = None
     offset: int = 0
     open_s: float | None = None
+    retry_ms: int | None = None
+    """When the next attempt is due; not None: it is open."""
 
     @property
     def row(self) -> tuple[object, ...]:
         error = None if self.opened_ms is None else f"E({self.offset})"
-        kind = "open" if self.outcome is None else "closed"
+        kind = "closed" if self.outcome is not None else "stopped"
+        retry_at_ms = None if self.retry_ms is None else _NOON_MS + self.retry_ms
         opened_ms = None if self.opened_ms is None else _NOON_MS + self.opened_ms
         return (
-            *(self.group, self.member, kind, opened_ms, _NOON_MS + self.last_ms, self.outcome),
-            *(self.open_s, "orders", 0, self.offset, error, error and "E", [1], 1, 0),
+            *(self.group, self.member, kind if retry_at_ms is None else "open"),
+            *(opened_ms, _NOON_MS + self.last_ms, retry_at_ms, self.outcome),
+            *(self.open_s, *self.held, error, error and "E", [1], 1, 0),
             *(self.lower_ms, self.upper_ms, self.clock_ms),
         )
+
+    @property
+    def held(self) -> tuple[str, int, int] | tuple[None, None, None]:
+        return (None, None, None) if self.opened_ms is None else ("orders", 0, self.offset)
 
 
 def _whole(group: str, member: str, opened_ms: int, lower_ms: int, upper_ms: int) -> _Episode:
@@ -80,8 +89,24 @@ def _cases() -> Iterator[_Episode]:
             *("letters", "a", opened_ms, opened_ms + 1000, 1000, None),
             *("dead-lettered", None, offset),
         )
-    yield _Episode("open", "a", 0, 5000, 5000, None, None)
+    yield _Episode("open", "a", 0, 5000, 5000, None, None, retry_ms=5500)
     yield _Episode("open", "b", None, 3000, None, None, "recovered")
+    for number in range(12):
+        opened_ms = number * 7000
+        yield _Episode(
+            *("waiting", f"pod-{number}", opened_ms, opened_ms, 0, None, None),
+            offset=number,
+            retry_ms=opened_ms + 300_000,
+        )
+    for number in range(3):
+        opened_ms = number * 30_000
+        yield _Episode("restarts", f"pod-{number}", opened_ms, opened_ms + 9, 9, None, None)
+    yield _whole("restarts", "pod-3", 90_000, 0, 100)
+    yield _Episode("days", "pod-1", 0, 9, 9, None, None)
+    yield _Episode("days", "pod-2", 9 + _DAY_MS, 20 + _DAY_MS, 9, None, None)
+    yield _Episode("days", "pod-3", 21 + 2 * _DAY_MS, 30 + 2 * _DAY_MS, 9, None, None)
+    yield _Episode("gone", "pod-1", 0, 9, 9, None, None, offset=1)
+    yield _Episode("gone", "pod-2", 30_000, 30_009, 9, None, None, offset=2)
     close = _Episode("closes", "a", None, 60_000, None, None, "recovered", None, 0, 50.0)
     yield from (close, replace(close, last_ms=5000, open_s=1e300))
     yield _whole("apart", "a", 0, 0, 100)
@@ -99,9 +124,12 @@ def _random() -> list[_Episode]:
         group, member = f"random {rng.randrange(3)}", f"pod-{rng.randrange(5)}"
         outcome = rng.choice(["recovered", "dead-lettered", "sent-to-retry", "dropped", None])
         clock_ms = rng.choice([None, 0, rng.randrange(-3000, 3000)])
+        retry_ms = rng.choice([None, last_ms + rng.randrange(9000)]) if outcome is None else None
+        offset = rng.choice([number, rng.randrange(60)])
         found.append(
             _Episode(
-                group, member, opened_ms, last_ms, lower_ms, upper_ms, outcome, clock_ms, number
+                *(group, member, opened_ms, last_ms, lower_ms, upper_ms, outcome, clock_ms, offset),
+                retry_ms=retry_ms,
             )
         )
     return found
@@ -153,6 +181,28 @@ def test_what_is_open_or_has_no_beginning_belongs_to_it(outages: dict[str, list[
     assert (1, 2, 5000, None) == (row.still_open, row.episodes, row.lower_ms, row.upper_ms)
 
 
+def test_members_that_wait_for_their_next_attempt_are_in_one_outage(
+    outages: dict[str, list[Row]],
+) -> None:
+    """However long the delay: each goes on until it is attempted again."""
+    [row] = outages["waiting"]
+    assert (12, 12, 12, 77.0) == (row.members, row.episodes, row.still_open, row.open_s)
+
+
+def test_an_outage_goes_on_while_its_members_restart(outages: dict[str, list[Row]]) -> None:
+    """The message that one left open fails again in the next: it did not succeed between."""
+    [row] = outages["restarts"]
+    assert (4, 1, 90_000, 90_100) == (row.episodes, row.messages, row.lower_ms, row.upper_ms)
+
+
+def test_a_message_that_fails_days_later_fails_in_another_outage(
+    outages: dict[str, list[Row]],
+) -> None:
+    """Within a day it is the same; without the message, nothing connects what was left open."""
+    assert [2, 1] == [row.episodes for row in outages["days"]]
+    assert [1, 1] == [row.episodes for row in outages["gone"]]
+
+
 def test_a_close_alone_says_since_when(outages: dict[str, list[Row]]) -> None:
     """Unless the number that it says is absurd."""
     assert [0.0, 50.0] == [row.open_s for row in outages["closes"]]
@@ -165,13 +215,14 @@ def test_what_is_further_apart_than_clocks_is_not_one(outages: dict[str, list[Ro
 
 def _expected(episodes: list[_Episode]) -> list[list[_Episode]]:
     """Any two that overlap, or nearly, are of one outage: merged until none do."""
+    until = {id(each): _until(each, episodes) for each in episodes}
     islands: list[list[_Episode]] = [[each] for each in episodes]
     merged = True
     while merged:
         merged = False
         for one in islands:
             for other in islands:
-                if one is not other and _touch(one, other):
+                if one is not other and _touch(one, other, until):
                     one.extend(other)
                     islands.remove(other)
                     merged = True
@@ -189,8 +240,25 @@ def _began(each: _Episode) -> int:
     return (each.last_ms if each.opened_ms is None else each.opened_ms) + (each.clock_ms or 0)
 
 
-def _touch(one: list[_Episode], other: list[_Episode]) -> bool:
-    (began, ended), (other_began, other_ended) = _span(one), _span(other)
+def _until(each: _Episode, all_of_group: list[_Episode]) -> int:
+    """When it is attempted again, if it is open, or its message has failed again, if it has."""
+    clock_ms = each.clock_ms or 0
+    until = max(_began(each), each.last_ms + clock_ms)
+    if each.retry_ms is not None:
+        until = max(until, each.retry_ms + clock_ms)
+    if each.outcome is not None or each.opened_ms is None:
+        return until
+    again = [
+        _began(other)
+        for other in all_of_group
+        if other.held == each.held and _began(other) > _began(each)
+    ]
+    return max(until, min(again)) if again and min(again) <= until + _DAY_MS else until
+
+
+def _touch(one: list[_Episode], other: list[_Episode], until: dict[int, int]) -> bool:
+    began, other_began = min(map(_began, one)), min(map(_began, other))
+    ended, other_ended = (max(until[id(each)] for each in island) for island in (one, other))
     return began <= other_ended + _SKEW_MS and other_began <= ended + _SKEW_MS
 
 
@@ -227,7 +295,8 @@ def _plain(each: _Episode) -> Episode:
         sequence=1,
         last_ms=_NOON_MS + each.last_ms,
         opened_ms=None if each.opened_ms is None else _NOON_MS + each.opened_ms,
-        held=Place("orders", 0, each.offset),
+        held=None if each.opened_ms is None else Place("orders", 0, each.offset),
+        retry_at_ms=None if each.retry_ms is None else _NOON_MS + each.retry_ms,
         error=None if each.opened_ms is None else f"E({each.offset})",
         outcome=each.outcome,  # type: ignore[arg-type]  # of these tests, any text
         open_s=each.open_s,

@@ -30,7 +30,7 @@ _EPISODE = {
     "scope_partition": _WHOLE,
     **dict.fromkeys(("sequence", "last_sequence"), _WHOLE),
     "kind": _TEXT,
-    **dict.fromkeys(("opened_at_ms", "last_at_ms", "closed_at_ms"), _WHOLE),
+    **dict.fromkeys(("opened_at_ms", "last_at_ms", "closed_at_ms", "retry_at_ms"), _WHOLE),
     "outcome": _TEXT,
     "open_s": pa.float64(),
     "message_topic": _TEXT,
