@@ -10,7 +10,7 @@ from tests.real_kafka import RealKafka
 _numbers = itertools.count(1)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def scene(kafka: RealKafka) -> NewScene:
     """Makes scenes with topics of their own: `scene(partitions=1, config=None)`."""
 

@@ -4,7 +4,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
@@ -12,10 +12,12 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from tests import chromium, dying_with_parent
+from tests.console.browser.axe import WIDTHS
+from tests.console.browser.consuming import Line
 from tests.dlq.conftest import scene
 from tests.dlq.scene import NewScene, Scene
 from tests.kafka_operations import wait_until
-from tests.real_kafka import free_ports
+from tests.real_kafka import RealKafka, free_ports
 
 __all__ = ["scene"]
 
@@ -31,7 +33,8 @@ class ConsoleProcess:
     given: Scene
     directory: Path
     port: int
-    process: subprocess.Popen[bytes]
+    options: tuple[str, ...] = ()
+    process: subprocess.Popen[bytes] = field(init=False)
 
     @property
     def url(self) -> str:
@@ -39,8 +42,13 @@ class ConsoleProcess:
 
     def start(self) -> None:
         """Start it; wait until it answers."""
-        self.process = _started(self.given, self.directory, self.port)
-        wait_until(self._answers, "the console answers", _START_S, lambda: self._log())
+        command = [sys.executable, "-c", "from linear_retry.cli import main; main()", "console"]
+        command += ["-b", self.given.kafka.bootstrap, "--dead-letters", self.given.letters]
+        command += ["--state", str(self.directory / "state"), "--http", f"127.0.0.1:{self.port}"]
+        guarded = dying_with_parent.guarded(*command, *self.options)
+        with (self.directory / "log").open("ab") as log:
+            self.process = subprocess.Popen(guarded, cwd=self.directory, stderr=log)
+        wait_until(self._answers, "the console answers", _START_S, self._log)
 
     def kill(self) -> None:
         self.process.kill()
@@ -49,7 +57,7 @@ class ConsoleProcess:
     def _answers(self) -> bool:
         assert self.process.poll() is None, self._log()
         try:
-            return httpx.get(f"{self.url}/now", timeout=5).status_code == 200
+            return httpx.get(f"{self.url}/now", timeout=5).status_code < 500
         except httpx.TransportError:
             return False
 
@@ -57,12 +65,15 @@ class ConsoleProcess:
         return (self.directory / "log").read_text()
 
 
-def _started(given: Scene, directory: Path, port: int) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-c", "from linear_retry.cli import main; main()", "console"]
-    command += ["-b", given.kafka.bootstrap, "--dead-letters", given.letters]
-    command += ["--state", str(directory / "state"), "--http", f"127.0.0.1:{port}"]
-    with (directory / "log").open("ab") as log:
-        return subprocess.Popen(dying_with_parent.guarded(*command), cwd=directory, stderr=log)
+@contextmanager
+def running(given: Scene, directory: Path, *options: str) -> Iterator[ConsoleProcess]:
+    """Runs the command, with these options too."""
+    console = ConsoleProcess(given, directory, free_ports(1)[0], options)
+    try:
+        console.start()
+        yield console
+    finally:
+        console.kill()
 
 
 @pytest.fixture(scope="package")
@@ -80,13 +91,21 @@ def given(scene: NewScene) -> Scene:
 @pytest.fixture
 def console(given: Scene, tmp_path: Path) -> Iterator[ConsoleProcess]:
     """The command, running."""
-    (port,) = free_ports(1)
-    console = ConsoleProcess(given, tmp_path, port, _started(given, tmp_path, port))
-    try:
-        wait_until(console._answers, "the console answers", _START_S, console._log)
+    with running(given, tmp_path) as console:
         yield console
-    finally:
-        console.kill()
+
+
+@pytest.fixture
+def line(kafka: RealKafka) -> Line:
+    """Topics of a consumer, on the shared broker."""
+    return Line.on(kafka)
+
+
+@pytest.fixture(params=WIDTHS)
+def width(request: pytest.FixtureRequest) -> int:
+    """A desk's screen, and then a telephone's."""
+    found: int = request.param
+    return found
 
 
 NewPage = Callable[..., Page]
@@ -98,6 +117,12 @@ def new_page(browser: Browser) -> Iterator[NewPage]:
     """Opens pages, each in a browser of its own, which must have nothing to complain of."""
     with ExitStack() as closing:
         yield lambda width=1280: closing.enter_context(_page(browser, width))
+
+
+@pytest.fixture
+def page(new_page: NewPage, width: int) -> Page:
+    """A page of that width."""
+    return new_page(width)
 
 
 @contextmanager

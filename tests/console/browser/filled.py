@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page
@@ -21,6 +22,7 @@ from tests.console.recording import record
 from tests.dlq.scene import NewScene, Scene
 from tests.journal.journal_story import outage
 from tests.kafka_operations import wait_until
+from tests.postgres import Postgres
 from tests.store.contents import new_dead_letter, new_message
 
 _HOUR_MS = 3_600_000
@@ -35,14 +37,29 @@ class Shown:
     store: Database
     services: Services
 
+    @property
+    def letter(self) -> str:
+        """The path of a letter."""
+        return f"/letters/{self.scene.letters}/0/0"
+
     def open(self, page: Page, path: str) -> None:
         """Opens a page of it."""
         page.goto(f"{self.address}{path}")
 
 
 @contextmanager
-def filled(given: Scene, directory: Path, store_url: str, entries: list[Entry]) -> Iterator[Shown]:
-    """Serves a console over the scene's letters, a journal, a store with both services, a lake."""
+def filled(
+    given: Scene,
+    directory: Path,
+    store_url: str,
+    entries: list[Entry],
+    access: Access | None = None,
+    **more: Any,
+) -> Iterator[Shown]:
+    """Serves a console over the scene's letters, a journal, a store with both services, a lake.
+
+    Without `access`, everyone on this machine is an operator; `more` are settings.
+    """
     journal = f"journal-{directory.name}"
     given.kafka.create_topic(journal, 1)
     given.kafka.produce(journal, ((0, each.key, encode(each), ()) for each in entries))
@@ -57,9 +74,10 @@ def filled(given: Scene, directory: Path, store_url: str, entries: list[Entry]) 
         dead_letters=(given.letters,),
         store=store,
         lake=directory / "lake",
+        **more,
     )
     with (
-        Services(settings, Access()) as services,
+        Services(settings, access or Access()) as services,
         serve(create_app(services), services.access, 0) as server,
     ):
         indexed = services.letters.get(given.letters)
@@ -72,13 +90,32 @@ def filled(given: Scene, directory: Path, store_url: str, entries: list[Entry]) 
     store.close()
 
 
-@pytest.fixture
-def shown(scene: NewScene, tmp_path: Path, sqlite_url: str) -> Iterator[Shown]:
-    """A console with an outage and a few letters."""
+@pytest.fixture(scope="module")
+def postgres_store(
+    postgres: Postgres, migrated_postgres: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """The URL of a store in PostgreSQL, for the tests of a module."""
+    name = tmp_path_factory.mktemp("console_store").name
+    yield postgres.new_database(name, template=migrated_postgres)
+    postgres.drop_database(name)
+
+
+@pytest.fixture(scope="module")
+def shown(
+    scene: NewScene, tmp_path_factory: pytest.TempPathFactory, postgres_store: str
+) -> Iterator[Shown]:
+    """A console with an outage and a few letters, for the tests of a module."""
+    given = some_letters(scene)
+    directory = tmp_path_factory.mktemp("shown")
+    with filled(given, directory, postgres_store, outage(now_ms() - _HOUR_MS)) as shown:
+        yield shown
+
+
+def some_letters(scene: NewScene) -> Scene:
+    """A scene with twelve letters in two partitions."""
     given = scene(partitions=2)
     given.add_letters(given.letter(number % 2, number) for number in range(12))
-    with filled(given, tmp_path, sqlite_url, outage(now_ms() - _HOUR_MS)) as shown:
-        yield shown
+    return given
 
 
 def _fill(store: Database) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from linear_retry.console.app import create_app
 from linear_retry.console.frame.services import Services
@@ -22,10 +21,3 @@ def serving(settings: Settings) -> Iterator[str]:
             yield address(server)
         finally:
             services.live.hub.close()
-
-
-def settings_of(directory: Path, bootstrap: str, journal: str, control: str | None) -> Settings:
-    """Of a cluster, with the console's own files in this directory."""
-    return Settings(
-        kafka={"bootstrap.servers": bootstrap}, state=directory, journal=journal, control=control
-    )

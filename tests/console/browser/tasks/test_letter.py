@@ -18,22 +18,17 @@ from tests.kafka_operations import wait_until
 pytestmark = pytest.mark.broker
 
 _MS = 60_000
-_WIDTHS = pytest.mark.parametrize("width", [1280, 400])
 
 
 def _open(page: Page, console: ConsoleProcess, partition: int, offset: int) -> None:
     page.goto(f"{console.url}/letters/{console.given.letters}/{partition}/{offset}")
 
 
-@_WIDTHS
-def test_a_letter_is_edited_and_forwarded(
-    console: ConsoleProcess, new_page: NewPage, width: int
-) -> None:
+def test_a_letter_is_edited_and_forwarded(console: ConsoleProcess, page: Page) -> None:
     """She sees what differs before it is sent; the letter is resolved, and the audit has it."""
     given = console.given
     value = b'{\n  "amount": "12,50",\n  "name": "Ann"\n}\n'
     given.add_letters([given.letter(1, 7, value=value, headers=(("tenant", b"\xff"),))])
-    page = new_page(width)
     _open(page, console, 1, 0)
     page.get_by_role("link", name="Edit and forward").click()
     typed = page.get_by_role("textbox", name="Value", exact=True).first
@@ -54,14 +49,12 @@ def test_a_letter_is_edited_and_forwarded(
     assert headers["retry-id"] != letter_id.encode()
 
 
-@_WIDTHS
 def test_a_letter_is_resolved_and_reopened_with_a_reason(
-    console: ConsoleProcess, new_page: NewPage, width: int
+    console: ConsoleProcess, page: Page
 ) -> None:
     """By keyboard alone; the page says who did it and why, and so does the audit."""
     given = console.given
     given.add_letters([given.letter(0, n) for n in range(2)])
-    page = new_page(width)
     _open(page, console, 0, 1)
     page.get_by_label("Reason").focus()
     page.keyboard.type("refunded by hand")
@@ -83,7 +76,6 @@ def test_a_letter_is_resolved_and_reopened_with_a_reason(
 _HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\x1b[31m\u202e"
 
 
-@_WIDTHS
 @pytest.mark.parametrize(
     "parts",
     [
@@ -95,7 +87,7 @@ _HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\x1b[31m\u202e"
     ],
 )
 def test_a_hostile_letter_is_only_text(
-    console: ConsoleProcess, new_page: NewPage, width: int, parts: dict[str, Any]
+    console: ConsoleProcess, page: Page, parts: dict[str, Any]
 ) -> None:
     """HTML, ANSI, bytes that are no text, much of it: nothing runs, and the page stays whole."""
     given = console.given
@@ -104,7 +96,6 @@ def test_a_hostile_letter_is_only_text(
     error = ErrorText(_HOSTILE, _HOSTILE, f"{_HOSTILE}\n" * 50)
     letter = to_dead_letter(record, FailureInfo("billing", _HOSTILE, 3, 1, 2, "s@1", error))
     given.add_letters([letter], 0)
-    page = new_page(width)
     _open(page, console, 0, 0)
     expect(page.get_by_role("heading", name="Stack")).to_be_visible()
     for summary in page.locator("summary").all():
@@ -127,32 +118,30 @@ def test_a_letter_that_is_gone_is_said(console: ConsoleProcess, new_page: NewPag
 
 
 def test_the_generations_of_a_message_lead_to_each_other(
-    console: ConsoleProcess, new_page: NewPage
+    console: ConsoleProcess, page: Page
 ) -> None:
     """What failed again after a replay is seen with what became of it before."""
     given = console.given
     given.add_letters([given.letter(0, 7)])
     given.replay()
     given.add_letters([given.letter(0, 7, generation=2)])
-    page = new_page(400)
     page.goto(f"{console.url}/letters/{given.letters}/0/1")
-    expect(_reloaded(page, "The letters of this message")).to_be_visible()
+    _reload_until(page, page.get_by_role("heading", name="The letters of this message"))
     expect(page.get_by_role("row", name="2, this one")).to_contain_text("open")
     page.get_by_role("row", name="1").get_by_role("link").click()
+    _reload_until(page, page.get_by_text("by test at"))
     expect(page.get_by_role("row", name="1, this one")).to_contain_text("replayed")
     expect(page.get_by_text("by test at")).to_contain_text("again")
 
 
-def _reloaded(page: Page, heading: str) -> Locator:
-    """The heading, once the letters behind it are indexed."""
-    found = page.get_by_role("heading", name=heading)
+def _reload_until(page: Page, wanted: Locator) -> None:
+    """Until what it needs is indexed."""
 
     def is_there() -> bool:
         page.reload()
-        return found.is_visible()
+        return wanted.is_visible()
 
-    wait_until(is_there, heading, 30)
-    return found
+    wait_until(is_there, str(wanted), 30)
 
 
 def test_a_page_that_asks_again_says_when_nobody_answers(

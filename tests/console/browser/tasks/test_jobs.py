@@ -6,12 +6,14 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.console.browser.conftest import ConsoleProcess, NewPage
+from tests.console.browser.shifts import shifts, watch
 from tests.kafka_operations import wait_until
 
 pytestmark = pytest.mark.broker
 
 _LIMIT_MS = 60_000
 _SOME_SENT = re.compile(r"^[1-9]\d? of 30 letters$")
+_MORE_SENT = re.compile(r"^1\d of 30 letters$")
 
 
 def _planned(page: Page, console: ConsoleProcess, action: str) -> None:
@@ -27,14 +29,10 @@ def _started(page: Page, button: str, rate: str = "") -> None:
     page.get_by_role("button", name=button).click()
 
 
-@pytest.mark.parametrize("width", [1280, 400])
-def test_letters_are_counted_then_sent_in_order(
-    console: ConsoleProcess, new_page: NewPage, width: int
-) -> None:
+def test_letters_are_counted_then_sent_in_order(console: ConsoleProcess, page: Page) -> None:
     """The plan says where to and for whom, the button how many, and the page what was done."""
     given = console.given
     given.add_letters([given.letter(p, n) for p in range(2) for n in (3, 1, 2)])
-    page = new_page(width)
     _planned(page, console, "replay")
     row = page.get_by_role("row", name=f"{given.source}[1]")
     expect(row).to_contain_text("billing")
@@ -49,16 +47,23 @@ def test_letters_are_counted_then_sent_in_order(
 
 
 def test_two_browsers_see_one_replay(console: ConsoleProcess, new_page: NewPage) -> None:
-    """Both follow it without a reload; one cancels it, and the other one continues it."""
+    """Both follow it without a reload; one cancels it, and the other one continues it.
+
+    Nothing on their pages is moved by the numbers.
+    """
     given = console.given
     given.add_letters([given.letter(0, n) for n in range(30)])
     one, other = new_page(), new_page(400)
     _planned(one, console, "replay")
     other.goto(one.url)
-    _started(one, "Send 30 letters", rate="1")
+    _started(one, "Send 30 letters", rate="2")
     _started(other, "Send 30 letters")  # too late: it shows the one that runs
     for page in (one, other):
         expect(page.get_by_text(_SOME_SENT)).to_be_visible(timeout=_LIMIT_MS)
+        watch(page)
+    for page in (one, other):
+        expect(page.get_by_text(_MORE_SENT)).to_be_visible(timeout=_LIMIT_MS)
+        assert [] == shifts(page)
     other.get_by_role("button", name="Cancel").click()
     for page in (one, other):
         expect(page.get_by_text("cancelled by")).to_be_visible(timeout=_LIMIT_MS)
@@ -71,11 +76,10 @@ def test_two_browsers_see_one_replay(console: ConsoleProcess, new_page: NewPage)
     assert {0: [(n, 1) for n in range(30)]} == given.arrived()
 
 
-def test_a_killed_server_says_so_and_continues(console: ConsoleProcess, new_page: NewPage) -> None:
+def test_a_killed_server_says_so_and_continues(console: ConsoleProcess, page: Page) -> None:
     """By SIGKILL in the middle of a replay: the page offers the rest; each letter is sent once."""
     given = console.given
     given.add_letters([given.letter(p, n) for p in range(2) for n in range(20)])
-    page = new_page()
     _planned(page, console, "replay")
     _started(page, "Send 40 letters", rate="10")
     wait_until(lambda: len(given.kafka.read(given.source)) >= 5, "five are sent", 60)
@@ -91,18 +95,28 @@ def test_a_killed_server_says_so_and_continues(console: ConsoleProcess, new_page
     assert {p: [(n, 1) for n in range(20)] for p in range(2)} == given.arrived()
 
 
-def test_letters_are_resolved_and_purged(console: ConsoleProcess, new_page: NewPage) -> None:
-    """Each says what it would do first; a purge says that it cannot be undone."""
+def test_letters_are_resolved_and_purged(console: ConsoleProcess, page: Page) -> None:
+    """Each says what it would do first; a purge cannot be undone, and leaves what is open."""
     given = console.given
     given.add_letters([given.letter(0, n) for n in range(3)])
-    page = new_page()
     _planned(page, console, "resolve")
     _started(page, "Resolve 3 letters")
     expect(page.get_by_text("3 letters resolved")).to_be_visible(timeout=_LIMIT_MS)
+    given.add_letters([given.letter(0, 3)])
     _planned(page, console, "purge")
     expect(page.get_by_text("This cannot be undone")).to_be_visible()
+    expect(page.get_by_text("1 letter will be left, 1 of them open")).to_be_visible()
     _started(page, "Delete 3 letters")
-    expect(page.get_by_text("3 letters deleted; 0 left")).to_be_visible(timeout=_LIMIT_MS)
+    expect(page.get_by_text("3 letters deleted; 1 left")).to_be_visible(timeout=_LIMIT_MS)
+    assert ["open"] == given.states()
+    _planned(page, console, "purge")
+    expect(page.get_by_text("No letter is selected: there is nothing to do.")).to_be_visible()
+    page.goto(f"{console.url}/jobs/new?topic={given.letters}&action=purge")
+    page.get_by_role("checkbox", name="Delete open letters too").check()
+    page.get_by_role("button", name="Plan it").click()
+    expect(page.get_by_text("Open letters are deleted too.")).to_be_visible(timeout=_LIMIT_MS)
+    _started(page, "Delete 1 letter")
+    expect(page.get_by_text("1 letter deleted; 0 left")).to_be_visible(timeout=_LIMIT_MS)
     assert [] == given.kafka.read(given.letters)
 
 

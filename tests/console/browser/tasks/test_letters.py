@@ -5,15 +5,15 @@ from dataclasses import replace
 import httpx
 import pytest
 from confluent_kafka import Producer
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from linear_retry.dlq import Filter
 from linear_retry.records.text import ErrorText
-from tests.console.browser.conftest import ConsoleProcess, NewPage
+from tests.console.browser.conftest import ConsoleProcess
 from tests.dlq.scene import Scene
 from tests.kafka_operations import wait_until
 
-pytestmark = [pytest.mark.broker, pytest.mark.parametrize("width", [1280, 400])]
+pytestmark = pytest.mark.broker
 
 _HTML = "<script>document.title='owned'</script><b>"
 _ERRORS = (
@@ -43,12 +43,11 @@ def _wait_until_indexed(console: ConsoleProcess, letters: int) -> None:
 
 
 def test_letters_are_found_by_clicks_and_keys(
-    given: Scene, console: ConsoleProcess, new_page: NewPage, width: int
+    given: Scene, console: ConsoleProcess, page: Page
 ) -> None:
     """From the topics to an error, back, to the next page, and to texts, which stay texts."""
     _add_letters(given)
     _wait_until_indexed(console, 90)
-    page = new_page(width)
     page.goto(console.url)
     page.get_by_role("link", name="Dead letters").click()
     row = page.get_by_role("row", name=given.letters)
@@ -73,12 +72,11 @@ def test_letters_are_found_by_clicks_and_keys(
 
 
 def test_the_letters_of_an_error_are_replayed_and_no_other(
-    given: Scene, console: ConsoleProcess, new_page: NewPage, width: int
+    given: Scene, console: ConsoleProcess, page: Page
 ) -> None:
     """Those that were counted: one that comes before the plan stays open."""
     _add_letters(given)
     _wait_until_indexed(console, 90)
-    page = new_page(width)
     page.goto(f"{console.url}/letters/{given.letters}")
     page.get_by_role("link", name="ValueError").click()
     page.get_by_role("link", name="Replay these").click()
@@ -95,9 +93,12 @@ def test_the_letters_of_an_error_are_replayed_and_no_other(
 
 
 def test_hostile_letters_are_listed_as_text(
-    given: Scene, console: ConsoleProcess, new_page: NewPage, width: int
+    given: Scene, console: ConsoleProcess, page: Page
 ) -> None:
-    """Bytes that are not UTF-8, a terminal's commands, five megabytes, texts without a space."""
+    """Bytes that are not UTF-8, a terminal's commands, five megabytes, texts without a space.
+
+    The large one is opened too, and downloaded whole.
+    """
     given.kafka.set_topic(given.letters, {"max.message.bytes": "10000000"})
     error = ErrorText("E" * 2_000, "m" * 20_000, "s" * 50_000)
     large = replace(given.letter(0, 2, key=b"k" * 20_000, value=b"v" * 5_000_000), error=error)
@@ -107,8 +108,42 @@ def test_hostile_letters_are_listed_as_text(
     given.add_letters([replace(given.letter(0, 1, key=b"\xff\x00<i>"), error=_ERRORS[2])])
     given.write(("\u202ename", b"\xff"), partition=1, value=None)
     _wait_until_indexed(console, 3)
-    page = new_page(width)
     page.goto(f"{console.url}/letters/{given.letters}")
     expect(page.get_by_text("0xff003c693e")).to_be_visible()
     expect(page.get_by_text("4.9 MiB")).to_be_visible()
     expect(page.get_by_role("heading", name="3 letters")).to_be_visible()
+    page.get_by_role("row").filter(has_text="4.9 MiB").get_by_role("link").click()
+    expect(page.get_by_text("Only the beginning is shown").first).to_be_visible()
+    value = page.locator("section", has=page.get_by_role("heading", name="Value", exact=True))
+    with page.expect_download() as download:
+        value.get_by_role("link", name="Download").first.click()
+    assert large.value == download.value.path().read_bytes()
+
+
+def test_letters_are_found_by_group_topic_and_time(
+    given: Scene, console: ConsoleProcess, page: Page
+) -> None:
+    """Each filter alone; what it finds is exported, and nothing else with it."""
+    first, second = given.letter(0, 1), given.letter(0, 2)
+    given.add_letters([first])
+    given.add_letters([replace(second, group_id="stock", destination="parcels")])
+    _wait_until_indexed(console, 2)
+    page.goto(f"{console.url}/letters/{given.letters}")
+    for name, value in (("Group", "stock"), ("Topic", "parcels")):
+        page.get_by_role("combobox", name=name).select_option(value)
+        page.get_by_role("button", name="Filter").click()
+        expect(page.get_by_role("heading", name="1 letter")).to_be_visible()
+        expect(page.get_by_role("row").filter(has_text="parcels[0]@2")).to_be_visible()
+        with page.expect_download() as download:
+            page.get_by_role("link", name="Export these").click()
+        [line] = download.value.path().read_text("utf-8").splitlines()
+        assert "parcels" in line
+        page.get_by_role("link", name="Clear").click()
+    page.get_by_text("Key, id, time").click()
+    for field, count in (("Since, UTC", "2 letters"), ("Until, UTC", "0 letters")):
+        page.get_by_label(field).fill("2026-01-01T00:00")
+        page.get_by_label(field).press("Enter")
+        expect(page.get_by_role("heading", name=count)).to_be_visible()
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Export all").click()
+    assert 2 == len(download.value.path().read_text("utf-8").splitlines())

@@ -1,0 +1,1 @@
+"""Who may do what, and from where, as a browser sees it."""

@@ -1,0 +1,28 @@
+"""What axe finds on a page, and whether the page fits the screen."""
+
+from collections.abc import Sequence
+from importlib.resources import files
+from typing import Literal
+
+from playwright.sync_api import Page
+
+WIDTHS = (1280, 400)
+_SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+
+
+def violations(page: Page, widths: Sequence[int] = WIDTHS) -> list[str]:
+    """Returns what is wrong with the page at each width, light and dark; it stays as it was."""
+    found, before = [], page.viewport_size
+    page.evaluate((files("axe_playwright_python") / "axe.min.js").read_text("utf-8"))
+    for width in widths:
+        page.set_viewport_size({"width": width, "height": 900})
+        too_wide: int = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        found += [f"{too_wide} px wider than {width}"] if too_wide > 0 else []
+        for scheme in _SCHEMES:
+            page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+            for each in page.evaluate("axe.run()")["violations"]:
+                places = [str(node["html"])[:120] for node in each["nodes"]]
+                found.append(f"{page.url}: {each['id']} at {width}, {scheme}: {places}")
+    if before is not None:
+        page.set_viewport_size(before)
+    return found

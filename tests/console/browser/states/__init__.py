@@ -1,0 +1,1 @@
+"""States of the pages: readable, and with words of their own, whatever is going on."""

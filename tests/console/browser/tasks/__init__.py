@@ -1,0 +1,1 @@
+"""What people do on the console, in a real browser."""
