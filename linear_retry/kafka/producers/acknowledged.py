@@ -207,7 +207,7 @@ def write_all(
         pass
     for record, delivery in sent:
         if not delivery.succeeded:
-            raise _unacknowledged(servers_of(config), record, delivery.error)
+            raise unacknowledged(servers_of(config), record, delivery.error)
     return [delivery.offset for _, delivery in sent]
 
 
@@ -228,7 +228,7 @@ def queued(handle: Any, record: OutgoingRecord) -> Delivery:
         return delivery
 
 
-def _unacknowledged(where: str, record: OutgoingRecord, error: KafkaError | None) -> BrokerError:
+def unacknowledged(where: str, record: OutgoingRecord, error: KafkaError | None) -> BrokerError:
     error = error or KafkaError(KafkaError._TIMED_OUT)
     if error.code() in MISSING:
         return UnknownTopicError(f"{where}: topic {record.topic!r} does not exist; check its name")

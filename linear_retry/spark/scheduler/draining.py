@@ -9,15 +9,16 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from linear_retry.errors import ConfigurationError, UsageError
-from linear_retry.kafka.producers.acknowledged import control_config, write_all
+from linear_retry.kafka.consumer.settings import servers_of
+from linear_retry.kafka.producers.acknowledged import unacknowledged
 from linear_retry.records.record import OutgoingRecord
-from linear_retry.scheduler.contract import refuse
-from linear_retry.scheduler.letters import dead_letter
 from linear_retry.spark.ingestion.kafka_options import librdkafka_keys
 from linear_retry.spark.ingestion.sources import Source, find_sources
 from linear_retry.spark.scheduler.checkpoint import Checkpoint, Marker
 from linear_retry.spark.scheduler.held import Held
+from linear_retry.spark.scheduler.producer import Letter, TaskProducer
 from linear_retry.spark.scheduler.query import check_not_read
+from linear_retry.spark.scheduler.sender import letter_of
 from linear_retry.spark.scheduler.state import in_order
 from linear_retry.store import header_bytes
 
@@ -62,12 +63,10 @@ def drain(
     checkpoint.write(replace(marker, ended=f"{_DRAINED} {to}"))
     batch = checkpoint.last_batch()
 
-    def letter(held: Held) -> OutgoingRecord:
-        reason, error = held.reason or "drained", held.error
-        return dead_letter(refuse(held.record(topic), reason, error or ""), to, reason, error)
+    def letter(held: Held) -> Letter:
+        return letter_of(held._replace(reason=held.reason or "drained"), topic, to)
 
-    letters = map(letter, in_order(spark, checkpoint))
-    count = _write(config, letters, progress)
+    count = _write(config, map(letter, in_order(spark, checkpoint)), progress)
     _check_last(checkpoint, batch)
     return Drained(count, _unread(checkpoint, marker, source))
 
@@ -106,19 +105,22 @@ def resize(
     return count
 
 
-def _again(topic: str) -> Callable[[Held], OutgoingRecord]:
-    def record(held: Held) -> OutgoingRecord:
+def _again(topic: str) -> Callable[[Held], Letter]:
+    def record(held: Held) -> Letter:
         headers = header_bytes.read(held.headers)
-        return OutgoingRecord(topic, held.key, held.value, headers, held.partition)
+        return OutgoingRecord(topic, held.key, held.value, headers, held.partition), iter(())
 
     return record
 
 
-def _write(config: Mapping[str, Any], records: Iterable[OutgoingRecord], progress: Progress) -> int:
-    keys, count = control_config(librdkafka_keys(config), _ACKNOWLEDGED_WITHIN_S), 0
-    waiting = iter(records)
+def _write(config: Mapping[str, Any], letters: Iterable[Letter], progress: Progress) -> int:
+    keys, count = librdkafka_keys(config), 0
+    producer = TaskProducer(keys, delivered_s=_ACKNOWLEDGED_WITHIN_S)
+    waiting = iter(letters)
     while some := list(islice(waiting, _AT_ONCE)):
-        write_all(keys, some, _ACKNOWLEDGED_WITHIN_S)
+        for (record, _), error in zip(some, producer.deliver_letters(some), strict=True):
+            if error is not None:
+                raise unacknowledged(servers_of(keys), record, error)
         count += len(some)
         progress(count)
     return count

@@ -1,12 +1,13 @@
 """The producer of one task, which keeps the order of each partition also where sending fails."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from linear_retry.errors import BrokerError
 from linear_retry.kafka import KafkaError, KafkaException, Producer
 from linear_retry.kafka.producers.acknowledged import (
+    TOO_LARGE,
     Delivery,
     control_config,
     partitions,
@@ -19,6 +20,9 @@ from linear_retry.store.sender.batch import OF_THE_RECORD, size_bytes
 
 Lane: TypeAlias = tuple[str, int | None]
 """A topic and a partition, of which records are sent in order; None: those without a key."""
+
+Letter: TypeAlias = tuple[OutgoingRecord, Iterator[OutgoingRecord]]
+"""A record, and smaller and smaller forms of it."""
 
 _ANSWER_S = 10.0
 _DELIVERED_S = 10.0
@@ -114,6 +118,20 @@ class TaskProducer:
     def deliver(self, records: Sequence[OutgoingRecord]) -> list[KafkaError | None]:
         """Sends records in order, and returns as `finish`."""
         return self.finish([(each, self.begin(each)) for each in records])
+
+    def deliver_letters(self, letters: Sequence[Letter]) -> list[KafkaError | None]:
+        """Sends each in the first form that is not too large, and returns as `finish`."""
+        found = self.deliver([record for record, _ in letters])
+        while smaller := [
+            (index, form)
+            for index, error in enumerate(found)
+            if error is not None and error.code() in TOO_LARGE
+            if (form := next(letters[index][1], None)) is not None
+        ]:
+            errors = self.deliver([form for _, form in smaller])
+            for (index, _), error in zip(smaller, errors, strict=True):
+                found[index] = error
+        return found
 
     def _sent_alone(self, record: OutgoingRecord) -> KafkaError | None:
         delivery = self.begin(record)

@@ -1,17 +1,17 @@
 """Sends messages at their times, from a task of Spark."""
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from linear_retry.kafka import KafkaError
-from linear_retry.kafka.producers.acknowledged import TOO_LARGE, Delivery
+from linear_retry.kafka.producers.acknowledged import Delivery
 from linear_retry.records.record import OutgoingRecord
 from linear_retry.scheduler.contract import refuse
 from linear_retry.scheduler.letters import dead_letter, smaller_letters
 from linear_retry.spark.scheduler.held import Held
-from linear_retry.spark.scheduler.producer import Lane, TaskProducer
+from linear_retry.spark.scheduler.producer import Lane, Letter, TaskProducer
 from linear_retry.store import header_bytes
 from linear_retry.store.sender.batch import OF_THE_RECORD, error_text, reason_of
 
@@ -57,15 +57,6 @@ class Sent:
     letters: int
     undelivered: tuple[Undelivered, ...]
     problem: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Letter:
-    """The dead letter of a message, and smaller forms of it."""
-
-    message: Held
-    record: OutgoingRecord
-    smaller: Iterator[OutgoingRecord]
 
 
 class Sender:
@@ -125,41 +116,23 @@ class Sender:
         A letter that is refused, or not acknowledged, must not fail the task: the micro-batch would
         be repeated for ever, with all that its other tasks have sent.
         """
-        topic, unsent, letters = self._targets.dead_letters, list[Undelivered](), list[_Letter]()
+        topic, unsent = self._targets.dead_letters, list[Undelivered]()
+        letters = list[tuple[Held, Letter]]()
         if dead and self._producer.partitions(topic) is None:
             return [Undelivered(each, None, f"{topic}: {_not_there(topic)}") for each in dead]
         for message in dead:
-            letter = self._letter(message)
-            if self._has_to_wait(letter.record, waiting):
-                unsent.append(self._undelivered(message, letter.record, _BEHIND))
+            letter = letter_of(message, self._targets.intake, topic)
+            if self._has_to_wait(letter[0], waiting):
+                unsent.append(self._undelivered(message, letter[0], _BEHIND))
             else:
-                letters.append(letter)
-        return [*unsent, *self._unsent(letters)]
-
-    def _unsent(self, letters: list[_Letter]) -> Iterator[Undelivered]:
-        """Sends letters, those that are too large in smaller forms; yields what is not taken."""
-        while letters:
-            errors = self._producer.deliver([each.record for each in letters])
-            attempts, letters = letters, []
-            for each, error in zip(attempts, errors, strict=True):
-                if error is None:
-                    continue
-                form = next(each.smaller, None) if error.code() in TOO_LARGE else None
-                if form is not None:
-                    letters.append(replace(each, record=form))
-                elif error.code() in _REFUSED:
-                    problem = f"{each.record.topic}: {error_text(error)}"
-                    yield Undelivered(each.message, None, problem)
-                else:
-                    yield self._undelivered(each.message, each.record, error_text(error))
-
-    def _letter(self, message: Held) -> _Letter:
-        reason, error = message.reason or "", message.error or ""
-        record = message.record(self._targets.intake)
-        letter = dead_letter(
-            refuse(record, reason, error), self._targets.dead_letters, reason, error
-        )
-        return _Letter(message, letter, smaller_letters(letter, record))
+                letters.append((message, letter))
+        errors = self._producer.deliver_letters([letter for _, letter in letters])
+        for (message, (record, _)), error in zip(letters, errors, strict=True):
+            if error is not None and error.code() in _REFUSED:
+                unsent.append(Undelivered(message, None, f"{topic}: {error_text(error)}"))
+            elif error is not None:
+                unsent.append(self._undelivered(message, record, error_text(error)))
+        return unsent
 
     def _outgoing(self, message: Held) -> OutgoingRecord:
         """Without a partition, for by key, where the topic does not have the one that is asked."""
@@ -184,6 +157,13 @@ class Sender:
         if self._made is None:
             self._made = self._make(self._targets.config)
         return self._made
+
+
+def letter_of(message: Held, intake: str, to: str) -> Letter:
+    """Returns the dead letter of a message that was read from `intake`, for the topic `to`."""
+    reason, error, record = message.reason or "", message.error, message.record(intake)
+    letter = dead_letter(refuse(record, reason, error or ""), to, reason, error)
+    return letter, smaller_letters(letter, record)
 
 
 def _dead(message: Held, reason: str, error: str) -> Held:

@@ -2,6 +2,7 @@
 
 import json
 import logging
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -9,8 +10,11 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
+from linear_retry import DeadLetters, LinearConsumer, Scheduler
 from linear_retry.cli import app
 from linear_retry.errors import ConfigurationError, UsageError
+from linear_retry.kafka import Message
+from linear_retry.kafka.consumer.messages import read
 from linear_retry.spark.scheduler import draining
 from linear_retry.spark.scheduler.checkpoint import Checkpoint, CheckpointError
 from linear_retry.spark.scheduler.query import SchedulerOnSpark, start
@@ -78,11 +82,17 @@ def _soon(retry_id: str, destination: str) -> tuple[int, bytes, bytes, Headers]:
 def test_what_waits_outlives_it_all(
     spark: SparkSession, kafka: RealKafka, topic: TopicFactory, tmp_path: Path
 ) -> None:
-    """A restart, a resize and a drain lose nothing of what waits, and send none of it early; a
-    checkpoint that was moved or drained cannot be resumed, and one without its marker can."""
-    one, orders = scheduler(kafka, topic, tmp_path, partitions=2), topic()
+    """A restart, a resize and a drain, ended in between or not, lose nothing of what waits, and
+    send none of it early; a checkpoint that was moved or drained cannot be resumed, and one without
+    its marker can. What is too large as a dead letter is drained as a reference to its record."""
+    small = topic(1, {"max.message.bytes": "10000"})
+    one, orders = scheduler(kafka, topic, tmp_path, partitions=2, dead_letters=small), topic()
     later_ms = now_ms() + 3_600_000
-    waits = [(n % 2, b"key", b"%d" % n, request(orders, later_ms + n, f"{n}")) for n in range(8)]
+    values = [*(b"%d" % n for n in range(7)), b"x" * 40_000]
+    waits = [
+        (n % 2, b"key", value, request(orders, later_ms + n, f"{n}"))
+        for n, value in enumerate(values)
+    ]
     with running(spark, one):
         kafka.produce(one.topic, [*waits, _soon("first", orders)])
         arrived(kafka, orders, 1)
@@ -98,6 +108,10 @@ def test_what_waits_outlives_it_all(
     assert asdict(replace(found, due=0)) == json.loads(shown)
     moved = replace(one, checkpoint=f"{tmp_path}/moved", partitions=3)
     places = (_at(spark, one), _at(spark, moved))
+    with pytest.raises(KeyboardInterrupt):
+        draining.resize(spark, one.config, one.topic, *places, 3, _killed)
+    with pytest.raises(ConfigurationError, match="it is not to be used before the resize of"):
+        start(spark, moved)
     assert 8 == draining.resize(spark, one.config, one.topic, *places, 3)
     with pytest.raises(ConfigurationError, match="it was moved to"):
         start(spark, one)
@@ -106,16 +120,59 @@ def test_what_waits_outlives_it_all(
         ids = [dict(each.headers)["retry-id"] for each in arrived(kafka, orders, 3)]
     assert [b"first", b"second", b"third"] == ids
     kafka.produce(one.topic, [_soon("unread", orders)])
+    with pytest.raises(KeyboardInterrupt):
+        draining.drain(spark, one.config, one.topic, _at(spark, moved), one.letters, _killed)
     where = ("--bootstrap", kafka.bootstrap, "--topic", one.topic)
     said = _ran("drain", *where, "--checkpoint", moved.checkpoint, "--to", one.letters, "--yes")
-    assert f"sent to {one.letters}: 8 messages; " in said
+    assert f"sent to {one.letters}: 16 messages; " in said  # each of the two resizes sent eight
     assert f" in {one.topic} were not read\n" in said
     letters = [dict(each.headers) for each in arrived(kafka, one.letters, 8)]
     assert [(b"%d" % n, b"drained", orders.encode()) for n in range(8)] == [
         (each["retry-id"], each["retry-reason"], each["retry-destination"]) for each in letters
     ]
+    assert b"reference" == letters[-1]["retry-oversized"]
     with pytest.raises(ConfigurationError, match="it was drained to"):
         start(spark, moved)
+
+
+def _killed(_: int) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_consumer_does_not_know_which_scheduler_it_is(
+    spark: SparkSession, kafka: RealKafka, topic: TopicFactory, tmp_path: Path
+) -> None:
+    """A message that leaves a consumer's line comes back to its topic and partition by either: the
+    consumer names the topic alone."""
+    one, orders, attempts = scheduler(kafka, topic, tmp_path, partitions=1), topic(2), list[int]()
+    kafka.produce(orders, [(1, b"key", b"value", ())])
+
+    def handle(message: Message) -> None:
+        attempts.append(message.partition())
+        if len(attempts) < 3:
+            raise OSError("down")
+
+    with (
+        running(spark, one),
+        LinearConsumer(
+            kafka.client_settings(**{"group.id": f"group-of-{orders}"}),
+            [orders],
+            strategy=[],
+            transient=OSError,
+            dead_letters=DeadLetters(one.letters),
+            on_exhausted=Scheduler(one.topic, strategy=["500ms", "1s"]),
+        ) as consumer,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        consuming = pool.submit(consumer.run, handle)
+        try:
+            wait_until(lambda: len(attempts) == 3, "it is handled", LIMIT_S, lambda: attempts)
+        finally:
+            consumer.stop()
+        consuming.result(30)
+    assert [1, 1, 1] == attempts
+    _, *returned = (dict(each.headers) for each in map(read, kafka.read(orders)))
+    assert 1 == len({each["retry-id"] for each in returned})
 
 
 def _break_marker_and_follow_the_error(spark: SparkSession, one: SchedulerOnSpark) -> None:
