@@ -97,7 +97,8 @@ def test_with_too_few_outages_nothing_is_written(lake: str, tmp_path: Path) -> N
 
 
 def test_what_the_next_outages_outlast_is_not_written(spark: SparkSession, tmp_path: Path) -> None:
-    """Outages that become longer: the proposal misses --cover, with an exit code of its own."""
+    """Outages that become longer: the proposal misses --cover, with an exit code of its own,
+    and nothing is said to be saved by it."""
     growing_ms = np.concatenate([durations_ms(1, 80), 20 * durations_ms(2, 40)])
     write_journal(tmp_path, instance("billing", growing_ms, CURRENT_MS))
     file = tmp_path / "billing.json"
@@ -105,6 +106,7 @@ def test_what_the_next_outages_outlast_is_not_written(spark: SparkSession, tmp_p
     assert (7, "") == (result.code, result.err)
     last = result.out.splitlines()[-1]
     assert last.startswith("not confirmed: it covers 0.")
+    assert "saved" not in result.out
     assert last.endswith("and --cover is 0.95; ask for less, or wait for more outages")
     assert not file.exists()
 

@@ -20,10 +20,13 @@ _UNITS_MS = ((3_600_000, 60_000), (10_000, 1000), (1000, 100), (0, 1))
 """The shortest time for each rounding unit: minutes, seconds, tenths of a second."""
 
 
-def show(found: Comparison, name: str, outages: int) -> None:
-    """Prints the table and the remarks; `name` is that of the strategy beside the current one."""
+def show(found: Comparison, name: str, outages: int, *, is_confirmed: bool = True) -> None:
+    """Prints the table and the remarks; `name` is that of the strategy beside the current one.
+
+    What is not confirmed has no remarks: what it seems to save, it saves by giving up.
+    """
     write_aligned(rows(found, name, outages))
-    for line in remarks(found, name):
+    for line in remarks(found, name) if is_confirmed else ():
         typer.echo(line)
 
 
@@ -119,7 +122,8 @@ def tuned_json(one: Tuned) -> dict[str, Any]:
         case delays_ms:
             found |= {"delays_s": _seconds(delays_ms)}
     found |= {"gap": None if one.gap is None else asdict(one.gap)}
-    return found | {"current_s": _seconds(one.current_ms)} | _compared(one.comparison, "proposed")
+    found |= {"current_s": _seconds(one.current_ms)} | _compared(one.comparison, "proposed")
+    return found if one.is_confirmed else found | {"saved_s": None, "both": None}
 
 
 def simulated_json(one: Simulated) -> dict[str, Any]:

@@ -142,11 +142,12 @@ def _print_tuned(one: Tuned, conditions: Conditions) -> None:
         why = _why_nothing(one.proposal)
         typer.echo(f"{one_line(one.group)}: nothing is proposed: {why}")
         return
-    others = f"compared on the {one.outages - one.seen} after them"
-    typer.echo(f"{one_line(one.group)}: made from {one.seen} outages, {others}")
+    later = one.outages - one.seen
+    made = f"made from {one.seen} outages, compared on the {later} after them"
+    typer.echo(f"{one_line(one.group)}: {made}")
     typer.echo(f"delays: {json.dumps(elements(one.proposal))}")
     if one.comparison is not None:
-        comparison.show(one.comparison, "proposed", one.outages - one.seen)
+        comparison.show(one.comparison, "proposed", later, is_confirmed=one.is_confirmed)
     for line in _doubts(one, conditions):
         typer.echo(line)
 

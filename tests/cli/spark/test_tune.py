@@ -87,7 +87,7 @@ def test_json_is_in_seconds() -> None:
     assert {"mean": 12.34, "low": 11.84, "high": 12.84} == output["proposed"]["idle_s"]
     assert {"from_ms": 36_000, "until_ms": 336_000, "share": 0.4} == output["gap"]
     missed = comparison.tuned_json(Tuned(*head, (45_000, 500), compared, False, None))
-    assert ("not confirmed", None) == (missed["verdict"], missed["gap"])
+    assert ("not confirmed", None, None) == tuple(missed[n] for n in ("verdict", "gap", "saved_s"))
     few = comparison.tuned_json(Tuned(*head, TooFew(20, 59, 0.86), None, False, None))
     assert ("too few", 20, 59, 0.86) == tuple(
         few[name] for name in ("verdict", "ended", "needed", "cover")
