@@ -19,12 +19,15 @@ from linear_retry.spark import (
     groups,
     ingest,
     optimize,
+    replay,
     simulate,
     survival,
     tune,
     update_episodes,
 )
 from linear_retry.spark import report as write
+from linear_retry.spark.history import table
+from linear_retry.spark.lake.maintenance import convert
 from linear_retry.spark.session import DELTA_SETTINGS
 from linear_retry.tuning.solver import Conditions
 from tests.spark.conftest import INTERPRETED, settings
@@ -42,15 +45,23 @@ def tuned(lake: Lake) -> list[str]:
     return [repr(each) for each in (groups(lake), proposed, simulated, shares)]
 
 
-def written_by(lake: Lake, bootstrap: str, topic: str) -> list[object]:
-    """What two ingests of a journal say, and then the table of outages and `optimize`."""
+def written_by(lake: Lake, bootstrap: str, journals: list[str], letters: str) -> dict[str, object]:
+    """What ingests say, and what is made of the tables."""
     config, spark = {"bootstrap.servers": bootstrap}, lake.spark
-    twice = [ingest(spark, config, lake.path, journal=topic)[0].rows for _ in range(2)]
-    made = update_episodes(lake)["closed"]
+    twice = [ingest(spark, config, lake.path, journal=journals[0])[0].rows for _ in range(2)]
+    closed = [update_episodes(lake)["closed"]]
+    table.SMALL_BYTES = 0  # from here on, what has changed is merged into the table
+    ingest(spark, config, lake.path, journal=journals[1], dead_letters=[letters])
+    closed.append(update_episodes(lake)["closed"])
+    sent = replay(spark, config, lake, "reason = 'exhausted'", by="ann").sent
+    return {"rows": twice, "closed": closed, "sent": sent, "optimize": _optimized(lake)}
+
+
+def _optimized(lake: Lake) -> str:
     try:
-        return [*twice, made, str(optimize(lake))]
+        return str(optimize(lake))
     except LakeError as error:
-        return [*twice, made, str(error)]
+        return str(error)
 
 
 def missing(lake: Lake) -> str:
@@ -62,7 +73,7 @@ def missing(lake: Lake) -> str:
 
 
 if __name__ == "__main__":
-    reported, for_tuning, page, written, bootstrap, topic = sys.argv[1:]
+    reported, for_tuning, page, written, old, bootstrap, letters, *journals = sys.argv[1:]
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.remote("local[2]")
     for name, value in (
@@ -71,7 +82,8 @@ if __name__ == "__main__":
         builder = builder.config(name, value)
     session: Any = builder.getOrCreate()
     lake = Lake(session, for_tuning)
-    ingested = written_by(Lake(session, written), bootstrap, topic)
+    ingested = written_by(Lake(session, written), bootstrap, journals, letters)
+    ingested["converted"] = convert(Lake(session, old))
     output = ingested, tuned(lake), missing(lake), repr(write(Lake(session, reported), page))
     session.stop()
     print(json.dumps(output))

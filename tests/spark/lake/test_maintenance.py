@@ -2,13 +2,10 @@
 
 import json
 import shutil
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pyarrow as pa  # type: ignore[import-untyped]  # it has no types
-import pyarrow.parquet as pq  # type: ignore[import-untyped]  # the same
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
@@ -16,10 +13,10 @@ from typer.testing import CliRunner
 
 from linear_retry.cli import app
 from linear_retry.spark import DEAD_LETTERS, JOURNAL, Lake, LakeError
+from tests.spark.lake.old_lake import AT, batch, write_old_batch, write_old_lake
 
 pytestmark = pytest.mark.usefixtures("interpreted")
 
-_AT = datetime(2026, 11, 21, tzinfo=UTC)
 _BATCHES = 5
 _SCHEMA = "topic string, partition int, offset bigint, timestamp timestamp, date date"
 
@@ -27,11 +24,6 @@ _SCHEMA = "topic string, partition int, offset bigint, timestamp timestamp, date
 def _ran(command: str, *arguments: object) -> tuple[int, str, str]:
     result = CliRunner().invoke(app, ["spark", command, *map(str, arguments)])
     return result.exit_code, result.stdout, result.stderr
-
-
-def _batch(number: int) -> Any:
-    both = {"topic": "orders.dlq", "partition": 0, "timestamp": _AT}
-    return pa.Table.from_pylist([both | {"offset": 2 * number + each} for each in range(2)])
 
 
 def _offsets(lake: Lake) -> list[int]:
@@ -51,7 +43,7 @@ def test_optimize_puts_files_together(spark: SparkSession, tmp_path: Path) -> No
     whoever had begun to read the old files still finds them."""
     lake = Lake(spark, str(tmp_path))
     for number in range(_BATCHES):
-        write_deltalake(lake.place(DEAD_LETTERS), _batch(number), mode="append")
+        write_deltalake(lake.place(DEAD_LETTERS), batch(number), mode="append")
     before = DeltaTable(lake.place(DEAD_LETTERS)).to_pyarrow_dataset()
     code, out, err = _ran("optimize", "--lake", tmp_path, "--json")
     assert (0, "") == (code, err)
@@ -67,34 +59,18 @@ def test_fifty_small_files_become_one(spark: SparkSession, tmp_path: Path) -> No
     lake = Lake(spark, str(tmp_path))
     lake.create(JOURNAL, spark.createDataFrame([], _SCHEMA).schema)
     for number in range(49):
-        dates = pa.array([_AT.date()] * 2)
-        batch = _batch(number).append_column("date", dates)
-        write_deltalake(lake.place(JOURNAL), batch, mode="append")
-    rows = spark.createDataFrame([("orders.dlq", 0, 98, _AT, _AT.date())], _SCHEMA)
+        dates = pa.array([AT.date()] * 2)
+        small = batch(number).append_column("date", dates)
+        write_deltalake(lake.place(JOURNAL), small, mode="append")
+    rows = spark.createDataFrame([("orders.dlq", 0, 98, AT, AT.date())], _SCHEMA)
     rows.coalesce(1).write.format("delta").mode("append").save(lake.place(JOURNAL))
     assert 1 == len(DeltaTable(lake.place(JOURNAL)).file_uris())
     assert 99 == lake.table(JOURNAL).count()
 
 
-def _write_old_lake(root: Path) -> None:
-    """As releases before Delta Lake wrote it."""
-    topic = root / "_ingest" / DEAD_LETTERS / "orders.dlq" / "topic.json"
-    topic.parent.mkdir(parents=True)
-    topic.write_text("the-id")
-    for number in range(2):
-        _write_old_batch(root / DEAD_LETTERS, number)
-
-
-def _write_old_batch(table: Path, number: int) -> Path:
-    batch = table / f"batch=orders.dlq@{number:08d}"
-    (batch / "date=2026-11-21").mkdir(parents=True)
-    pq.write_table(_batch(number), batch / "date=2026-11-21" / "part-0.parquet")
-    return batch
-
-
 def test_a_lake_of_the_old_layout_is_converted(spark: SparkSession, tmp_path: Path) -> None:
     """Whatever wants to read it is told the command; then its rows are there, with their topic."""
-    _write_old_lake(tmp_path)
+    write_old_lake(tmp_path)
     topic = tmp_path / "_ingest" / DEAD_LETTERS / "orders.dlq" / "topic.json"
     lake = Lake(spark, str(tmp_path))
     with pytest.raises(LakeError, match=f"run `linear-retry spark convert --lake {tmp_path}`"):
@@ -116,10 +92,10 @@ def test_a_batch_that_was_being_published_is_not_converted(
 ) -> None:
     """The bug: killed while a rename copied a batch, the old table had a part of it, and the next
     ingest began after that part. One that was not being published yet is read again anyway."""
-    _write_old_lake(tmp_path)
+    write_old_lake(tmp_path)
     written = tmp_path / "_unfinished" / DEAD_LETTERS
-    _write_old_batch(written, 2)
-    torn = _write_old_batch(written, 1)
+    write_old_batch(written, 2)
+    torn = write_old_batch(written, 1)
     published = tmp_path / DEAD_LETTERS / torn.name
     code, out, err = _ran("convert", "--lake", tmp_path)
     assert (3, "", 1) == (code, out, err.count("\n"))

@@ -144,7 +144,11 @@ def test_a_consumer_does_not_know_which_scheduler_it_is(
 ) -> None:
     """A message that leaves a consumer's line comes back to its topic and partition by either: the
     consumer names the topic alone."""
-    one, orders, attempts = scheduler(kafka, topic, tmp_path, partitions=1), topic(2), list[int]()
+    one, orders, attempts = (
+        scheduler(kafka, topic, tmp_path, partitions=1),
+        topic(2),
+        list[int | None](),
+    )
     kafka.produce(orders, [(1, b"key", b"value", ())])
 
     def handle(message: Message) -> None:
