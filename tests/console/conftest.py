@@ -3,12 +3,17 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 
 import httpx
 import pytest
+from starlette.routing import Route
 
+from linear_retry.console import pages
 from linear_retry.console.app import create_app
+from linear_retry.console.frame.rendering import Renderer
 from linear_retry.console.frame.services import Services
 from linear_retry.console.frame.settings import Settings
 from linear_retry.journal import DEFAULT_TOPIC
@@ -50,6 +55,14 @@ def local(settings: Settings) -> Iterator[HttpServer]:
         serve(create_app(services), services.access, 0) as server,
     ):
         yield server
+
+
+def routes_of(services: Services) -> Iterator[Route]:
+    """Every route of the pages: an application does not say which its routers have."""
+    for module in iter_modules(pages.__path__, f"{pages.__name__}."):
+        page = import_module(module.name).page(services, Renderer(services))
+        if page is not None:
+            yield from page.routes.routes
 
 
 def address(server: HttpServer) -> str:

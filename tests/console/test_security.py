@@ -8,14 +8,13 @@ from html.parser import HTMLParser
 
 import httpx
 import pytest
-from starlette.routing import Route
 
 import linear_retry
 from linear_retry.console.app import create_app
 from linear_retry.console.frame.services import Services
 from linear_retry.console.frame.settings import Settings
 from linear_retry.web import Access, HttpServer, serve
-from tests.console.conftest import address, signed_in
+from tests.console.conftest import address, routes_of, signed_in
 from tests.scheduler.http.conftest import TOKENS
 
 _OPEN = {"/login", "/logout"}
@@ -24,13 +23,13 @@ _PARAMETER = re.compile(r"\{[^}]*\}")
 
 def _paths(services: Services, *, changing: bool) -> list[str]:
     """Every path of the console that changes something, or that does not."""
-    return [
+    paths = [
         _PARAMETER.sub("1", route.path)
-        for route in create_app(services).routes
-        if isinstance(route, Route)
-        and ("POST" in (route.methods or ())) == changing
-        and route.path not in _OPEN
+        for route in routes_of(services)
+        if ("POST" in (route.methods or ())) == changing and route.path not in _OPEN
     ]
+    assert paths
+    return paths
 
 
 def _anyone(server: HttpServer) -> httpx.Client:
