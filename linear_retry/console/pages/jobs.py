@@ -36,11 +36,13 @@ def page(services: Services, renderer: Renderer) -> Page:
     @routes.get(f"{_PATH}/new")
     def show_form(
         request: Request,
+        by: By,
         topic: str,
         action: Action = Action.REPLAY,
         partition: int | None = None,
         offset: int | None = None,
     ) -> HTMLResponse:
+        services.authentication.check_role(by)
         known(services, topic)
         place = None if partition is None or offset is None else (partition, offset)
         return renderer.page(request, "job_new.html", topic=topic, action=action, place=place)

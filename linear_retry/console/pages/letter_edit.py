@@ -38,7 +38,7 @@ def page(services: Services, renderer: Renderer) -> Page:
     def edit(
         request: Request, topic: str, partition: Number, offset: Number, by: By
     ) -> HTMLResponse:
-        services.check_values(by)
+        services.authentication.check_role(by)
         letter, message = original(topic, partition, offset)
         draft = draft_of(message)
         if draft is None:

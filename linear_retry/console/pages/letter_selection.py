@@ -32,9 +32,10 @@ def page(services: Services, renderer: Renderer) -> Page:
 
     @routes.get(_PATH)
     def show(request: Request, topic: str, by: By, action: Action = Action.REPLAY) -> HTMLResponse:
+        services.authentication.check_role(by)
         indexed = known(services, topic)
         _check_action(action)
-        asked = filter_asked(request, sees_keys=services.sees_values(by))
+        asked = filter_asked(request, sees_keys=True)
         selection = queries.selected(indexed.index, replace(asked, states=(State.OPEN,)))
         return renderer.page(
             request,

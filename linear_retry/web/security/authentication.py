@@ -119,8 +119,8 @@ class Authentication:
             "a name and a password (HTTP Basic), a token (Bearer) or a session is needed",
         )
 
-    def check_change(self, request: Request, actor: Actor) -> None:
-        """Raises `RefusedError` unless the actor may change something with this request."""
+    def check_role(self, actor: Actor) -> None:
+        """Raises `RefusedError` unless the actor may change something."""
         if self._is_read_only:
             raise RefusedError(
                 HTTPStatus.FORBIDDEN, "this is read-only: it was started with --read-only"
@@ -129,6 +129,10 @@ class Authentication:
             raise RefusedError(
                 HTTPStatus.FORBIDDEN, f"{actor.name} is a {actor.role}: a change needs an operator"
             )
+
+    def check_change(self, request: Request, actor: Actor) -> None:
+        """Raises `RefusedError` unless the actor may change something with this request."""
+        self.check_role(actor)
         if actor.subject is None:
             return
         token = request.headers.get(CSRF_HEADER, "")
