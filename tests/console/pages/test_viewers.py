@@ -59,7 +59,12 @@ def _pages(client: httpx.Client, services: Services, topic: str) -> Iterator[tup
     """Path and text of each page that there is; of those that ask for something too."""
     parts = {"topic": topic, "partition": 0, "offset": 0, "job_id": 1, "form": "csv"}
     parts |= {"service": "scheduler", "kind": "dead", "number": 1, "part": "value"}
-    query = {"topic": topic, "group": "billing", "number": 1, "command": "retry"}
+    query: dict[str, str | int] = {
+        "topic": topic,
+        "group": "billing",
+        "number": 1,
+        "command": "retry",
+    }
     for route in routes_of(services):
         if "GET" in (route.methods or ()):
             query["action"] = "delete" if "stored" in route.path else "replay"
