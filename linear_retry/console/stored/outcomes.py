@@ -17,6 +17,8 @@ class Outcome:
     asked: int
     due_ms: int | None = None
     """Until when a message is postponed."""
+    retry_id: str | None = None
+    """The new id of one that was edited."""
 
 
 class Outcomes:

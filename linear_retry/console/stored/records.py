@@ -1,10 +1,14 @@
 """Lists what a store holds, and changes it as the scheduler's API and the commands do."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from http import HTTPStatus
+from typing import Any, Literal, TypeAlias, get_args
 
 from linear_retry.console.stored.forms import FormError, place_text
+from linear_retry.dlq import Message
+from linear_retry.records.retry_headers import HEADER_NAMES
+from linear_retry.records.text import Header
 from linear_retry.scheduler.changes import MOST_COUNTED, MOST_IDS, Changes, Reason
 from linear_retry.store import dead_letters, messages
 from linear_retry.store.database import Database
@@ -16,12 +20,14 @@ from linear_retry.store.listing.filters import DeadLetterFilter, MessageFilter, 
 from linear_retry.store.listing.messages import ListedMessage
 from linear_retry.store.listing.statistics import DeadCount, DestinationCount, HeldLane
 from linear_retry.store.records import Service, StoredDeadLetter, StoredMessage
+from linear_retry.web.security.authentication import RefusedError
 
 Filter: TypeAlias = MessageFilter | DeadLetterFilter
 Action: TypeAlias = Literal["send-now", "postpone", "delete"]
 """Of a dead letter, `send-now` lets it wait again, due now."""
 
 _PAGE = 100
+_NO_DEAD_LETTER = "This dead letter is gone: forwarded, or deleted."
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +86,24 @@ class StoredRecords:
                 count = message_listing.count(*place, wanted, limit=MOST_COUNTED)
         return Chosen(ids, count)
 
-    def one(self, number: int, *, is_dead: bool) -> StoredMessage | StoredDeadLetter | None:
-        """Returns one with its value; None if it is gone."""
+    def one(self, number: int, *, is_dead: bool) -> StoredMessage | StoredDeadLetter:
+        """Returns one with its value. Raises `RefusedError` if it is gone."""
+        return self.dead_letter(number) if is_dead else self._message(number)
+
+    def dead_letter(self, number: int) -> StoredDeadLetter:
+        """Returns one with its value. Raises `RefusedError` if it is gone."""
         with self._database.reading() as connection:
-            if is_dead:
-                return dead_letters.get(connection, number)
-            return messages.get(connection, number)
+            found = dead_letters.get(connection, number)
+        if found is None:
+            raise _gone(_NO_DEAD_LETTER)
+        return found
+
+    def _message(self, number: int) -> StoredMessage:
+        with self._database.reading() as connection:
+            found = messages.get(connection, number)
+        if found is None:
+            raise _gone("This message waits no more: it was sent, or deleted.")
+        return found
 
     def counts(self, service: Service) -> Counts:
         """Counts what waits, is on hold, and is dead."""
@@ -123,6 +141,53 @@ class StoredRecords:
             return delete(ids, reason)
         send = self._changes.forward if is_dead else self._changes.send_now
         return send(ids, reason)
+
+    def forward_edited(
+        self, found: StoredDeadLetter, message: Message, to: str, reason: Reason
+    ) -> str:
+        """Lets the message wait in place of the dead letter, due now; returns its `retry-id`.
+
+        Raises `RefusedError` if that is gone, and `DeadLetterError` if it may not go there.
+        """
+        parts = _edited(found, message, to)
+        retry_id = self._changes.forward_edited(found.id, parts, reason)
+        if retry_id is None:
+            raise _gone(_NO_DEAD_LETTER)
+        return retry_id
+
+
+def message_of(found: StoredDeadLetter) -> Message:
+    """Returns what was sent to be stored, without the retry headers."""
+    return Message(found.key, found.value, _own(found.headers))
+
+
+def _edited(found: StoredDeadLetter, message: Message, to: str) -> dict[str, Any]:
+    """The fields of the dead letter that this message and topic differ in."""
+    before = message_of(found)
+    parts: dict[str, Any] = {
+        name: new
+        for name, old, new in zip(Message._fields, before, message, strict=True)
+        if old != new
+    }
+    if "headers" in parts:
+        own = _own(message.headers)
+        parts["headers"] = (*own, *(each for each in found.headers if not _is_own(each)))
+    if to != found.destination:
+        parts["destination"] = to
+    # The partition that was asked for is another topic's, or another key's.
+    return parts | ({"partition": None} if {"key", "destination"} & parts.keys() else {})
+
+
+def _own(headers: Iterable[Header]) -> tuple[Header, ...]:
+    return tuple(each for each in headers if _is_own(each))
+
+
+def _is_own(header: Header) -> bool:
+    return header[0] not in HEADER_NAMES and header[0] != dead_letters.EDITED_FROM
+
+
+def _gone(text: str) -> RefusedError:
+    return RefusedError(HTTPStatus.NOT_FOUND, text)
 
 
 def action_of(text: str) -> Action:

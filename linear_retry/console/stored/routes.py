@@ -13,12 +13,13 @@ from linear_retry.console.frame.page import By, Form, see_other
 from linear_retry.console.frame.rendering import Renderer
 from linear_retry.console.frame.services import Services
 from linear_retry.console.stored import forms
+from linear_retry.console.stored.edit_routes import add_edit
 from linear_retry.console.stored.forms import FormError
 from linear_retry.console.stored.outcomes import Outcome, Outcomes
 from linear_retry.console.stored.records import Chosen, Filter, StoredRecords, action_of
 from linear_retry.errors import DeadLetterError
 from linear_retry.scheduler.changes import Reason
-from linear_retry.store.records import Service, StoredDeadLetter, StoredMessage
+from linear_retry.store.records import Service
 from linear_retry.web.security.authentication import RefusedError
 
 Kind: TypeAlias = Literal["waiting", "dead"]
@@ -41,6 +42,7 @@ def routes(records: StoredRecords, services: Services, renderer: Renderer) -> AP
     _add_list(router, records, services, renderer, outcomes)
     _add_change(router, records, services, renderer, outcomes)
     _add_one(router, records, services, renderer)
+    add_edit(router, records, services, renderer, outcomes)
     return router
 
 
@@ -137,17 +139,9 @@ def _add_change(
 def _add_one(
     router: APIRouter, records: StoredRecords, services: Services, renderer: Renderer
 ) -> None:
-    def one(kind: Kind, number: str) -> StoredMessage | StoredDeadLetter:
-        found = records.one(_number(number), is_dead=kind == "dead")
-        if found is None:
-            text = "This dead letter is gone: forwarded, or deleted."
-            waiting = "This message waits no more: it was sent, or deleted."
-            raise RefusedError(HTTPStatus.NOT_FOUND, text if kind == "dead" else waiting)
-        return found
-
     @router.get("/stored/{service}/{kind}/{number}")
     def show(request: Request, service: Service, kind: Kind, number: str, by: By) -> HTMLResponse:
-        found = one(kind, number)
+        found = records.one(_number(number), is_dead=kind == "dead")
         shown = views(found.destination, found.value) if services.sees_values(by) else []
         return renderer.page(
             request, "stored_one.html", **_about(service, kind), record=found, views=shown
@@ -158,7 +152,7 @@ def _add_one(
         if not services.sees_values(by):
             raise RefusedError(HTTPStatus.FORBIDDEN, "a value is for operators alone")
         name = f'attachment; filename="{service}-{kind}-{_number(number)}.bin"'
-        content = one(kind, number).value or b""
+        content = records.one(_number(number), is_dead=kind == "dead").value or b""
         return Response(
             content,
             headers={"Content-Disposition": name},

@@ -11,6 +11,7 @@ from linear_retry.scheduler.destinations import Destinations
 from linear_retry.store import audit, dead_letters, messages
 from linear_retry.store.database import Database
 from linear_retry.store.listing.filters import DeadLetterFilter, MessageFilter
+from linear_retry.web.security.authentication import RefusedError
 from tests.store.contents import new_dead_letter, new_message
 
 _WAITING = MessageFilter(service="scheduler")
@@ -92,4 +93,6 @@ def test_one_is_shown_whole(stored: StoredRecords) -> None:
     """Until it is gone."""
     found = stored.one(1, is_dead=False)
     assert (b"key", 10**15) == (found and found.key, getattr(found, "due_ms", 0))
-    assert stored.one(999, is_dead=False) is None
+    for is_dead in (False, True):
+        with pytest.raises(RefusedError, match=r"waits no more|is gone"):
+            stored.one(999, is_dead=is_dead)

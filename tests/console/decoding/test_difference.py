@@ -1,6 +1,6 @@
 """What was changed in a message is shown before it is forwarded, whatever it looks like."""
 
-from linear_retry.console.pages.letter_edit import diff_lines
+from linear_retry.console.decoding.difference import diff_lines
 
 
 def test_no_line_is_hidden() -> None:
