@@ -142,7 +142,11 @@ def _add_one(
     @router.get("/stored/{service}/{kind}/{number}")
     def show(request: Request, service: Service, kind: Kind, number: str, by: By) -> HTMLResponse:
         found = records.one(_number(number), is_dead=kind == "dead")
-        shown = views(found.destination, found.value) if services.sees_values(by) else []
+        shown = (
+            views(found.destination, found.value, services.decoders)
+            if services.sees_values(by)
+            else []
+        )
         return renderer.page(
             request, "stored_one.html", **_about(service, kind), record=found, views=shown
         )
