@@ -106,7 +106,9 @@ class Lake:
         A table that was deleted and created again has another id, and is ingested from the first
         record: with the old checkpoint, those before it would be missing.
         """
-        return f"{self.path}/_ingest/{name}/{topic}/{topic_id}/{self.detail(name)['id']}"
+        # librdkafka writes an id in Base64 with slashes, which would be directories.
+        directory = topic_id.replace("/", "_")
+        return f"{self.path}/_ingest/{name}/{topic}/{directory}/{self.detail(name)['id']}"
 
     def has_begun(self, name: str, topic: str, topic_id: str) -> bool:
         """Whether Spark has noted in the checkpoint at which offsets it began.

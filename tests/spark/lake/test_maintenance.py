@@ -87,6 +87,14 @@ def test_a_lake_of_the_old_layout_is_converted(spark: SparkSession, tmp_path: Pa
     assert (3, "", message) == _ran("convert", "--lake", tmp_path)
 
 
+def test_an_id_with_slashes_is_one_directory(spark: SparkSession, tmp_path: Path) -> None:
+    """Of three ids in ten: who looks for checkpoints, finds them all at the same depth."""
+    lake = Lake(spark, str(tmp_path))
+    lake.create(DEAD_LETTERS, spark.createDataFrame([], _SCHEMA).schema)
+    checkpoint = Path(lake.checkpoint(DEAD_LETTERS, "orders.dlq", "q9Q/eXIRRLOr+w=="))
+    assert ("orders.dlq", "q9Q_eXIRRLOr+w==") == checkpoint.parts[-3:-1]
+
+
 def test_a_batch_that_was_being_published_is_not_converted(
     spark: SparkSession, tmp_path: Path
 ) -> None:
