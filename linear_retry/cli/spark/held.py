@@ -19,7 +19,8 @@ from linear_retry.spark.scheduler.query import check_not_read
 from linear_retry.spark.scheduler.state import waiting
 from linear_retry.spark.session import session
 
-_HEAD = ("destination", "waiting", "due", "first due", "last due")
+_COUNTS = ("waiting", "due", "within an hour", "within a day")
+_HEAD = ("destination", *_COUNTS, "first due", "last due")
 
 
 def show_stats(path: str, master: str | None, *, as_json: bool) -> None:
@@ -34,13 +35,13 @@ def show_stats(path: str, master: str | None, *, as_json: bool) -> None:
     rows = [
         (
             each.destination,
-            *map(str, (each.waiting, each.due)),
+            *map(str, (each.waiting, each.due, each.within_hour, each.within_day)),
             *map(exact_moment, (each.first_due_ms, each.last_due_ms)),
         )
         for each in found
     ]
     if rows:
-        write_table(_HEAD, rows, ("waiting", "due"))
+        write_table(_HEAD, rows, _COUNTS)
     else:
         typer.echo("no message waits", err=True)
 

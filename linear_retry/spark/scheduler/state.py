@@ -25,15 +25,21 @@ _SETTINGS = {
 
 _AT_ONCE = "100"
 """Parts or messages in a Python worker at a time: each of the latter may be a megabyte."""
+_AHEAD_MS = (0, 3_600_000, 86_400_000)
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What waits for one destination; `due` of the messages should have been sent by now."""
+    """What waits for one destination; `due` of the messages should have been sent by now.
+
+    `within_hour` and `within_day` are those that will be due by then, with those that are.
+    """
 
     destination: str
     waiting: int
     due: int
+    within_hour: int
+    within_day: int
     first_due_ms: int
     last_due_ms: int
 
@@ -73,7 +79,7 @@ def waiting(spark: SparkSession, checkpoint: Checkpoint, now_ms: int) -> list[Wa
         .groupBy("topic")
         .agg(
             F.count(F.lit(1)),
-            F.count_if(F.col("due_ms") <= now_ms),
+            *(F.count_if(F.col("due_ms") <= now_ms + ahead_ms) for ahead_ms in _AHEAD_MS),
             F.min("due_ms"),
             F.max("due_ms"),
         )

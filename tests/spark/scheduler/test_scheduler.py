@@ -90,7 +90,7 @@ def test_what_waits_outlives_it_all(
     later_ms = now_ms() + 3_600_000
     values = [*(b"%d" % n for n in range(7)), b"x" * 40_000]
     waits = [
-        (n % 2, b"key", value, request(orders, later_ms + n, f"{n}"))
+        (n % 2, b"key", value, request(orders, later_ms + n * 1_000_000, f"{n}"))
         for n, value in enumerate(values)
     ]
     with running(spark, one):
@@ -103,9 +103,9 @@ def test_what_waits_outlives_it_all(
         kafka.produce(one.topic, [_soon("second", orders)])
         arrived(kafka, orders, 2)
     (found,) = waiting(spark, _at(spark, one), later_ms)
-    assert Waiting(orders, 8, 1, later_ms, later_ms + 7) == found
+    assert Waiting(orders, 8, 1, 4, 8, later_ms, later_ms + 7_000_000) == found
     shown = _ran("stats", "--checkpoint", one.checkpoint, "--json")
-    assert asdict(replace(found, due=0)) == json.loads(shown)
+    assert asdict(replace(found, due=0, within_hour=1)) == json.loads(shown)
     moved = replace(one, checkpoint=f"{tmp_path}/moved", partitions=3)
     places = (_at(spark, one), _at(spark, moved))
     with pytest.raises(KeyboardInterrupt):
