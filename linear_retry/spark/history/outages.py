@@ -4,8 +4,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 
 from linear_retry.errors import ConfigurationError
-from linear_retry.journal.outages import DAY_MS, GIVEN_UP, LEFT_LINE
-from linear_retry.spark.tables.sql import LAST_MS, date_of
+from linear_retry.journal.outages import GIVEN_UP, LEFT_LINE
+from linear_retry.spark.tables.sql import DAY_MS, LAST_MS, date_of
 
 _MESSAGE = ("message_topic", "message_partition", "message_offset")
 
@@ -90,10 +90,10 @@ def _aggregates() -> list[Column]:
         ),
         F.sum(F.size("probes") + 1).alias("attempts"),
         F.sum("letters").alias("letters"),
-        _count("recovered", F.col("outcome") == "recovered"),
-        _count("given_up", F.col("outcome").isin(*GIVEN_UP)),
-        _count("left_line", F.col("outcome").isin(*LEFT_LINE)),
-        _count("still_open", F.col("kind") == "open"),
+        count_if("recovered", F.col("outcome") == "recovered"),
+        count_if("given_up", F.col("outcome").isin(*GIVEN_UP)),
+        count_if("left_line", F.col("outcome").isin(*LEFT_LINE)),
+        count_if("still_open", F.col("kind") == "open"),
         F.sum("missing").alias("missing"),
         F.min(F.when(F.col("error").isNotNull(), earliest)).alias("earliest"),
         F.min("first_ms").alias("first_ms"),
@@ -117,5 +117,6 @@ def _columns() -> list[Column]:
     ]
 
 
-def _count(name: str, condition: Column) -> Column:
+def count_if(name: str, condition: Column) -> Column:
+    """The number of rows for which the condition is true."""
     return F.count(F.when(condition, 1)).alias(name)

@@ -7,6 +7,7 @@ from linear_retry.spark.history.episodes import KINDS, episodes, of_members, own
 from linear_retry.spark.lake.changes import added, merge, noted, noting, version
 from linear_retry.spark.lake.lake import JOURNAL, Lake
 from linear_retry.spark.session import with_settings
+from linear_retry.spark.tables.sql import DAY_MS
 
 EPISODES = "episodes"
 
@@ -129,7 +130,7 @@ def _spans(table: DataFrame) -> DataFrame:
     before = in_order.rowsBetween(Window.unboundedPreceding, -1)
     is_new = F.coalesce(F.col("sequence") > F.max("until").over(before), F.lit(True))
     # A record's own clock may be behind the member's, by days if that one is absurd.
-    days = F.floor(F.coalesce("clock_ms", F.lit(0)) / 86_400_000).cast("int")
+    days = F.floor(F.coalesce("clock_ms", F.lit(0)) / DAY_MS).cast("int")
     return (
         table.withColumn("until", until)
         .withColumn("is_new", is_new.cast("int"))

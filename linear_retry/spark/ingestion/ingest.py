@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from pyspark.errors import AnalysisException, PySparkException, StreamingQueryException
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 from pyspark.sql.streaming.query import StreamingQuery
@@ -14,9 +14,14 @@ from pyspark.sql.streaming.query import StreamingQuery
 from linear_retry.errors import BrokerError, ConfigurationError, LinearRetryError
 from linear_retry.spark.errors import JavaError, is_concurrent, last_cause
 from linear_retry.spark.ingestion.kafka_options import java_keys
-from linear_retry.spark.ingestion.sources import Source, find_sources, starting_offsets
+from linear_retry.spark.ingestion.sources import (
+    Source,
+    find_sources,
+    starting_offsets,
+    stream_of,
+)
 from linear_retry.spark.lake.lake import DEAD_LETTERS, JOURNAL, Lake, LakeError
-from linear_retry.spark.session import CONNECTOR, SparkMissingError, with_settings
+from linear_retry.spark.session import with_settings
 from linear_retry.spark.tables.entries import entry_projections
 from linear_retry.spark.tables.letters import letter_projections
 from linear_retry.spark.tables.sql import Projections, project
@@ -37,16 +42,9 @@ _COUNTS = "counts"
 # Else a full disk would be told as "Task failed while writing rows".
 _WITH_CAUSES = {"spark.sql.pyspark.jvmStacktrace.enabled": "true"}
 _OPTIONS = {
-    "startingOffsets": "earliest",
-    "includeHeaders": "true",
-    # Letters of aborted transactions do not exist.
-    "kafka.isolation.level": "read_committed",
     # Else records that retention or a purge removed would stop it for good. Counted as `gone`.
     "failOnDataLoss": "false",
     "groupIdPrefix": "linear-retry-spark",
-    # Only existing records are requested. But after the last one Kafka's client fetches once more,
-    # and Spark, which then asks for the partition's end, gets the answer only after that fetch.
-    "kafka.fetch.max.wait.ms": "10",
 }
 TABLES: dict[str, Callable[[], Projections]] = {
     DEAD_LETTERS: letter_projections,
@@ -140,14 +138,9 @@ class _Run:
 
     def prepare(self, projections: Projections) -> None:
         """Finds where to begin, and creates the table."""
-        reader = self._lake.spark.readStream.format("kafka").options(**_OPTIONS, **self._options)
-        reader = reader.option("startingOffsets", starting_offsets(self._lake, self._source))
-        try:
-            records = reader.option("subscribe", self._source.topic).load()
-        except AnalysisException as error:
-            raise SparkMissingError(
-                f"the session has no Kafka connector; begin it with spark.jars.packages={CONNECTOR}"
-            ) from error
+        starting = starting_offsets(self._lake, self._source)
+        options = {**_OPTIONS, **self._options}
+        records = stream_of(self._lake.spark, self._source, starting, options)
         topic_id = F.lit(self._source.topic_id)
         self._rows = project(records, projections).withColumn("topic_id", topic_id)
         self._lake.create(self._source.table, self._rows.schema)

@@ -1,19 +1,31 @@
-"""The topics of an ingest, as the brokers describe them, and whether the lake's rows are theirs."""
+"""Topics, as the brokers describe them and as Spark reads them."""
 
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+
 from linear_retry.dlq.cluster import Cluster
 from linear_retry.errors import ConfigurationError, UnknownTopicError
 from linear_retry.spark.ingestion.kafka_options import librdkafka_keys
 from linear_retry.spark.lake.lake import DEAD_LETTERS, JOURNAL, Lake, LakeError
+from linear_retry.spark.session import CONNECTOR, SparkMissingError
 
 # A JVM that begins keeps a small machine so busy that a broker on it may take long.
 ANSWER_TIMEOUT_S = 30.0
 _EARLIEST = -2
 """What Spark calls the beginning of a partition."""
+_OPTIONS = {
+    "includeHeaders": "true",
+    # Records of aborted transactions do not exist.
+    "kafka.isolation.level": "read_committed",
+    # Only existing records are requested. But after the last one Kafka's client fetches once more,
+    # and Spark, which then asks for the partition's end, gets the answer only after that fetch.
+    "kafka.fetch.max.wait.ms": "10",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,18 +74,35 @@ def other_topic(lake: Lake, source: Source, known: str | None) -> LakeError:
     )
 
 
-def starting_offsets(lake: Lake, source: Source) -> str:
-    """Returns where to begin, as Spark's Kafka source has it.
+def stream_of(
+    spark: SparkSession, source: Source, starting: Mapping[int, int], options: Mapping[str, str]
+) -> DataFrame:
+    """The topic's records as a stream, from these offsets on; other partitions from their first.
 
-    That is after the rows that the table has; Spark ignores it once it has begun. Raises
-    `LakeError` if these rows are from another topic of that name.
+    Raises `SparkMissingError` if the session has no Kafka connector.
+    """
+    offsets = {each: starting.get(each, _EARLIEST) for each in source.bounds}
+    begin = json.dumps({source.topic: offsets}) if starting else "earliest"
+    reader = spark.readStream.format("kafka").options(**{**_OPTIONS, **options})
+    try:
+        return reader.options(startingOffsets=begin, subscribe=source.topic).load()
+    except AnalysisException as error:
+        raise SparkMissingError(
+            f"the session has no Kafka connector; begin it with spark.jars.packages={CONNECTOR}"
+        ) from error
+
+
+def starting_offsets(lake: Lake, source: Source) -> dict[int, int]:
+    """Returns where to begin: after the rows that the table has; empty, for at the first record.
+
+    Spark ignores it once it has begun. Raises `LakeError` if these rows are from another topic of
+    that name.
     """
     known = lake.topic_id(source.table, source.topic)
     if known not in (None, source.topic_id):
         raise other_topic(lake, source, known)
     if known is None:
-        return "earliest"
+        return {}
     if lake.has_begun(source.table, source.topic, source.topic_id):
-        return "earliest"  # ignored; to find the last offsets, Spark would read the whole table
-    found = lake.next_offsets(source.table, source.topic)
-    return json.dumps({source.topic: {each: found.get(each, _EARLIEST) for each in source.bounds}})
+        return {}  # ignored; to find the last offsets, Spark would read the whole table
+    return lake.next_offsets(source.table, source.topic)

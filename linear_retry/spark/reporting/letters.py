@@ -4,7 +4,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 
 from linear_retry.records.retry_headers import RETRY
-from linear_retry.spark.reporting.outages import bucket, count_if, first_and_last, simple_name
+from linear_retry.spark.history.outages import count_if
+from linear_retry.spark.reporting.outages import bucket, first_and_last, simple_name
 from linear_retry.spark.tables.sql import LAST_MS
 
 _SHOWN = 200

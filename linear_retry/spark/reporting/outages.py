@@ -7,7 +7,7 @@ the rest, in which the dependency came back; all of the rest is `other_s` if no 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 
-from linear_retry.spark.history.outages import group_outages
+from linear_retry.spark.history.outages import count_if, group_outages
 
 _ENDINGS = ("recovered", "given_up", "left_line")
 _TIMES = ("blocked_s", "down_s", "unsure_s", "other_s")
@@ -81,11 +81,6 @@ def bucket(at_ms: Column, bucket_ms: int) -> Column:
 def simple_name(error_type: Column) -> Column:
     """A type's name without its module, which the journal often lacks."""
     return F.substring_index(error_type, ".", -1)
-
-
-def count_if(name: str, condition: Column) -> Column:
-    """The number of rows for which the condition is true."""
-    return F.count(F.when(condition, 1)).alias(name)
 
 
 def first_and_last(first: str, last: str) -> list[Column]:

@@ -1,11 +1,9 @@
 """The streaming query of the scheduler."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 from pyspark.sql.streaming.query import StreamingQuery
@@ -15,27 +13,18 @@ from linear_retry.records.topics.names import check_topic_name, derived_name
 from linear_retry.scheduler.destinations import Destinations, check_patterns
 from linear_retry.spark.errors import JavaError
 from linear_retry.spark.ingestion.kafka_options import java_keys, librdkafka_keys
-from linear_retry.spark.ingestion.sources import Source, find_sources
+from linear_retry.spark.ingestion.sources import Source, find_sources, stream_of
 from linear_retry.spark.scheduler.checkpoint import Checkpoint, Marker, has_ended
 from linear_retry.spark.scheduler.intake import CHUNK, COLUMNS, Intake
 from linear_retry.spark.scheduler.processor import OUTPUT, SchedulerProcessor
 from linear_retry.spark.scheduler.sender import Targets
 from linear_retry.spark.scheduler.state import state_session
-from linear_retry.spark.session import CONNECTOR, SparkMissingError
 
-_OPTIONS = {
-    "includeHeaders": "true",
-    "kafka.isolation.level": "read_committed",
-    "groupIdPrefix": "linear-retry-scheduler",
-    # Spark asks for a partition's end behind the last record of a batch: without this, it waits.
-    "kafka.fetch.max.wait.ms": "10",
-}
 MAX_OFFSETS = 100_000
 OBSERVED = "scheduler"
 """The name of the query's observed metrics: the sums of `OUTPUT`, and a problem."""
 _AT_ONCE = "1000"
 """Records in a Python worker at a time: each may be a megabyte."""
-_EARLIEST = -2
 # A task waits for what is due within the next second: more often, a micro-batch only costs.
 _EVERY = "1 second"
 
@@ -103,7 +92,7 @@ def start(spark: SparkSession, scheduler: SchedulerOnSpark) -> StreamingQuery:
     own.conf.set("spark.sql.shuffle.partitions", str(marker.partitions))
     own.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", _AT_ONCE)
     intake = Intake(scheduler.destinations, _shards(own, marker.partitions))
-    chunks = _records(own, scheduler, _starting(marker, source)).mapInArrow(intake, CHUNK)
+    chunks = _records(own, scheduler, source, marker).mapInArrow(intake, CHUNK)
     processor = SchedulerProcessor(scheduler.targets)
     done = chunks.groupBy("shard").transformWithStateInPandas(
         processor, OUTPUT, "Update", "processingTime"
@@ -148,25 +137,16 @@ def _marker(
     return found
 
 
-def _starting(marker: Marker, source: Source) -> str:
-    """The offsets to begin at, for Spark's source; partitions that are new begin at their first."""
-    if not marker.starting:
-        return "earliest"
-    offsets = {str(each): marker.starting.get(str(each), _EARLIEST) for each in source.bounds}
-    return json.dumps({marker.topic: offsets})
-
-
-def _records(spark: SparkSession, scheduler: SchedulerOnSpark, starting: str) -> DataFrame:
-    options = _OPTIONS | java_keys(scheduler.config)
-    options |= {"startingOffsets": starting, "maxOffsetsPerTrigger": str(scheduler.max_offsets)}
-    reader = spark.readStream.format("kafka").options(**options)
-    try:
-        records = reader.option("subscribe", scheduler.topic).load()
-    except AnalysisException as error:
-        raise SparkMissingError(
-            f"the session has no Kafka connector; begin it with spark.jars.packages={CONNECTOR}"
-        ) from error
-    return records.select(*COLUMNS)
+def _records(
+    spark: SparkSession, scheduler: SchedulerOnSpark, source: Source, marker: Marker
+) -> DataFrame:
+    starting = {int(partition): offset for partition, offset in marker.starting.items()}
+    options = {
+        "groupIdPrefix": "linear-retry-scheduler",
+        "maxOffsetsPerTrigger": str(scheduler.max_offsets),
+    }
+    options |= java_keys(scheduler.config)
+    return stream_of(spark, source, starting, options).select(*COLUMNS)
 
 
 def _shards(spark: SparkSession, partitions: int) -> list[int]:

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 LAST_MS = 253_402_300_799_999
 """The end of the year 9999: the latest time that most readers of Parquet can hold."""
 
-_DAY_MS = 86_400_000
+DAY_MS = 86_400_000
 
 Projections: TypeAlias = tuple[tuple[Column | str, ...], ...]
 """The columns of one select after another.
@@ -80,7 +80,7 @@ def moment_of_ms(at_ms: str) -> str:
 def date_of(timestamp: str) -> str:
     """A record's date in UTC, by which readers skip files."""
     ms = f"greatest(0, least({LAST_MS}, unix_millis({timestamp})))"
-    return f"date_from_unix_date(cast({ms} div {_DAY_MS} AS int))"
+    return f"date_from_unix_date(cast({ms} div {DAY_MS} AS int))"
 
 
 def project(records: DataFrame, projections: Projections) -> DataFrame:
