@@ -32,6 +32,12 @@
   function retry(element) {
     streams.delete(element);
     setTimeout(look, 2000);
+    // Asked as by htmx, a page that needs a login names it.
+    const asking = { "HX-Request": "true", "HX-Current-URL": window.location.href };
+    fetch(window.location.href, { headers: asking }).then((answer) => {
+      const login = answer.headers.get("HX-Redirect");
+      if (login) window.location.assign(login);
+    }, () => {});  // nobody answers: it is tried again
   }
 
   function look() {
@@ -79,11 +85,16 @@
   document.addEventListener("submit", (event) => {
     const form = event.target;
     const button = form.querySelector("button");
-    if (!form.dataset.busy || !button) return;
+    if (form.method !== "post" || !button) return;
+    if (form.dataset.sent) {
+      event.preventDefault();
+      return;
+    }
+    form.dataset.sent = "true";
     const note = document.createElement("p");
     note.className = "dim";
     note.setAttribute("role", "status");
-    note.textContent = form.dataset.busy;
+    note.textContent = form.dataset.busy || "Sent; waiting for the answer…";
     form.append(note);
     // After the form's fields are taken.
     setTimeout(() => { button.disabled = true; });

@@ -1,12 +1,13 @@
 """The page Now says in words why there is nothing to see, and who may do what."""
 
+import re
 from datetime import UTC, datetime
 from uuid import NAMESPACE_DNS, uuid5
 
 import httpx
 
 from linear_retry.console.frame.services import Services
-from linear_retry.events import Assigned, CircuitOpened, Event
+from linear_retry.events import Assigned, CircuitOpened, Event, LimitReached
 from linear_retry.journal.entry import Entry
 from linear_retry.journal.group_state import GroupStates
 from linear_retry.retry.clock import now_ms
@@ -65,3 +66,19 @@ def test_many_groups(server: HttpServer, services: Services) -> None:
         found = viewer.get("/now?group=group-12").text
         assert (10, True) == (found.count('class="card group"'), "group-125" in found)
         assert "No group has nobody in its name" in viewer.get("/now?group=nobody").text
+
+
+def test_no_two_elements_have_one_id(server: HttpServer, services: Services) -> None:
+    """Focus went to the button of another circuit when the page changed."""
+    states, at = GroupStates(), datetime.now(UTC)
+    states.take(_entry("billing", 1, Assigned((("orders", 0), ("orders", 1)))))
+    for number in range(2):
+        place = (Scope("orders", number), "orders", number, 42)
+        states.take(_entry("billing", 2 + number, LimitReached(*place, "refused", 1, 5.0, at, 3)))
+    view = states.view("billing")
+    services.live.hub.change(views=(view,), is_complete=True)
+    with signed_in(server, "ann") as operator:
+        page = operator.get("/now").text
+    ids = re.findall(r' id="([^"]*)"', page)
+    assert 2 == page.count("Lift the limit")
+    assert sorted(set(ids)) == sorted(ids)
