@@ -65,7 +65,7 @@ class AllChanges:
     it is written in the same transaction.
     """
 
-    def __init__(self, own: Audit, of_store: Read | None) -> None:
+    def __init__(self, own: Audit, of_store: Read | None = None) -> None:
         self._own = own
         self._of_store = of_store or (lambda _: [])
 

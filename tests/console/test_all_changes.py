@@ -70,9 +70,9 @@ def test_who_and_what_select(own: Audit, database: Database) -> None:
 def test_without_a_store_there_are_the_consoles_own(own: Audit) -> None:
     """And nothing after the last page."""
     record(own, "ann", "retry now", "orders[3]", why="", outcome="retried")
-    found, before = AllChanges(own, None).read(Wanted(), limit=1)
+    found, before = AllChanges(own).read(Wanted(), limit=1)
     assert (1, Before(1, None)) == (len(found), before)
-    assert ([], None) == AllChanges(own, None).read(Wanted(), limit=1, before=before)
+    assert ([], None) == AllChanges(own).read(Wanted(), limit=1, before=before)
 
 
 def test_a_change_is_on_record_before_it_is_made(own: Audit) -> None:

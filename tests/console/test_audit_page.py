@@ -67,3 +67,18 @@ def test_before_the_first_change(settings: Settings) -> None:
         signed_in(server, "vic") as client,
     ):
         assert "Nobody has changed anything yet." in client.get("/audit").text
+
+
+def test_a_store_that_is_away_hides_no_change_of_the_console(settings: Settings) -> None:
+    """The page was an error, its own changes included; a file would be without a part."""
+    store = Database("postgresql://nobody@localhost:1/none")
+    with (
+        Services(replace(settings, store=store), ACCESS) as services,
+        serve(create_app(services), services.access, 0) as server,
+        signed_in(server, "vic") as client,
+    ):
+        record(services.audit, "ann", "replay", "orders.dlq", why="back", outcome="sent")
+        page = client.get("/audit")
+        assert 503 == client.get("/audit.csv").status_code
+    assert (200, 2) == (page.status_code, page.text.count("<tr>"))
+    assert "The changes of the store are not among these" in page.text

@@ -26,6 +26,7 @@ class Index:
     def __init__(self, directory: Path, topic: str) -> None:
         """Opens the file in `directory`. Raises `StateError`."""
         self.topic = topic
+        self._damage: sqlite3.Error | None = None
         self.path = directory / _file_name(topic)
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -45,11 +46,28 @@ class Index:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Yields a connection that sees one moment of the index, whatever is written meanwhile."""
-        with closing(self._connect()) as database:
-            database.execute("PRAGMA query_only = ON")
-            database.execute("BEGIN")
-            yield database
+        """Yields a connection that sees one moment of the index, whatever is written meanwhile.
+
+        Raises `StateError` if the file cannot be read; one that is damaged is made again.
+        """
+        try:
+            with closing(self._connect()) as database:
+                database.execute("PRAGMA query_only = ON")
+                database.execute("BEGIN")
+                yield database
+        except sqlite3.Error as error:
+            if is_damage(error):
+                self._damage = error
+            raise StateError(
+                f"{printable_path(self.path)}: the index of {self.topic} cannot be read ({error}); "
+                "try again, and see --state"
+            ) from error
+
+    def check(self) -> None:
+        """Raises what has told a reader that the file is damaged."""
+        error, self._damage = self._damage, None
+        if error is not None:
+            raise error
 
     def remove(self) -> None:
         """Removes the file, and those that SQLite has made beside it."""

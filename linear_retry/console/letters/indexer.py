@@ -112,6 +112,7 @@ class Indexer:
             look_at_s = time.monotonic() + self._look_every_s
             wait_s = 0.0
             while not stop.is_set():
+                self._index.check()
                 records, resolutions = letters.read(wait_s), others.read(0)
                 with transaction(database):
                     writer.add_letters(records)

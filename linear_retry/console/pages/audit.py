@@ -16,6 +16,7 @@ from linear_retry.console.all_changes import AllChanges, Before, Read, RecordedC
 from linear_retry.console.frame.page import Page
 from linear_retry.console.frame.rendering import Renderer
 from linear_retry.console.frame.services import Services
+from linear_retry.errors import StoreError
 from linear_retry.records.printable import in_one_line
 from linear_retry.web.security.authentication import RefusedError
 
@@ -26,17 +27,23 @@ _TYPES = {"csv": "text/csv; charset=utf-8", "json": "application/x-ndjson"}
 
 def page(services: Services, renderer: Renderer) -> Page:
     """Returns the routes of the page."""
-    changes = AllChanges(services.audit, _of_store(services))
+    own, changes = AllChanges(services.audit), AllChanges(services.audit, _of_store(services))
     routes = APIRouter()
 
     @routes.get("/audit")
     def show(request: Request) -> HTMLResponse:
         wanted = _wanted(request)
-        found, after = changes.read(wanted, limit=_PAGE, before=_before(request))
+        before, trouble = _before(request), None
+        try:
+            found, after = changes.read(wanted, limit=_PAGE, before=before)
+        except StoreError as error:
+            trouble = str(error)
+            found, after = own.read(wanted, limit=_PAGE, before=before)
         return renderer.page(
             request,
             "audit.html",
             found=found,
+            trouble=trouble,
             wanted=wanted,
             query=urlencode(asdict(wanted)),
             more=None if after is None else urlencode(asdict(wanted) | _query(after)),

@@ -13,6 +13,7 @@ from linear_retry.console.letters.filters import LetterFilter
 from linear_retry.console.letters.index import Index
 from linear_retry.console.letters.indexer import Indexer
 from linear_retry.console.letters.writer import Writer
+from linear_retry.console.state import StateError
 from linear_retry.dlq import Filter
 from tests.console.letters.conftest import Follow
 from tests.dlq.scene import NewScene, Scene
@@ -196,6 +197,26 @@ def test_a_damaged_index_is_made_again(scene: NewScene, tmp_path: Path) -> None:
     wait_until(lambda: indexer.progress.is_complete, "it is indexed")
     indexer.close()
     assert _listed(given) == _indexed(index)
+
+
+def test_an_index_that_a_page_finds_damaged_is_made_again(scene: NewScene, follow: Follow) -> None:
+    """Its writer need not come across the damage."""
+    given = scene()
+    _write(given, 1, 20)
+    index = follow(given)
+    with index.writing() as database:
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    with index.path.open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xff" * 4096 * 20)
+
+    def is_whole() -> bool:
+        try:
+            return _listed(given) == _indexed(index)
+        except StateError:
+            return False
+
+    wait_until(is_whole, "it is made again", 60.0)
 
 
 def test_a_bug_is_said_and_the_index_goes_on(

@@ -14,6 +14,7 @@ from linear_retry.console.letters.filters import LetterFilter
 from linear_retry.console.letters.index import Index, make_tables, transaction
 from linear_retry.console.letters.rows import OTHERS, pattern_of
 from linear_retry.console.letters.writer import Writer
+from linear_retry.console.state import StateError
 from linear_retry.dlq.letters.letter import State, read_letter
 from linear_retry.dlq.resolution.resolutions import Resolution, encoded
 from linear_retry.records.record import Record
@@ -282,3 +283,16 @@ def test_a_reader_sees_one_moment(filled: Index) -> None:
         _add(filled, _invalid(30))
         assert [(10,)] == list(database.execute("SELECT count(*) FROM letter"))
     assert 11 == _count(filled, _ALL)
+
+
+def test_a_damaged_file_is_said_in_a_sentence(index: Index) -> None:
+    """And its writer hears of it, once, to make it again."""
+    _add(index, _refused(1))
+    with index.path.open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xff" * 4096 * 30)
+    with pytest.raises(StateError, match=r"the index of orders.dlq cannot be read .*malformed"):
+        queries.summary(index)
+    with pytest.raises(sqlite3.DatabaseError, match="malformed"):
+        index.check()
+    index.check()
