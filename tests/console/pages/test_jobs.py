@@ -1,0 +1,26 @@
+"""The page of a job says what a person must know before they start it."""
+
+import httpx
+
+from linear_retry.console.frame.services import Services
+from linear_retry.console.jobs.book import JobBook
+from linear_retry.console.jobs.job import Action, Options, Summary
+from linear_retry.web import HttpServer
+from tests.console.conftest import signed_in
+
+
+def _page(operator: httpx.Client, job_id: int) -> str:
+    text = operator.get(f"/jobs/{job_id}").text
+    assert "Send 3 letters" in text
+    return text
+
+
+def test_an_old_plan_says_so(server: HttpServer, services: Services) -> None:
+    """What it says of newer messages was so when the letters were counted, a day ago."""
+    book = JobBook(services.state)
+    job_id = book.add("orders.dlq", Action.REPLAY, Options(), "ann")
+    book.plan(job_id, Summary(letters=3, newer_keys=0))
+    with signed_in(server, "ann") as operator:
+        assert "This was counted" not in _page(operator, job_id)
+        services.state.change("UPDATE job SET created_ms = created_ms - 660000")
+        assert "This was counted 11m ago, and may be otherwise by now" in _page(operator, job_id)
