@@ -213,11 +213,18 @@ class DeadLetterTopic:
         return resolve(self._cluster, self.topic, letter_filter, made, progress, recorded)
 
     def reopen(
-        self, letter_filter: Filter = EVERYTHING, *, progress: Progress | None = None
+        self,
+        letter_filter: Filter = EVERYTHING,
+        *,
+        progress: Progress | None = None,
+        recorded: Recorded | None = None,
     ) -> int:
-        """Reopens the selected replayed or resolved letters; returns their number."""
+        """Reopens the selected replayed or resolved letters; returns their number.
+
+        `recorded` as of `resolve`.
+        """
         self.forget()
-        return reopen(self._cluster, self.topic, letter_filter, progress)
+        return reopen(self._cluster, self.topic, letter_filter, progress, recorded)
 
     def plan_purge(self, *, everything: bool = False, progress: Progress | None = None) -> Purge:
         """Plans a purge. Changes nothing."""

@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from linear_retry.console.letters.filters import DONE
+from linear_retry.dlq import State
 from linear_retry.errors import LinearRetryError
 
 
@@ -18,7 +20,18 @@ class Action(StrEnum):
 
     REPLAY = "replay"
     RESOLVE = "resolve"
+    REOPEN = "reopen"
     PURGE = "purge"
+
+    @property
+    def states(self) -> tuple[State, ...]:
+        """Those of the letters that are selected for it."""
+        return DONE if self is Action.REOPEN else (State.OPEN,)
+
+    @property
+    def letters(self) -> str:
+        """What these letters are called."""
+        return "replayed or resolved letter" if self is Action.REOPEN else "open letter"
 
 
 class Stage(StrEnum):

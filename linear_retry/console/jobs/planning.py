@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TypeAlias
 
 from linear_retry.console.jobs.job import Action, Lane, Newer, Options, Summary
-from linear_retry.dlq import DeadLetterTopic, Filter, NewerMessages, PartitionPlan, Plan, State
+from linear_retry.dlq import DeadLetterTopic, Filter, NewerMessages, PartitionPlan, Plan
 from linear_retry.dlq.replay.outgoing import place_of
 from linear_retry.kafka.topics.description import Topics
 from linear_retry.kafka.topics.reader import Progress
@@ -32,10 +32,10 @@ def plan_job(
     topic_id = id_of(topic)
     if action is Action.PURGE:
         summary = _purge(topic, options, progress)
-    elif action is Action.RESOLVE:
-        summary = _resolve(topic, selected, keep, progress)
-    else:
+    elif action is Action.REPLAY:
         summary = _replay(topic, selected, options, keep, progress)
+    else:
+        summary = _counted(topic, replace(selected, states=action.states), keep, progress)
     return replace(summary, topic_id=topic_id)
 
 
@@ -61,9 +61,9 @@ class _Counted:
         return Summary(letters=letters, ranges=ranges)
 
 
-def _resolve(topic: DeadLetterTopic, selected: Filter, keep: Keep, progress: Progress) -> Summary:
+def _counted(topic: DeadLetterTopic, selected: Filter, keep: Keep, progress: Progress) -> Summary:
     counted = _Counted()
-    found = topic.letters(replace(selected, states=(State.OPEN,)), progress)
+    found = topic.letters(selected, progress)
     names = counted.names(
         (letter.resolution_key, letter.partition, letter.offset) for letter, _ in found
     )

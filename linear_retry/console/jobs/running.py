@@ -5,7 +5,7 @@ from __future__ import annotations
 from linear_retry.console.jobs.book import PlannedLetters
 from linear_retry.console.jobs.job import Action, Job, JobError, Summary
 from linear_retry.console.jobs.planning import id_of, planned
-from linear_retry.dlq import DeadLetterTopic, Filter, Plan, Purge, State
+from linear_retry.dlq import DeadLetterTopic, Filter, Plan, Purge
 from linear_retry.kafka.topics.reader import Progress
 
 
@@ -14,7 +14,8 @@ def run_job(
 ) -> str:
     """Runs a job that was planned; returns how it ended.
 
-    It takes those of the planned letters that are still open: after an interruption, the rest.
+    It takes those of the planned letters that it has still to do with: after an interruption, the
+    rest.
     Raises `JobError` if the topic is another one by now: other letters are where those were.
     """
     if id_of(topic) != summary.topic_id:
@@ -28,16 +29,20 @@ def run_job(
 
     if job.action is Action.PURGE:
         return _purge(topic, job, summary, reading)
-    selected = Filter(chosen=letters, ranges=tuple(summary.ranges), states=(State.OPEN,))
+
+    def recorded(count: int) -> None:
+        progress(job.done + count, summary.letters)
+
+    states = job.action.states
+    selected = Filter(chosen=letters, ranges=tuple(summary.ranges), states=states)
     if job.action is Action.RESOLVE:
         count = topic.resolve(
-            selected,
-            by=job.actor,
-            why=job.why,
-            progress=reading,
-            recorded=lambda count: progress(job.done + count, summary.letters),
+            selected, by=job.actor, why=job.why, progress=reading, recorded=recorded
         )
         return _outcome(count, "resolved", summary.letters - count)
+    if job.action is Action.REOPEN:
+        count = topic.reopen(selected, progress=reading, recorded=recorded)
+        return _outcome(count, "reopened", summary.letters - count, "open already")
     with planned(topic, selected, job.options, reading) as plan:
         count = _replay(topic, job, summary, plan, progress)
         unsent = plan.not_replayable.total()
@@ -65,8 +70,8 @@ def _purge(topic: DeadLetterTopic, job: Job, summary: Summary, reading: Progress
     return f"{_letters(purge.letters)} deleted; {left}"
 
 
-def _outcome(count: int, done: str, others: int) -> str:
-    passed = f", {others} no longer open or no longer there" if others > 0 else ""
+def _outcome(count: int, done: str, others: int, why: str = "no longer open") -> str:
+    passed = f", {others} {why} or no longer there" if others > 0 else ""
     return f"{_letters(count)} {done}{passed}"
 
 

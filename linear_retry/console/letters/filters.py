@@ -4,6 +4,9 @@ from dataclasses import dataclass
 
 from linear_retry.dlq.letters.letter import State
 
+DONE = tuple(each for each in State if each.is_done)
+"""The states of letters about which nothing is left to be done."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LetterFilter:

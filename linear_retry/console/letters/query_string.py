@@ -1,14 +1,14 @@
 """Filters and selections as the query of an address, so that they can be shared and sent on."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from urllib.parse import parse_qs, urlencode
 
-from linear_retry.console.letters.filters import LetterFilter, Selection
+from linear_retry.console.letters.filters import DONE, LetterFilter, Selection
 from linear_retry.dlq.letters.letter import State
 from linear_retry.records.text import whole_number
 
-ALL = "all"
+_STATES = {"all": (), "done": DONE} | {state.value: (state,) for state in State}
 _SECONDS, _MILLISECONDS = 19, 23  # characters of a time in ISO 8601
 _TEXTS = {
     "error": "error",
@@ -53,7 +53,7 @@ def query_of(wanted: LetterFilter) -> dict[str, str]:
                 : _SECONDS if time_ms % 1000 == 0 else _MILLISECONDS
             ]
     if wanted.states != (State.OPEN,):
-        query["state"] = wanted.states[0].value if wanted.states else ALL
+        query["state"] = next(text for text, each in _STATES.items() if each == wanted.states)
     return query
 
 
@@ -109,15 +109,9 @@ def _time_ms(query: Mapping[str, str], field: str) -> int | None:
 
 
 def _states(text: str) -> tuple[State, ...]:
-    if text == ALL:
-        return ()
-    try:
-        return (State(text),)
-    except ValueError:
-        names: Sequence[str] = [ALL, *State]
-        raise UnreadableError(
-            f"the state is {text[:40]!r}: it must be one of {', '.join(names)}"
-        ) from None
+    if text not in _STATES:
+        raise UnreadableError(f"the state is {text[:40]!r}: it must be one of {', '.join(_STATES)}")
+    return _STATES[text]
 
 
 def _number(query: Mapping[str, str], field: str) -> int:

@@ -1,4 +1,4 @@
-"""The page that counts the letters of a filter, and plans a replay or resolve of only these."""
+"""The page that counts the letters of a filter, and plans what is done with only these."""
 
 from dataclasses import replace
 from http import HTTPStatus
@@ -20,7 +20,6 @@ from linear_retry.console.letters.query_string import (
 )
 from linear_retry.console.pages.jobs import action_of, options_of
 from linear_retry.console.pages.letters import filter_asked, known
-from linear_retry.dlq.letters.letter import State
 from linear_retry.web.security.authentication import RefusedError
 
 _PATH = "/letters/{topic}/selection"
@@ -36,7 +35,8 @@ def page(services: Services, renderer: Renderer) -> Page:
         indexed = known(services, topic)
         _check_action(action)
         asked = filter_asked(request, sees_keys=True)
-        selection = queries.selected(indexed.index, replace(asked, states=(State.OPEN,)))
+        states = tuple(each for each in action.states if each in asked.states) or action.states
+        selection = queries.selected(indexed.index, replace(asked, states=states))
         return renderer.page(
             request,
             "selection.html",

@@ -159,11 +159,17 @@ def resolve(
     return _record(cluster, topic, only_open, resolution, progress, recorded)
 
 
-def reopen(cluster: Cluster, topic: str, selected: Filter, progress: Progress | None) -> int:
+def reopen(
+    cluster: Cluster,
+    topic: str,
+    selected: Filter,
+    progress: Progress | None,
+    recorded: Recorded | None = None,
+) -> int:
     """Reopens the selected replayed or resolved letters; returns their number."""
     states = tuple(state for state in selected.states or tuple(State) if state.is_done)
     dealt_with = replace(selected, states=states) if states else replace(selected, limit=0)
-    return _record(cluster, topic, dealt_with, None, progress)
+    return _record(cluster, topic, dealt_with, None, progress, recorded)
 
 
 def _record(

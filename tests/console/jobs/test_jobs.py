@@ -154,6 +154,23 @@ def test_resolve_and_purge_keep_to_their_plans(console: Console) -> None:
     assert "3 letters deleted; 1 left, 1 of them open" == console.run(purge.id).outcome
 
 
+def test_reopened_letters_are_those_that_were_counted(console: Console) -> None:
+    """Of those that are replayed or resolved; what is open by then is open already."""
+    given = console.given
+    given.add_letters([given.letter(0, n) for n in range(5)])
+    given.replay(Filter(limit=2))
+    with given.topic as topic:
+        topic.resolve(Filter(ranges=((0, 2, 3),)), by="bob")
+    job = console.planned(Action.REOPEN)
+    assert 4 == job.total
+    with given.topic as topic:
+        assert 1 == topic.reopen(Filter(ranges=((0, 0, 0),)))
+        topic.resolve(Filter(ranges=((0, 4, 4),)), by="bob")
+    ended = console.run(job.id)
+    assert "3 letters reopened, 1 open already or no longer there" == ended.outcome
+    assert [*["open"] * 4, "resolved"] == given.states()
+
+
 def test_a_topic_that_was_made_again_is_not_touched(console: Console) -> None:
     """Forty new letters were deleted by the plan of a hundred that were gone."""
     given = console.given

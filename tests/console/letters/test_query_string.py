@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linear_retry.console.letters.filters import LetterFilter, Selection
+from linear_retry.console.letters.filters import DONE, LetterFilter, Selection
 from linear_retry.console.letters.query_string import (
     UnreadableError,
     query_of,
@@ -31,7 +31,7 @@ _FILTERS = st.builds(
     since_ms=_TIME,
     until_ms=_TIME,
     name=_TEXT,
-    states=st.sampled_from([(), *((state,) for state in State)]),
+    states=st.sampled_from([(), DONE, *((state,) for state in State)]),
 )
 
 
@@ -61,7 +61,7 @@ def test_an_empty_form_selects_the_open_letters() -> None:
         ({"since": "yesterday"}, "since is 'yesterday': it must be a time such as"),
         ({"until": "9999-12-31T23:59:59-23:59"}, "until is"),
         ({"key": "0xzz"}, "after 0x there must be pairs of hexadecimal digits"),
-        ({"state": "dead"}, "must be one of all, open, replayed, resolved, retry"),
+        ({"state": "dead"}, "must be one of all, done, open, replayed, resolved, retry"),
     ],
 )
 def test_what_cannot_be_read_is_named(query: dict[str, str], text: str) -> None:

@@ -71,6 +71,27 @@ def test_letters_are_found_by_clicks_and_keys(
     assert "owned" != page.title()
 
 
+def test_the_replayed_letters_of_an_error_are_reopened(
+    given: Scene, console: ConsoleProcess, page: Page
+) -> None:
+    """After a fix that was none: they are open once more, and those of other errors are not."""
+    _add_letters(given)
+    _wait_until_indexed(console, 90)
+    page.goto(f"{console.url}/letters/{given.letters}")
+    page.get_by_label("State").select_option("replayed or resolved")
+    page.get_by_role("button", name="Filter").click()
+    page.get_by_role("link", name="ConnectionError").click()
+    page.get_by_role("link", name="Reopen these").click()
+    expect(page.get_by_role("heading", name="7 replayed or resolved letters")).to_be_visible()
+    page.get_by_role("button", name="Plan it").click()
+    page.get_by_label("Reason").fill("it was no fix")
+    page.get_by_role("button", name="Reopen 7 letters").click()
+    expect(page.get_by_text("7 letters reopened")).to_be_visible(timeout=60_000)
+    others = (2, 4, 8)
+    states = ["replayed" if number in others else "open" for number in range(10)]
+    assert states == given.states()[:10]
+
+
 def test_the_letters_of_an_error_are_replayed_and_no_other(
     given: Scene, console: ConsoleProcess, page: Page
 ) -> None:
