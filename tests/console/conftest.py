@@ -17,20 +17,24 @@ from linear_retry.console.frame.rendering import Renderer
 from linear_retry.console.frame.services import Services
 from linear_retry.console.frame.settings import Settings
 from linear_retry.journal import DEFAULT_TOPIC
+from linear_retry.store.database import Database
 from linear_retry.web import Access, HttpServer, serve
 from tests.scheduler.http.conftest import ACCESS, PASSWORD
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    """Everything that a page may need is given, and nothing of it answers."""
-    return Settings(
+def settings(tmp_path: Path, sqlite_url: str) -> Iterator[Settings]:
+    """Everything that a page may need is given, and nothing of it answers but an empty store."""
+    store = Database(sqlite_url)
+    yield Settings(
         kafka={"bootstrap.servers": "localhost:1"},
         state=tmp_path / "console",
         journal=DEFAULT_TOPIC,
         control="linear-retry.control",
         dead_letters=("orders.dlq",),
+        store=store,
     )
+    store.close()
 
 
 @pytest.fixture

@@ -67,6 +67,13 @@ def outage(now_ms: int) -> list[Entry]:
     return [life.says(now_ms - ago_s * 1000, event) for ago_s, life, event in output]
 
 
+def recovered(at_ms: int, group: str) -> list[Entry]:
+    """A member of this group waited for a minute."""
+    life, closed = Life(f"{group}-1", group=group), e.CircuitClosed(Scope(), "recovered", 60.0)
+    opening = opened((group, 0), 7, at_ms)
+    return [life.says(at_ms, opening), life.says(at_ms + 60_000, closed)]
+
+
 def write(kafka: EmbeddedKafka, topic: str, entries: Iterable[Entry]) -> None:
     """To one partition, in this order, with their times."""
     producer = Producer({"bootstrap.servers": kafka.bootstrap, "log_level": 0, "linger.ms": 0})

@@ -20,7 +20,7 @@ from linear_retry.web import Access, serve
 from tests.console.outages.lakes import write_episodes
 from tests.console.recording import record
 from tests.dlq.scene import NewScene, Scene
-from tests.journal.journal_story import outage
+from tests.journal.journal_story import outage, recovered
 from tests.kafka_operations import wait_until
 from tests.postgres import Postgres
 from tests.store.contents import new_dead_letter, new_message
@@ -104,10 +104,11 @@ def postgres_store(
 def shown(
     scene: NewScene, tmp_path_factory: pytest.TempPathFactory, postgres_store: str
 ) -> Iterator[Shown]:
-    """A console with an outage and a few letters, for the tests of a module."""
+    """A console with two outages and a few letters, for the tests of a module."""
     given = some_letters(scene)
     directory = tmp_path_factory.mktemp("shown")
-    with filled(given, directory, postgres_store, outage(now_ms() - _HOUR_MS)) as shown:
+    entries = [*recovered(now_ms() - 48 * _HOUR_MS, "stock"), *outage(now_ms() - _HOUR_MS)]
+    with filled(given, directory, postgres_store, entries) as shown:
         yield shown
 
 

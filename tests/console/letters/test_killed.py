@@ -6,7 +6,8 @@ from linear_retry.console.letters import queries
 from linear_retry.console.letters.filters import LetterFilter
 from linear_retry.console.letters.index import Index
 from linear_retry.dlq import Filter
-from tests.console.browser.conftest import ConsoleProcess, console, given
+from tests.console.browser.conftest import console, given
+from tests.console.browser.process import ConsoleProcess
 from tests.kafka_operations import wait_until
 
 __all__ = ["console", "given"]

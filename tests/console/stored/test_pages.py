@@ -135,7 +135,7 @@ def test_a_store_that_cannot_be_read_says_so(settings: Settings) -> None:
 def test_without_a_store_there_is_no_page(settings: Settings) -> None:
     """Nor an entry that leads there."""
     with (
-        Services(settings, ACCESS) as services,
+        Services(replace(settings, store=None), ACCESS) as services,
         serve(create_app(services), services.access, 0) as server,
         signed_in(server, "ann") as operator,
     ):

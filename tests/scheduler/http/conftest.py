@@ -15,7 +15,7 @@ from linear_retry.web import Access, HttpServer, Users, serve
 from linear_retry.web.security.users import User
 
 PASSWORD = "s3cret"
-_HASH = argon2.PasswordHasher(time_cost=1, memory_cost=8, parallelism=1).hash(PASSWORD)
+HASH = argon2.PasswordHasher(time_cost=1, memory_cost=8, parallelism=1).hash(PASSWORD)
 
 TOKENS = {"deploy": "a-t0ken-of-an-operator", "dashboard": "a-t0ken-of-a-viewer"}
 
@@ -26,8 +26,8 @@ def _hash(token: str) -> str:
 
 USERS = Users(
     [
-        User("ann", "operator", _HASH),
-        User("vic", "viewer", _HASH),
+        User("ann", "operator", HASH),
+        User("vic", "viewer", HASH),
         User("pat", "operator"),
         User("deploy", "operator", token_hash=_hash(TOKENS["deploy"])),
         User("dashboard", "viewer", token_hash=_hash(TOKENS["dashboard"])),

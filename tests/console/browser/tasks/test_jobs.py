@@ -5,7 +5,8 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.console.browser.conftest import ConsoleProcess, NewPage
+from tests.console.browser.conftest import NewPage
+from tests.console.browser.process import ConsoleProcess
 from tests.console.browser.shifts import shifts, watch
 from tests.kafka_operations import wait_until
 
@@ -109,15 +110,6 @@ def test_letters_are_resolved_and_purged(console: ConsoleProcess, page: Page) ->
     _started(page, "Delete 3 letters")
     expect(page.get_by_text("3 letters deleted; 1 left")).to_be_visible(timeout=_LIMIT_MS)
     assert ["open"] == given.states()
-    _planned(page, console, "purge")
-    expect(page.get_by_text("No letter is selected: there is nothing to do.")).to_be_visible()
-    page.goto(f"{console.url}/jobs/new?topic={given.letters}&action=purge")
-    page.get_by_role("checkbox", name="Delete open letters too").check()
-    page.get_by_role("button", name="Plan it").click()
-    expect(page.get_by_text("Open letters are deleted too.")).to_be_visible(timeout=_LIMIT_MS)
-    _started(page, "Delete 1 letter")
-    expect(page.get_by_text("1 letter deleted; 0 left")).to_be_visible(timeout=_LIMIT_MS)
-    assert [] == given.kafka.read(given.letters)
 
 
 def test_only_dead_letters_are_touched(console: ConsoleProcess, new_page: NewPage) -> None:

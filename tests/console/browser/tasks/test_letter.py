@@ -12,7 +12,8 @@ from linear_retry.kafka.consumer.messages import read
 from linear_retry.records.dead_letter import FailureInfo, to_dead_letter
 from linear_retry.records.record import Record
 from linear_retry.records.text import ErrorText
-from tests.console.browser.conftest import ConsoleProcess, NewPage
+from tests.console.browser.conftest import NewPage
+from tests.console.browser.process import ConsoleProcess
 from tests.kafka_operations import wait_until
 
 pytestmark = pytest.mark.broker

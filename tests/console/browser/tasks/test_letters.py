@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 
 from linear_retry.dlq import Filter
 from linear_retry.records.text import ErrorText
-from tests.console.browser.conftest import ConsoleProcess
+from tests.console.browser.process import ConsoleProcess
 from tests.dlq.scene import Scene
 from tests.kafka_operations import wait_until
 

@@ -10,7 +10,6 @@ from linear_retry.kafka.consumer.messages import read
 from tests.console.browser.axe import violations
 from tests.console.browser.conftest import NewPage
 from tests.console.browser.consuming import Dependency, Line
-from tests.real_kafka import RealKafka
 
 pytestmark = pytest.mark.broker
 
@@ -76,33 +75,6 @@ def _retry(page: Page, message: str) -> None:
     expect(note).to_contain_text(": the bank says that it is back")
 
 
-def test_the_broker_is_killed_and_comes_back(
-    own_kafka: RealKafka, new_page: NewPage, tmp_path: Path
-) -> None:
-    """Wide and narrow, the page says so, keeps what it knew, and goes on by itself."""
-    line, bank = Line.on(own_kafka), Dependency()
-    line.add_orders(0)
-    with line.console(tmp_path) as at, line.consumed(bank.call):
-        pages = [new_page(width) for width in (1280, 400)]
-        for page in pages:
-            page.goto(f"{at}/now")
-            expect(page.locator("article.circuit")).to_be_visible(timeout=_MS)
-            _stays(page)
-        own_kafka.kill()
-        for page in pages:
-            trouble = page.get_by_text("This is so since")
-            expect(trouble).to_contain_text("it is tried again", timeout=_MS)
-            expect(page.locator("article.circuit")).to_be_visible()
-        own_kafka.start()
-        for page in pages:
-            expect(page.get_by_text("This is so since")).to_be_hidden(timeout=_MS)
-            _has_stayed(page)
-        bank.is_down = False
-        _retry(pages[1], f"{line.orders}[0]@0")
-        for page in pages:
-            expect(page.get_by_text("no circuit is open")).to_be_visible(timeout=_MS)
-
-
 @pytest.mark.parametrize("what", ["Retry all now", "Give up all"])
 def test_all_circuits_of_a_group_are_ended_at_once(
     line: Line, page: Page, tmp_path: Path, what: str
@@ -128,7 +100,7 @@ def _order(page: Page) -> None:
 
 
 def test_one_message_is_given_up_and_the_last_attempt_is_asked_again(
-    line: Line, page: Page, tmp_path: Path
+    line: Line, page: Page, width: int, tmp_path: Path
 ) -> None:
     """Neither is done before it is confirmed; each leaves the other as it is."""
     line.add_orders(0, 1)
@@ -147,7 +119,7 @@ def test_one_message_is_given_up_and_the_last_attempt_is_asked_again(
         page.get_by_role("link", name=f"Retry now {line.orders}[1]@0").click()
         _order(page)
         expect(page.get_by_text("The next attempt is the last")).to_be_visible(timeout=_MS)
-        assert [] == violations(page)
+        assert [] == violations(page, [width])
         assert [0] == _given_up(line)
         page.get_by_role("button", name="Attempt it for the last time").click()
         expect(page.get_by_text("no circuit is open")).to_be_visible(timeout=_MS)
@@ -161,7 +133,9 @@ def _given_up(line: Line) -> list[int]:
     return [int(dict(each.headers)["retry-original-partition"] or b"") for each in found]
 
 
-def test_the_limit_of_dead_letters_is_lifted(line: Line, page: Page, tmp_path: Path) -> None:
+def test_the_limit_of_dead_letters_is_lifted(
+    line: Line, page: Page, width: int, tmp_path: Path
+) -> None:
     """The page says that the limit holds the message, and why it was lifted is asked for."""
     line.add_orders(0, 0, 0)
     options = {
@@ -174,7 +148,7 @@ def test_the_limit_of_dead_letters_is_lifted(line: Line, page: Page, tmp_path: P
         circuit = page.locator("article.circuit")
         expect(circuit).to_contain_text("held by the limit")
         expect(circuit).to_contain_text(f"{line.orders}[0]@1")
-        assert [] == violations(page)
+        assert [] == violations(page, [width])
         assert 1 == len(line.kafka.read(line.letters))
         page.get_by_role("link", name="Lift the limit").click()
         _order(page)

@@ -1,4 +1,4 @@
-"""What a person does with messages and dead letters of a store, in SQLite and in PostgreSQL."""
+"""What a person does with messages and dead letters of a store."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -13,7 +13,6 @@ from linear_retry.scheduler.destination_setting import remember
 from linear_retry.scheduler.destinations import Destinations
 from linear_retry.store import audit, dead_letters, messages
 from linear_retry.store.database import Database
-from linear_retry.store.migrations import migrate
 from tests.console.browser.filled import postgres_store as postgres_store
 from tests.console.browser.serving import serving
 from tests.store.contents import new_dead_letter, new_message
@@ -23,16 +22,10 @@ _KEY = b"customer-7"
 _WHY = "the bank says so"
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgres"])
-def database(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Database]:
+@pytest.fixture(scope="module")
+def database(postgres_store: str) -> Iterator[Database]:
     """A store of this module's own."""
-    url = f"sqlite:///{tmp_path_factory.mktemp('store')}/store.sqlite3"
-    if request.param == "postgres":
-        url = request.getfixturevalue("postgres_store")
-    database = Database(url)
-    migrate(database)
+    database = Database(postgres_store)
     remember(database, Destinations("billing.scheduled", ("orders*",)))
     yield database
     database.close()

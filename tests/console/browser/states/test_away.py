@@ -1,0 +1,90 @@
+"""The broker is killed while pages are open, and comes back."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from linear_retry.console.frame.settings import Settings
+from tests.console.browser.axe import WIDTHS, violations
+from tests.console.browser.conftest import NewPage
+from tests.console.browser.consuming import Dependency, Line
+from tests.console.browser.serving import serving
+from tests.dlq.scene import Scene
+from tests.kafka_operations import wait_until
+from tests.real_kafka import RealKafka
+
+pytestmark = pytest.mark.broker
+
+_MS = 60_000
+
+
+@contextmanager
+def _console(line: Line, given: Scene, directory: Path) -> Iterator[str]:
+    """Over a consumer with an open circuit, and twenty letters of another one."""
+    for topic in (given.source, given.letters):
+        line.kafka.create_topic(topic)
+    given.add_letters([given.letter(0, number) for number in range(20)])
+    line.add_orders(0)
+    settings = Settings(
+        kafka=given.config,
+        state=directory,
+        journal=line.journal,
+        control=line.control,
+        dead_letters=(given.letters,),
+    )
+    with serving(settings) as at, line.consumed(Dependency().call):
+        yield at
+
+
+def test_pages_say_that_the_broker_is_away_and_go_on(
+    own_kafka: RealKafka, new_page: NewPage, tmp_path: Path
+) -> None:
+    """Wide and narrow, without a reload they keep what they knew; each letter is sent once."""
+    line, given = Line.on(own_kafka), Scene(own_kafka, "parcels", "parcels.dlq")
+    with _console(line, given, tmp_path) as at:
+        now, letters, jobs = ([new_page(width) for width in WIDTHS] for _ in range(3))
+        for page in now:
+            page.goto(f"{at}/now")
+            expect(page.locator("article.circuit")).to_be_visible(timeout=_MS)
+        for page in letters:
+            page.goto(f"{at}/letters")
+            expect(page.get_by_role("row", name=given.letters)).to_contain_text("20", timeout=_MS)
+        _start_slowly(jobs[0], f"{at}/jobs/new?topic={given.letters}")
+        jobs[1].goto(jobs[0].url)
+        wait_until(lambda: len(given.kafka.read(given.source)) >= 3, "three are sent")
+        own_kafka.kill()
+        for page in now:
+            trouble = page.get_by_text("This is so since")
+            expect(trouble).to_contain_text("it is tried again", timeout=_MS)
+            expect(page.locator("article.circuit")).to_be_visible()
+        for page in letters:
+            expect(page.get_by_text("as of 20")).to_be_visible(timeout=_MS)
+        for page in (now[0], letters[0], _letters_of(given, new_page(400), at)):
+            assert [] == violations(page)
+        own_kafka.start()
+        for page in now:
+            expect(page.get_by_text("This is so since")).to_be_hidden(timeout=_MS)
+        for page in letters:
+            expect(page.get_by_text("indexed", exact=True)).to_be_visible(timeout=_MS)
+        for page in jobs:
+            expect(page.get_by_text("20 letters sent")).to_be_visible(timeout=_MS)
+    assert {0: [(number, 1) for number in range(20)]} == given.arrived()
+
+
+def _start_slowly(page: Page, form: str) -> None:
+    page.goto(form)
+    page.get_by_role("button", name="Plan it").click()
+    page.get_by_label("Reason").fill("payments is back")
+    page.get_by_label("Letters a second").fill("4")
+    page.get_by_role("button", name="Send 20 letters").click()
+
+
+def _letters_of(given: Scene, page: Page, at: str) -> Page:
+    """Opens the letters of the topic while the broker is away."""
+    page.goto(f"{at}/letters/{given.letters}")
+    expect(page.get_by_text("The topic cannot be read since")).to_be_visible()
+    expect(page.get_by_role("row").filter(has_text="parcels[0]@19")).to_be_visible()
+    return page
