@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from linear_retry.console.letters import schema
-from linear_retry.console.letters.filters import LetterFilter
+from linear_retry.console.letters.filters import SHORTEST_TEXT, LetterFilter
 from linear_retry.console.letters.rows import cut_key, digest
 
 _FEW = 20_000
-_TRIGRAM = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +62,7 @@ def _states(wanted: LetterFilter) -> list[tuple[str, tuple[Any, ...]]]:
 def _text(database: sqlite3.Connection, text: str) -> list[tuple[str, tuple[Any, ...]]]:
     escaped = text.replace("\\", "\\\\").replace("%", r"\%").replace("_", r"\_")
     is_in_error = (r"error LIKE ? ESCAPE '\'", (f"%{escaped}%",))
-    if len(text) < _TRIGRAM or not _has_trigrams(database):
+    if len(text) < SHORTEST_TEXT or not _has_trigrams(database):
         return [is_in_error]
     # Its wildcards stay: the index cannot escape them, and finds no less with them.
     found = f"SELECT rowid FROM {schema.SEARCH} WHERE error LIKE ? LIMIT ?"

@@ -4,6 +4,9 @@ from dataclasses import dataclass
 
 from linear_retry.dlq.letters.letter import State
 
+SHORTEST_TEXT = 3
+"""Characters: a shorter one is in no index, and among a million letters takes seconds."""
+
 DONE = tuple(each for each in State if each.is_done)
 """The states of letters about which nothing is left to be done."""
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from urllib.parse import parse_qs, urlencode
 
-from linear_retry.console.letters.filters import DONE, LetterFilter, Selection
+from linear_retry.console.letters.filters import DONE, SHORTEST_TEXT, LetterFilter, Selection
 from linear_retry.dlq.letters.letter import State
 from linear_retry.records.text import whole_number
 
@@ -29,6 +29,10 @@ class UnreadableError(ValueError):
 def read_filter(query: Mapping[str, str]) -> LetterFilter:
     """Reads a filter; empty fields count as missing, no state as open. Raises `UnreadableError`."""
     texts = {name: query[field] for name, field in _TEXTS.items() if query.get(field)}
+    if "text" in texts and len(texts["text"]) < SHORTEST_TEXT:
+        raise UnreadableError(
+            f"the text is {texts['text']!r}: it must have at least {SHORTEST_TEXT} characters"
+        )
     return LetterFilter(
         **texts,
         key=_key(query["key"]) if query.get("key") else None,

@@ -13,7 +13,7 @@ from linear_retry.console.frame.rendering import Renderer
 from linear_retry.console.frame.services import Services
 from linear_retry.console.letters import queries
 from linear_retry.console.letters.dead_letters import Indexed
-from linear_retry.console.letters.filters import LetterFilter
+from linear_retry.console.letters.filters import SHORTEST_TEXT, LetterFilter
 from linear_retry.console.letters.query_string import (
     UnreadableError,
     key_text,
@@ -53,6 +53,7 @@ def page(services: Services, renderer: Renderer) -> Page:
             "wanted": wanted,
             "query": query_of(wanted),
             "after": after,
+            "shortest_text": SHORTEST_TEXT,
         }
         values |= {"all_groups": all_groups, "link": _link, "key_text": key_text}
         return renderer.page(request, "letters.html", **(values | found))
