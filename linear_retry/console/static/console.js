@@ -65,7 +65,7 @@
     const [unit, length] = UNITS[first];
     const [next, shorter] = UNITS[first + 1] || [];
     const rest = next ? Math.floor((seconds % length) / shorter) : 0;
-    return `${Math.floor(seconds / length)}${unit}${rest ? ` ${rest}${next}` : ""}`;
+    return `${Math.floor(seconds / length)}${unit}${rest ? `${rest}${next}` : ""}`;
   }
 
   function tick() {

@@ -64,12 +64,14 @@ class Line:
             yield address
 
     @contextmanager
-    def consumed(self, handler: Callable[[Message], object], **options: Any) -> Iterator[str]:
-        """Lets a consumer read the orders, in a thread; gives its group.
+    def consumed(
+        self, handler: Callable[[Message], object], group: str = "", **options: Any
+    ) -> Iterator[str]:
+        """Lets a consumer read the orders, in a thread; gives its group, by default a new one.
 
         Unless the options say otherwise, it waits for an hour after each failure.
         """
-        group = f"billing-{uuid4().hex[:8]}"
+        group = group or f"billing-{uuid4().hex[:8]}"
         consumer = LinearConsumer(
             self.kafka.client_settings() | {"group.id": group, "client.id": "till-7"},
             [self.orders],

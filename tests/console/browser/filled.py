@@ -13,6 +13,7 @@ from linear_retry.console.app import create_app
 from linear_retry.console.frame.services import Services
 from linear_retry.console.frame.settings import Settings
 from linear_retry.journal.entry import Entry, encode
+from linear_retry.records.control import DEFAULT_TOPIC
 from linear_retry.retry.clock import now_ms
 from linear_retry.store import dead_letters, messages
 from linear_retry.store.database import Database
@@ -70,7 +71,7 @@ def filled(
         kafka=given.config,
         state=directory / "state",
         journal=journal,
-        control="linear-retry.control",
+        control=DEFAULT_TOPIC,
         dead_letters=(given.letters,),
         store=store,
         lake=directory / "lake",

@@ -1,6 +1,7 @@
 """An outage, as a person sees it on the page Now and ends it there."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -105,7 +106,7 @@ def test_one_message_is_given_up_and_the_last_attempt_is_asked_again(
     """Neither is done before it is confirmed; each leaves the other as it is."""
     line.add_orders(0, 1)
     bank = Dependency()
-    options = {"strategy": Strategy(["1h"])}
+    options: dict[str, Any] = {"strategy": Strategy(["1h"])}
     with line.console(tmp_path) as at, line.consumed(bank.call, **options) as group:
         page.goto(f"{at}/now")
         circuits = page.locator("article.circuit")
@@ -138,7 +139,7 @@ def test_the_limit_of_dead_letters_is_lifted(
 ) -> None:
     """The page says that the limit holds the message, and why it was lifted is asked for."""
     line.add_orders(0, 0, 0)
-    options = {
+    options: dict[str, Any] = {
         "strategy": Strategy([]),
         "dead_letters": DeadLetters(line.letters, limit=1, hold="1h"),
     }
