@@ -10,6 +10,7 @@ from linear_retry.console.frame.page import By, Fields, Form, Number, Page, see_
 from linear_retry.console.frame.rendering import Renderer
 from linear_retry.console.frame.services import Services
 from linear_retry.console.jobs.job import Action, Job, Options
+from linear_retry.console.jobs.jobs import Jobs
 from linear_retry.console.pages.letters import known
 from linear_retry.dlq import EVERYTHING, Filter
 from linear_retry.web.security.authentication import RefusedError
@@ -21,18 +22,17 @@ _SLOWEST, _FASTEST = 0.1, 1e9
 def page(services: Services, renderer: Renderer) -> Page:
     """Returns the routes of the pages."""
     routes = APIRouter()
-    jobs = services.jobs
-
-    def job_of(job_id: int) -> Job:
-        job = jobs.get(job_id)
-        if job is None:
-            raise HTTPException(HTTPStatus.NOT_FOUND)
-        return job
 
     @routes.get(_PATH)
     def show_all(request: Request) -> HTMLResponse:
-        return renderer.page(request, "jobs.html", jobs=jobs.recent())
+        return renderer.page(request, "jobs.html", jobs=services.jobs.recent())
 
+    _add_planning(routes, services, renderer)
+    _add_one(routes, services.jobs, renderer)
+    return Page(routes, "Jobs", _PATH, 30)
+
+
+def _add_planning(routes: APIRouter, services: Services, renderer: Renderer) -> None:
     @routes.get(f"{_PATH}/new")
     def show_form(
         request: Request,
@@ -51,10 +51,18 @@ def page(services: Services, renderer: Renderer) -> Page:
     def plan(fields: Form, by: By) -> RedirectResponse:
         topic, action = fields.text("topic"), action_of(fields)
         known(services, topic)
-        job_id = jobs.plan(
+        job_id = services.jobs.plan(
             topic, action, _selected(fields), options_of(services, fields), actor=by.name
         )
         return see_other(f"{_PATH}/{job_id}")
+
+
+def _add_one(routes: APIRouter, jobs: Jobs, renderer: Renderer) -> None:
+    def job_of(job_id: int) -> Job:
+        job = jobs.get(job_id)
+        if job is None:
+            raise HTTPException(HTTPStatus.NOT_FOUND)
+        return job
 
     @routes.get(f"{_PATH}/{{job_id}}")
     def show(request: Request, job_id: Number) -> HTMLResponse:
@@ -80,8 +88,6 @@ def page(services: Services, renderer: Renderer) -> Page:
         if job_of(job_id).stage.is_active:
             jobs.cancel(job_id, actor=by.name)
         return see_other(f"{_PATH}/{job_id}")
-
-    return Page(routes, "Jobs", _PATH, 30)
 
 
 def action_of(fields: Fields) -> Action:

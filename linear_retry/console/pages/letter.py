@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
@@ -32,22 +32,6 @@ def page(services: Services, renderer: Renderer) -> Page:
     """Returns the routes of the page."""
     routes = APIRouter(dependencies=[services.asks_brokers])
 
-    def changed(what: str, topic: str, partition: int, offset: int, by: str, why: str) -> int:
-        find(services, topic, partition, offset)  # one that is gone was not done before
-        selected = Filter(ranges=((partition, offset, offset),))
-        place = str(Place(topic, partition, offset))
-        with (
-            services.jobs.reserved(topic, what),
-            services.audit.recording(by, what, place, why=why) as recording,
-            opened(services, topic) as letters,
-        ):
-            if what == "resolve":
-                count = letters.resolve(selected, by=by, why=why)
-            else:
-                count = letters.reopen(selected)
-            recording.outcome = "done" if count else "nothing to do: it was done before"
-        return recording.change
-
     @routes.get(PATH)
     def show(
         request: Request, topic: str, partition: Number, offset: Number, by: By
@@ -71,17 +55,38 @@ def page(services: Services, renderer: Renderer) -> Page:
     def resolve(
         topic: str, partition: Number, offset: Number, fields: Form, by: By
     ) -> RedirectResponse:
-        change = changed("resolve", topic, partition, offset, by.name, fields.reason())
-        return see_other(f"/letters/{topic}/{partition}/{offset}", change)
+        return _change(
+            services, "resolve", Place(topic, partition, offset), by.name, fields.reason()
+        )
 
     @routes.post(f"{PATH}/reopen")
     def reopen(
         topic: str, partition: Number, offset: Number, fields: Form, by: By
     ) -> RedirectResponse:
-        change = changed("reopen", topic, partition, offset, by.name, fields.reason())
-        return see_other(f"/letters/{topic}/{partition}/{offset}", change)
+        return _change(
+            services, "reopen", Place(topic, partition, offset), by.name, fields.reason()
+        )
 
     return Page(routes)
+
+
+def _change(
+    services: Services, what: Literal["resolve", "reopen"], place: Place, by: str, why: str
+) -> RedirectResponse:
+    topic, partition, offset = place
+    find(services, topic, partition, offset)  # one that is gone was not done before
+    selected = Filter(ranges=((partition, offset, offset),))
+    with (
+        services.jobs.reserved(topic, what),
+        services.audit.recording(by, what, str(place), why=why) as recording,
+        opened(services, topic) as letters,
+    ):
+        if what == "resolve":
+            count = letters.resolve(selected, by=by, why=why)
+        else:
+            count = letters.reopen(selected)
+        recording.outcome = "done" if count else "nothing to do: it was done before"
+    return see_other(f"/letters/{topic}/{partition}/{offset}", recording.change)
 
 
 def opened(services: Services, topic: str) -> DeadLetterTopic:

@@ -1,6 +1,7 @@
 """The routes of what a store holds: lists, one record, and the two steps of a change."""
 
 from collections.abc import Mapping
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Literal, TypeAlias
 from urllib.parse import urlencode
@@ -86,24 +87,7 @@ def _add_change(
     renderer: Renderer,
     outcomes: Outcomes,
 ) -> None:
-    def ask(
-        request: Request,
-        at: tuple[Service, Kind],
-        action: str,
-        chosen: Chosen,
-        problem: str | None = None,
-    ) -> HTMLResponse:
-        status = HTTPStatus.OK if problem is None else HTTPStatus.UNPROCESSABLE_ENTITY
-        return renderer.page(
-            request,
-            "stored_change.html",
-            status,
-            **_about(*at),
-            action=action_of(action),
-            chosen=chosen,
-            problem=problem,
-            delays=_DELAYS_S,
-        )
+    ask = partial(_ask, renderer)
 
     @router.get("/stored/{service}/{kind}/change")
     def confirm(request: Request, service: Service, kind: Kind, by: By) -> HTMLResponse:
@@ -134,6 +118,27 @@ def _add_change(
         except (FormError, DeadLetterError) as error:
             return ask(request, (service, kind), action, Chosen(ids, len(ids)), str(error))
         return see_other(f"/stored/{service}/{kind}?done={done}")
+
+
+def _ask(
+    renderer: Renderer,
+    request: Request,
+    at: tuple[Service, Kind],
+    action: str,
+    chosen: Chosen,
+    problem: str | None = None,
+) -> HTMLResponse:
+    status = HTTPStatus.OK if problem is None else HTTPStatus.UNPROCESSABLE_ENTITY
+    return renderer.page(
+        request,
+        "stored_change.html",
+        status,
+        **_about(*at),
+        action=action_of(action),
+        chosen=chosen,
+        problem=problem,
+        delays=_DELAYS_S,
+    )
 
 
 def _add_one(
