@@ -15,7 +15,7 @@ from linear_retry.console.frame.services import Services
 from linear_retry.console.frame.settings import Settings
 from linear_retry.web import Access, HttpServer, serve
 from tests.console.conftest import address, routes_of, signed_in
-from tests.scheduler.http.conftest import TOKENS
+from tests.scheduler.http.conftest import PASSWORD, TOKENS
 
 _OPEN = {"/login", "/logout"}
 _PARAMETER = re.compile(r"\{(\w+)\}")
@@ -215,6 +215,21 @@ def test_sessions(server: HttpServer) -> None:
         assert 401 == viewer.get("/now").status_code
         viewer.cookies.update(copied)
         assert 401 == viewer.get("/now").status_code
+
+
+@pytest.mark.parametrize("scheme", ["https", "http"])
+def test_the_cookie_of_an_https_page_is_sent_over_nothing_else(
+    server: HttpServer, scheme: str
+) -> None:
+    """Behind a proxy that ends TLS too, where the console itself sees plain HTTP."""
+    headers = {"Host": "127.0.0.1", "Origin": f"{scheme}://127.0.0.1"}
+    with _anyone(server) as anyone:
+        form = {"name": "ann", "password": PASSWORD, "next": "/now"}
+        answer = anyone.post("/login", data=form, headers=headers)
+    assert (303, scheme == "https") == (
+        answer.status_code,
+        "; Secure" in answer.headers["Set-Cookie"],
+    )
 
 
 def test_a_part_of_a_page_leads_to_the_login(server: HttpServer) -> None:

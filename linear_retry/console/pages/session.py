@@ -8,8 +8,8 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from linear_retry.console.frame.page import Form, Page, see_other
 from linear_retry.console.frame.rendering import Renderer
 from linear_retry.console.frame.services import Services
-from linear_retry.web.security.authentication import COOKIE, RefusedError
-from linear_retry.web.security.sessions import LENGTH_S
+from linear_retry.web.security.authentication import RefusedError
+from linear_retry.web.security.cookie import delete_session, set_session
 
 
 def page(services: Services, renderer: Renderer) -> Page:
@@ -34,21 +34,14 @@ def page(services: Services, renderer: Renderer) -> Page:
         except RefusedError as error:
             return form(request, wanted, error)
         answer = see_other(wanted if _is_ours(wanted) else "/")
-        answer.set_cookie(
-            COOKIE,
-            session,
-            max_age=LENGTH_S,
-            httponly=True,
-            samesite="strict",
-            secure=request.url.scheme == "https",
-        )
+        set_session(answer, request, session)
         return answer
 
     @routes.post("/logout")
     def sign_out(request: Request) -> RedirectResponse:
         services.authentication.end_session(request)
         answer = see_other("/login")
-        answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
+        delete_session(answer)
         return answer
 
     return Page(routes)

@@ -5,9 +5,9 @@ from typing import Annotated
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
 
-from linear_retry.web.security.authentication import COOKIE, Actor, Authentication
+from linear_retry.web.security.authentication import Actor, Authentication
+from linear_retry.web.security.cookie import delete_session, set_session
 from linear_retry.web.security.guard import actor_of
-from linear_retry.web.security.sessions import LENGTH_S
 from linear_retry.web.security.users import Role
 
 PATH = "/api/v1/session"
@@ -51,19 +51,12 @@ def routes(authentication: Authentication) -> APIRouter:
     async def sign_in(given: Credentials, request: Request, response: Response) -> Session:
         """Begins a session of 12 hours, which a cookie names."""
         actor, cookie = await authentication.begin_session(request, given.name, given.password)
-        response.set_cookie(
-            COOKIE,
-            cookie,
-            max_age=LENGTH_S,
-            httponly=True,
-            samesite="strict",
-            secure=request.url.scheme == "https",
-        )
+        set_session(response, request, cookie)
         return session(actor)
 
     @router.post(SIGN_OUT, status_code=204)
     def sign_out(response: Response) -> None:
         """Ends the session in this browser."""
-        response.delete_cookie(COOKIE, httponly=True, samesite="strict")
+        delete_session(response)
 
     return router

@@ -13,10 +13,10 @@ from starlette.requests import Request
 
 from linear_retry.web.security.access import Access, is_loopback
 from linear_retry.web.security.attempts import Attempts
+from linear_retry.web.security.cookie import COOKIE
 from linear_retry.web.security.sessions import Sessions, basic_credentials, bearer_token
 from linear_retry.web.security.users import Role, Users
 
-COOKIE = "linear_retry_session"
 CSRF_HEADER = "X-CSRF-Token"
 
 _NOTHING = re.compile(r"(?!)")

@@ -6,7 +6,8 @@ import httpx
 import pytest
 
 from linear_retry.web import Access, HttpServer, networks
-from linear_retry.web.security.authentication import COOKIE, CSRF_HEADER
+from linear_retry.web.security.authentication import CSRF_HEADER
+from linear_retry.web.security.cookie import COOKIE
 from tests.scheduler.http.conftest import ACCESS, PASSWORD, USERS, client_of, served
 
 _SESSION = "/api/v1/session"
