@@ -9,6 +9,8 @@ from linear_retry.console.decoding.json_text import JsonDecoder
 from linear_retry.dlq import Message
 
 _DIFF_HEAD_LINES = 2
+_MOST_LINES = 5_000
+"""More, if many are alike, would take minutes of a core."""
 
 
 def changes(before: Message, after: Message) -> list[tuple[str, str]]:
@@ -25,8 +27,13 @@ def changes(before: Message, after: Message) -> list[tuple[str, str]]:
 
 
 def diff_lines(old: str, new: str) -> str:
-    """Returns the lines that differ, each after - or +, and two around them."""
+    """Returns the lines that differ, each after - or +, and two around them.
+
+    Of very many it says only how many there are.
+    """
     before, after = (visible(each).split("\n") for each in (old, new))
+    if max(len(before), len(after)) > _MOST_LINES:
+        return f"{len(before):,} lines before, {len(after):,} after: too many to compare"
     lines = list(unified_diff(before, after, lineterm="", n=2))[_DIFF_HEAD_LINES:]
     # A line of the text begins with a space, + or - here, and so never with @@.
     return "\n".join(line for line in lines if not line.startswith("@@"))

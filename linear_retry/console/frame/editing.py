@@ -44,18 +44,14 @@ class Editing:
 
     def form(self, request: Request, original: Original) -> HTMLResponse:
         """Answers with the form. Raises `RefusedError` for a message that is too long for one."""
-        draft = draft_of(original.message)
-        if draft is None:
-            text = (
-                "the message is too long for a form: edit it in Python, or by the scheduler's API"
-            )
-            raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text)
+        draft = _draft_of(original)
         return self._renderer.page(
             request, "edit.html", original=original, draft=draft, new=_NEW_HEADERS
         )
 
     def comparison(self, request: Request, original: Original, fields: Fields) -> HTMLResponse:
-        """Answers with what differs, and a button to send it. Raises as `sent` does."""
+        """Answers with what differs, and a button to send it. Raises as the others do."""
+        _draft_of(original)
         after, to = self.sent(original, fields)
         return self._renderer.page(
             request,
@@ -82,3 +78,11 @@ class Editing:
 
 def _draft(fields: Fields) -> Draft:
     return Draft.of_form(fields.texts)
+
+
+def _draft_of(original: Original) -> Draft:
+    draft = draft_of(original.message)
+    if draft is None:
+        text = "the message is too long for a form: edit it in Python, or by the scheduler's API"
+        raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text)
+    return draft

@@ -8,3 +8,9 @@ def test_no_line_is_hidden() -> None:
     old, new = "a\n-- one\n@@ b", "a\n++ two\n@@ c"
     assert " a\n--- one\n-@@ b\n+++ two\n+@@ c".splitlines() == diff_lines(old, new).splitlines()
     assert "---old\n+++new" == diff_lines("--old", "++new")
+
+
+def test_very_many_lines_are_counted_alone() -> None:
+    """Hostile ones would keep a core busy for minutes."""
+    old, new = "\n".join("ab" * 3_000), "a"
+    assert "6,000 lines before, 1 after: too many to compare" == diff_lines(old, new)
