@@ -5,7 +5,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from tests import chromium
 from tests.console.browser.axe import WIDTHS
@@ -17,6 +17,7 @@ from tests.real_kafka import RealKafka
 
 __all__ = ["scene"]
 
+_ANSWER_MS = 30_000
 _UNANSWERED = ("net::ERR_", "htmx:sendError", "htmx:afterRequest")
 """What is complained of where a test has killed the console under a page."""
 
@@ -24,6 +25,7 @@ _UNANSWERED = ("net::ERR_", "htmx:sendError", "htmx:afterRequest")
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     """The installed Chromium. Playwright's event loop would disturb asyncio in later tests."""
+    expect.set_options(timeout=_ANSWER_MS)
     with chromium.browser() as opened:
         yield opened
 

@@ -1,5 +1,6 @@
 """A topic is read to the end that was known, whatever is in it and happens to it."""
 
+import gc
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -15,6 +16,7 @@ from linear_retry.kafka.quiet import QUIET
 from linear_retry.kafka.topics import standalone_consumer
 from linear_retry.kafka.topics.reader import TopicReader
 from linear_retry.kafka.topics.standalone_consumer import StandaloneConsumer
+from linear_retry.kafka.topics.tail import TopicTail
 from tests.conftest import TopicFactory
 from tests.kafka_operations import wait_until
 from tests.real_kafka import RealKafka
@@ -297,3 +299,27 @@ def test_librdkafka_writes_nothing_by_itself(monkeypatch: pytest.MonkeyPatch) ->
         assert {name: QUIET[name] for name in ("log_level", "logger")} == {
             name: seen[name] for name in ("log_level", "logger")
         }
+
+
+def _clients() -> int:
+    return sum(isinstance(each, Consumer) for each in gc.get_objects())
+
+
+def test_a_closed_client_does_not_wait_for_the_garbage_collector() -> None:
+    """Each held one of 1,024 keys of its process: who looked at many topics soon had none left."""
+    with EmbeddedKafka() as kafka:
+        kafka.create_topic("orders")
+        kafka.produce("orders", [b"1"])
+        config = {"bootstrap.servers": kafka.bootstrap}
+        reader, tail = TopicReader(config), TopicTail(config, "orders", 0)
+        gc.collect()
+        before = _clients()
+        gc.disable()
+        try:
+            assert 1 == len(reader.read_all("orders"))
+            assert {0: (0, 1)} == reader.bounds("orders")
+            with tail.follow():
+                tail.read(0)
+            assert before == _clients()
+        finally:
+            gc.enable()
