@@ -13,6 +13,11 @@ _numbers = itertools.count(1)
 @pytest.fixture(scope="session")
 def scene(kafka: RealKafka) -> NewScene:
     """Makes scenes with topics of their own: `scene(partitions=1, config=None)`."""
+    return scenes_on(kafka)
+
+
+def scenes_on(kafka: RealKafka) -> NewScene:
+    """Makes them on this broker."""
 
     def new(partitions: int = 1, config: dict[str, str] | None = None) -> Scene:
         source = f"source-{next(_numbers)}"

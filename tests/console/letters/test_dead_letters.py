@@ -1,5 +1,6 @@
 """The console shows the dead-letter topics that it is given, or finds."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,19 @@ from linear_retry.console.letters.index import Index
 from linear_retry.dlq import Filter
 from linear_retry.errors import BrokerError
 from linear_retry.kafka.topics.reader import TopicReader
+from tests.dlq.conftest import scenes_on
 from tests.dlq.scene import NewScene
 from tests.kafka_operations import wait_until
+from tests.real_kafka import RealKafka
 
 pytestmark = pytest.mark.broker
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NewScene]:
+    """On a broker of this module's own: the shared one has more such topics than are found."""
+    with RealKafka(tmp_path_factory.mktemp("found") / "kafka") as kafka:
+        yield scenes_on(kafka)
 
 
 def test_topics_with_letters_are_found(scene: NewScene, tmp_path: Path) -> None:
