@@ -151,6 +151,7 @@ def test_a_small_journal_is_read_whole(spark: SparkSession, tmp_path: Path) -> N
     assert "MERGE" not in {row["operation"] for row in done}
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("large")
 def test_what_is_not_known_is_made_of_all(spark: SparkSession, tmp_path: Path) -> None:
     """With a note of another journal, or after another program's change: no row twice, none

@@ -125,6 +125,7 @@ def test_what_fails_says_why(
     assert [] == rows_of(lake, DEAD_LETTERS)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("only_places")
 def test_going_on_until_the_brokers_go_away(
     spark: SparkSession, own_kafka: RealKafka, tmp_path: Path
@@ -181,6 +182,7 @@ def test_a_second_ingest_of_a_topic_is_refused(
     assert sorted(written) == places_of(lake)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("only_places")
 def test_small_batches_become_one_file(
     spark: SparkSession, kafka: RealKafka, topic: TopicFactory, tmp_path: Path

@@ -65,6 +65,7 @@ def test_without_its_checkpoint_it_goes_on_after_the_last_rows(
     assert sorted(written) == places_of(str(lake))
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("only_places")
 def test_a_checkpoint_that_says_nothing_yet_is_as_none(
     spark: SparkSession, kafka: RealKafka, topic: TopicFactory, tmp_path: Path
