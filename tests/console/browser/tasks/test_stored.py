@@ -146,3 +146,21 @@ def test_a_dead_letter_is_sent_again(stored: _Stored) -> None:
     stored.find("Text of the error", "is too")
     expect(rows).to_have_count(1)
     expect(rows).to_contain_text("a is too large")
+
+
+def test_a_dead_letter_is_edited_and_forwarded(stored: _Stored) -> None:
+    """What differs is shown before it is sent; the edited one waits in its place."""
+    page = stored.page
+    page.get_by_role("link", name="Dead letters of the scheduler").click()
+    stored.find("Text of the error", "b is too")
+    page.get_by_role("row").filter(has_text="is too large").get_by_role("link").click()
+    page.get_by_role("link", name="Edit and forward").click()
+    page.get_by_role("textbox", name="Value", exact=True).first.fill("a shorter value")
+    page.get_by_role("button", name="Compare").click()
+    expect(page.locator("pre")).to_contain_text("+a shorter value")
+    page.get_by_label("Reason").fill(_WHY)
+    page.get_by_role("button", name="Send it").click()
+    expect(page.get_by_text("1 message is due now, as")).to_be_visible()
+    [edited] = stored.due_ms().keys() - {f"id-{each}" for each in range(5)}
+    assert edited not in ("a", "b")
+    assert ("local", "edit-and-forward", 1, _WHY) == stored.last_change()
