@@ -16,7 +16,7 @@ LANES := $(addprefix tests-of-,consumer commands pages others)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install check test jars checks $(LANES) tests-that-compute tests-that-wait tests-of-members tests-of-stores demo docs pictures torture soak rules benchmarks clean
+.PHONY: help install check test jars checks $(LANES) tests-that-compute tests-that-wait tests-of-members tests-of-stores tests-of-console tests-of-browsers demo docs pictures torture soak rules benchmarks clean
 
 help:
 	@echo "make demo        see it work in 15 seconds; needs nothing but Python 3.11 or later"
@@ -62,7 +62,7 @@ check:
 	$(MAKE) --no-print-directory -j$(words checks $(LANES)) checks $(LANES)
 
 test: checks jars
-	$(MAKE) --no-print-directory -j4 tests-that-wait tests-of-members tests-of-stores tests-that-compute
+	$(MAKE) --no-print-directory -j5 tests-that-wait tests-of-members tests-that-compute $(AFTER_STORES)
 
 checks: install
 	$(BIN)/ruff check
@@ -78,6 +78,9 @@ MEMBERS := tests/scenarios tests/soak tests/demo tests/examples
 STORES := tests/store tests/scheduler tests/outbox
 # In a process of its own: each client of librdkafka takes one of 1,024 keys of a process's threads.
 CONSOLE := tests/console
+BROWSERS := tests/console/browser
+# They hardly compute either; beside those of the stores there would be too many brokers at once.
+AFTER_STORES := tests-of-console tests-of-browsers
 $(LANES): tests-of-%: install
 	$(BIN)/pytest -q -m "not broker" $(OF_$*) | sed -u 's/^/$*: /'
 
@@ -92,7 +95,14 @@ tests-of-members: jars
 
 tests-of-stores: jars
 	$(BIN)/pytest -q --durations=15 $(STORES) | sed -u 's/^/stores: /'
-	$(BIN)/pytest -q --durations=15 $(CONSOLE) | sed -u 's/^/console: /'
+
+$(AFTER_STORES): | tests-of-stores
+
+tests-of-console: jars
+	$(BIN)/pytest -q --durations=15 --ignore=$(BROWSERS) $(CONSOLE) | sed -u 's/^/console: /'
+
+tests-of-browsers: jars
+	$(BIN)/pytest -q --durations=15 $(BROWSERS) | sed -u 's/^/browsers: /'
 
 # Warnings are errors: a link that leads nowhere, a name that is not there. All pages are read anew
 # (-E), for some are made of the code.
