@@ -119,4 +119,4 @@ def _columns() -> list[Column]:
 
 def count_if(name: str, condition: Column) -> Column:
     """The number of rows for which the condition is true."""
-    return F.count(F.when(condition, 1)).alias(name)
+    return F.count_if(condition).alias(name)

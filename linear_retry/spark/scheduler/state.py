@@ -13,6 +13,7 @@ from linear_retry.spark.errors import JavaError, last_cause
 from linear_retry.spark.scheduler.buckets import PARTS, joined
 from linear_retry.spark.scheduler.checkpoint import Checkpoint, CheckpointError
 from linear_retry.spark.scheduler.held import SCHEMA, Held, record_batches, unpack
+from linear_retry.spark.tables.sql import DAY_MS
 
 _STATE = "spark.sql.streaming.stateStore"
 _SETTINGS = {
@@ -25,7 +26,7 @@ _SETTINGS = {
 
 _AT_ONCE = "100"
 """Parts or messages in a Python worker at a time: each of the latter may be a megabyte."""
-_AHEAD_MS = (0, 3_600_000, 86_400_000)
+_AHEAD_MS = (0, 3_600_000, DAY_MS)
 
 
 @dataclass(frozen=True, slots=True)
