@@ -12,7 +12,7 @@ from threading import Event
 import pytest
 from typer.testing import CliRunner
 
-from linear_retry import UsageError
+from linear_retry import BrokerError, UsageError
 from linear_retry.cli import app
 from linear_retry.records.dead_letter import FailureInfo, parse, to_dead_letter
 from linear_retry.records.lineage import Hop, Line, foreign_group, lineage_of
@@ -75,6 +75,18 @@ def test_all_of_it_is_there(kafka: RealKafka, topic: TopicFactory, database: Dat
         by_key.original_offset,
     )
     assert not {name for name, _ in by_key.original_headers} & HEADER_NAMES
+
+
+def test_one_that_is_too_large_stays(
+    kafka: RealKafka, topic: TopicFactory, database: Database
+) -> None:
+    """The store may have the only copy, so no reference is sent: the error says what to raise."""
+    letters = topic(1, {"max.message.bytes": "10000"})
+    with database.begin() as connection:
+        messages.add(database, connection, [new_message(value=b"x" * 20_000)])
+    with pytest.raises(BrokerError, match=r"takes no record so large: .*max\.message\.bytes"):
+        drain(database, kafka.client_settings(), "scheduler", letters)
+    assert (1, 0) == counts(database)
 
 
 def test_what_is_replayed_goes_where_it_was_to_go(

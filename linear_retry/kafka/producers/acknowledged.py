@@ -232,6 +232,11 @@ def unacknowledged(where: str, record: OutgoingRecord, error: KafkaError | None)
     error = error or KafkaError(KafkaError._TIMED_OUT)
     if error.code() in MISSING:
         return UnknownTopicError(f"{where}: topic {record.topic!r} does not exist; check its name")
+    if error.code() in TOO_LARGE:
+        return BrokerError(
+            f"{where}: {record.destination} takes no record so large: {error.str()}; raise the "
+            "topic's max.message.bytes, and send it again"
+        )
     return BrokerError(
         f"{where}: {record.destination} has not acknowledged it: {error.str()}; check the address "
         "and the permission to WRITE, and look whether it was written before you send it again"
