@@ -1,9 +1,8 @@
 """The audit that the page shows: the console's own changes and those of the store, as one list."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import merge
-from itertools import islice, takewhile
 from typing import Literal, TypeAlias
 
 from linear_retry.console.audit import Audit
@@ -74,16 +73,23 @@ class AllChanges:
     ) -> tuple[list[RecordedChange], Before | None]:
         """Returns changes, and where the next page begins; None after the last.
 
-        Searches the latest 20,000 of each audit. Raises `StateError` and `StoreError`.
+        Searches 20,000 changes at the most: a page may have fewer than `limit`, and a next one.
+        Raises `StateError` and `StoreError`.
         """
         before = before or Before()
+        found, last = list[RecordedChange](), dict[Source, int]()
         both = merge(
             _walk(self._own_changes, before.console),
             _walk(self._of_store, before.store),
             key=lambda each: -each.at_ms,
         )
-        found = list(islice(filter(wanted.has, both), limit))
-        return found, _behind(found, before) if len(found) == limit else None
+        for count, change in enumerate(both, 1):
+            last[change.source] = change.id
+            if wanted.has(change):
+                found.append(change)
+            if len(found) == limit or count == _SEARCHED:
+                return found, replace(before, **last)
+        return found, None
 
     def _own_changes(self, before_id: int | None) -> list[RecordedChange]:
         return [_of_console(e) for e in self._own.read(limit=MOST, before_id=before_id)]
@@ -91,21 +97,9 @@ class AllChanges:
 
 def _walk(read: Read, before_id: int | None) -> Iterator[RecordedChange]:
     """Yields the changes behind `before_id`, and reads them as they are asked for."""
-
-    def parts() -> Iterator[list[RecordedChange]]:
-        last_id = before_id
-        for _ in range(_SEARCHED // MOST):
-            some = read(last_id)
-            yield some
-            last_id = some[-1].id if some else None
-
-    for some in takewhile(bool, parts()):
+    while some := read(before_id):
         yield from some
-
-
-def _behind(found: list[RecordedChange], before: Before) -> Before:
-    last = {each.source: each.id for each in found}
-    return Before(last.get("console", before.console), last.get("store", before.store))
+        before_id = some[-1].id
 
 
 def _of_console(change: OwnChange) -> RecordedChange:

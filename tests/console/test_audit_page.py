@@ -9,6 +9,7 @@ from dataclasses import replace
 import httpx
 import pytest
 
+from linear_retry.console import all_changes
 from linear_retry.console.app import create_app
 from linear_retry.console.frame.services import Services
 from linear_retry.console.frame.settings import Settings
@@ -47,6 +48,26 @@ def test_who_and_what(viewer: httpx.Client) -> None:
     assert 2 == viewer.get("/audit?who=BOB&what=holi").text.count("<tr>")
     assert "Nothing matches." in viewer.get("/audit?who=eve").text
     assert 404 == viewer.get("/audit?console=x").status_code
+
+
+def test_a_long_search_says_that_it_is_not_over(
+    viewer: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ "Nothing matches" would be wrong while older changes were not looked at."""
+    monkeypatch.setattr(all_changes, "_SEARCHED", 50)
+    address, pages = "/audit?what=cmd|3", list[str]()
+    while address:
+        pages.append(viewer.get(address).text)
+        address = pages[-1].partition('href="/audit?')[2].partition('"')[0].replace("&amp;", "&")
+        address = address and f"/audit?{address}"
+    assert ["Nothing matches so far; there are older changes." in each for each in pages] == [
+        *(True, False, False),
+    ]
+    assert 11 == sum(
+        "=cmd|3" in line for page in pages for line in page.splitlines() if "Subject" in line
+    )
+    rows = list(csv.DictReader(io.StringIO(viewer.get("/audit.csv?what=cmd|3").text)))
+    assert 11 == len(rows)
 
 
 def test_its_files_have_every_change(viewer: httpx.Client) -> None:
