@@ -1,6 +1,6 @@
 """Downloads: a key or value as it is, and letters as lines of JSON."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack
 from functools import partial
 from http import HTTPStatus
@@ -48,10 +48,22 @@ def page(services: Services, _: Renderer) -> Page:
             selected = Filter(ranges=((partition, offset, offset),))
             return _exported(services, letters, selected, f"{topic}-{partition}-{offset}")
 
+    @routes.get("/letters/{topic}/export.jsonl", dependencies=[Depends(_one_at_a_time())])
+    def several(request: Request, topic: str, by: By) -> StreamingResponse:
+        """Those of the filter in the address; without one all letters, in any state."""
+        services.check_values(by)
+        selected = _selected(request, known(services, topic))
+        with opened(services, topic) as letters:
+            return _exported(services, letters, selected, topic)
+
+    return Page(routes)
+
+
+def _one_at_a_time() -> Callable[[str], AsyncIterator[None]]:
+    """Lets one at a time export a topic: each is a file on the disk until it is sent."""
     exported = set[str]()
 
     async def exporting(topic: str) -> AsyncIterator[None]:
-        """Lets one at a time read a topic: each is a file on the disk until it is sent."""
         if topic in exported:
             text = f"{topic} is being exported: wait until that has ended"
             raise RefusedError(HTTPStatus.CONFLICT, text)
@@ -61,15 +73,7 @@ def page(services: Services, _: Renderer) -> Page:
         finally:
             exported.discard(topic)
 
-    @routes.get("/letters/{topic}/export.jsonl", dependencies=[Depends(exporting)])
-    def several(request: Request, topic: str, by: By) -> StreamingResponse:
-        """Those of the filter in the address; without one all letters, in any state."""
-        services.check_values(by)
-        selected = _selected(request, known(services, topic))
-        with opened(services, topic) as letters:
-            return _exported(services, letters, selected, topic)
-
-    return Page(routes)
+    return exporting
 
 
 def _selected(request: Request, indexed: Indexed) -> Filter:
