@@ -22,19 +22,26 @@ from linear_retry.web import Access, HttpServer, serve
 from tests.scheduler.http.conftest import ACCESS, PASSWORD
 
 
-@pytest.fixture
-def settings(tmp_path: Path, sqlite_url: str) -> Iterator[Settings]:
+@contextmanager
+def settings_in(directory: Path, sqlite_url: str) -> Iterator[Settings]:
     """Everything that a page may need is given, and nothing of it answers but an empty store."""
     store = Database(sqlite_url)
     yield Settings(
         kafka={"bootstrap.servers": "localhost:1"},
-        state=tmp_path / "console",
+        state=directory / "console",
         journal=DEFAULT_TOPIC,
         control="linear-retry.control",
         dead_letters=("orders.dlq",),
         store=store,
     )
     store.close()
+
+
+@pytest.fixture
+def settings(tmp_path: Path, sqlite_url: str) -> Iterator[Settings]:
+    """Those of this test's own console."""
+    with settings_in(tmp_path, sqlite_url) as given:
+        yield given
 
 
 @pytest.fixture
@@ -54,6 +61,13 @@ def server(services: Services) -> Iterator[HttpServer]:
 @pytest.fixture
 def local(settings: Settings) -> Iterator[HttpServer]:
     """A console without users: everyone on this machine is an operator."""
+    with serve_local(settings) as server:
+        yield server
+
+
+@contextmanager
+def serve_local(settings: Settings) -> Iterator[HttpServer]:
+    """Serves it with a state of its own."""
     with (
         Services(replace(settings, state=settings.state / "local"), Access()) as services,
         serve(create_app(services), services.access, 0) as server,

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
+from shutil import copy
 
 import httpx
 import pytest
@@ -14,12 +16,42 @@ from linear_retry.console.app import create_app
 from linear_retry.console.frame.services import Services
 from linear_retry.console.frame.settings import Settings
 from linear_retry.web import Access, HttpServer, serve
-from tests.console.conftest import address, routes_of, signed_in
-from tests.scheduler.http.conftest import PASSWORD, TOKENS
+from tests.console.conftest import address, routes_of, serve_local, settings_in, signed_in
+from tests.scheduler.http.conftest import ACCESS, PASSWORD, TOKENS
 
 _OPEN = {"/login", "/logout"}
 _PARAMETER = re.compile(r"\{(\w+)\}")
 _GIVEN = {"service": "scheduler", "kind": "waiting"}
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory, migrated_sqlite: Path) -> Iterator[Settings]:
+    """Of one console for all of these tests, for it takes seconds to end while brokers are away."""
+    directory = tmp_path_factory.mktemp("console")
+    store = copy(migrated_sqlite, directory)
+    with settings_in(directory, f"sqlite:///{store}") as given:
+        yield given
+
+
+@pytest.fixture(scope="module")
+def services(settings: Settings) -> Iterator[Services]:
+    """With users."""
+    with Services(settings, ACCESS) as services:
+        yield services
+
+
+@pytest.fixture(scope="module")
+def server(services: Services) -> Iterator[HttpServer]:
+    """The console with users."""
+    with serve(create_app(services), services.access, 0) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def local(settings: Settings) -> Iterator[HttpServer]:
+    """The console without users: everyone on this machine is an operator."""
+    with serve_local(settings) as server:
+        yield server
 
 
 def _paths(services: Services, *, changing: bool) -> list[str]:
@@ -58,9 +90,9 @@ def test_a_viewer_changes_nothing(services: Services, server: HttpServer) -> Non
                 assert "is a viewer: a change needs an operator" in answer.text
 
 
-def test_read_only(settings: Settings) -> None:
+def test_read_only(settings: Settings, tmp_path: Path) -> None:
     """Nobody changes anything, but everyone can sign in and look."""
-    settings = replace(settings, is_read_only=True)
+    settings = replace(settings, state=tmp_path, is_read_only=True)
     with (
         Services(settings, Access()) as services,
         serve(create_app(services), services.access, 0) as server,
@@ -257,9 +289,9 @@ def test_what_no_link_leads_to_is_refused(local: HttpServer, path: str, status: 
         assert status == anyone.get(path).status_code
 
 
-def test_an_unexpected_error_has_the_headers(settings: Settings) -> None:
+def test_an_unexpected_error_has_the_headers(settings: Settings, tmp_path: Path) -> None:
     """Its page cannot be framed either, and its text is not on it."""
-    with Services(settings, Access()) as services:
+    with Services(replace(settings, state=tmp_path), Access()) as services:
         app = create_app(services)
 
         @app.get("/broken")
