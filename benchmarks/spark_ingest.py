@@ -90,7 +90,7 @@ def ingested(spark: SparkSession, bootstrap: str, topic: str, directory: str) ->
 
 
 def copied(spark: SparkSession, bootstrap: str, topic: str, directory: str) -> str:
-    """What Kafka's source gives, to Parquet files, in batches as large; else as Spark's guide."""
+    """What Kafka's source gives, to a Delta table, in batches as large; else as Spark's guide."""
     records = (
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", bootstrap)
@@ -100,6 +100,6 @@ def copied(spark: SparkSession, bootstrap: str, topic: str, directory: str) -> s
         .option("maxOffsetsPerTrigger", MAX_OFFSETS)
         .load()
     )
-    writer = records.writeStream.format("parquet").option("checkpointLocation", f"{directory}/at")
+    writer = records.writeStream.format("delta").option("checkpointLocation", f"{directory}/at")
     writer.trigger(availableNow=True).start(f"{directory}/copy").awaitTermination()
     return f"{directory}/copy"
