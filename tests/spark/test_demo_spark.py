@@ -20,6 +20,7 @@ _SMALL = FleetPlan(
 
 
 @pytest.mark.broker
+@pytest.mark.long
 def test_what_is_found_is_what_was(
     spark: SparkSession,
     kafka: RealKafka,

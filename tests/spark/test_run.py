@@ -14,7 +14,7 @@ from tests.dlq.sample_letters import our_record
 from tests.real_kafka import RealKafka
 from tests.spark.history.recorded_outages import instance
 
-pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("interpreted")]
+pytestmark = [pytest.mark.broker, pytest.mark.long, pytest.mark.usefixtures("interpreted")]
 
 
 def _ran(*arguments: str) -> tuple[int, str, str]:

@@ -20,6 +20,7 @@ _PAGE = page("docs/spark/ingest.md")
 
 
 @pytest.mark.broker
+@pytest.mark.usefixtures("interpreted")
 def test_the_code_works(
     spark: SparkSession,
     kafka: RealKafka,

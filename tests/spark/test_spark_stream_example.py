@@ -14,7 +14,7 @@ from tests.examples.scene import make_scene
 from tests.kafka_operations import wait_until
 from tests.real_kafka import RealKafka
 
-pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("interpreted")]
+pytestmark = [pytest.mark.broker, pytest.mark.long, pytest.mark.usefixtures("interpreted")]
 
 
 def test_it_waits_for_the_database(

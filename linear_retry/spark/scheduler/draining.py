@@ -24,7 +24,10 @@ from linear_retry.store import header_bytes
 
 _AT_ONCE = 5_000
 _ACKNOWLEDGED_WITHIN_S = 60.0
-_LOOK_S, _QUIET_S, _OPEN_S = 0.5, 5.0, 30.0
+QUIET_S = 5.0
+"""A scheduler that has begun no micro-batch for so long has been stopped."""
+
+_LOOK_S, _OPEN_S = 0.5, 30.0
 _DRAINED = "it was drained to"
 _MOVED = "it was moved to"
 _UNREADY = "it is not to be used before the resize of"
@@ -47,17 +50,20 @@ def drain(
     checkpoint: Checkpoint,
     to: str,
     progress: Progress = lambda _: None,
+    *,
+    quiet_s: float = QUIET_S,
 ) -> Drained:
     """Sends every message that waits to the topic `to` as a dead letter.
 
-    The checkpoint cannot be resumed from then on. Ended in between, the next call sends all of them
-    again, with the same ids. Raises `UsageError` while the scheduler runs, then nothing is lost and
-    the next call sends all; `ConfigurationError` for another topic's checkpoint, or where `to` is
-    `topic`; `UnknownTopicError`, `BrokerError` and `CheckpointError`.
+    It looks for `quiet_s` whether a scheduler runs, before it begins. The checkpoint cannot be
+    resumed from then on. Ended in between, the next call sends all of them again, with the same
+    ids. Raises `UsageError` while the scheduler runs, then nothing is lost and the next call sends
+    all; `ConfigurationError` for another topic's checkpoint, or where `to` is `topic`;
+    `UnknownTopicError`, `BrokerError` and `CheckpointError`.
     """
     check_not_read(topic, to, "--to")
     source, _ = find_sources(config, [topic, to])
-    marker = _stopped(checkpoint, source)
+    marker = _stopped(checkpoint, source, quiet_s)
     if marker.ended is not None and not marker.ended.startswith(_DRAINED):
         raise ConfigurationError(f"{checkpoint.path}: {marker.ended}; nothing is left to drain")
     checkpoint.write(replace(marker, ended=f"{_DRAINED} {to}"))
@@ -79,15 +85,18 @@ def resize(
     to: Checkpoint,
     partitions: int,
     progress: Progress = lambda _: None,
+    *,
+    quiet_s: float = QUIET_S,
 ) -> int:
     """Moves every message that waits to a new checkpoint with that many partitions.
 
     They go through the scheduler's topic, of which the new one reads what the old one has not read,
     and these; returns how many. The old checkpoint cannot be resumed from then on, the new one once
-    all is sent. Raises as `drain`, and `ConfigurationError` where `to` is in use.
+    all is sent. `quiet_s` is as for `drain`. Raises as that, and `ConfigurationError` where `to` is
+    in use.
     """
     (source,) = find_sources(config, [topic])
-    marker = _stopped(checkpoint, source)
+    marker = _stopped(checkpoint, source, quiet_s)
     moving = f"{_MOVED} {to.path}"
     if marker.ended not in (None, moving):
         raise ConfigurationError(f"{checkpoint.path}: {marker.ended}; nothing is left to move")
@@ -126,12 +135,12 @@ def _write(config: Mapping[str, Any], letters: Iterable[Letter], progress: Progr
     return count
 
 
-def _stopped(checkpoint: Checkpoint, source: Source) -> Marker:
+def _stopped(checkpoint: Checkpoint, source: Source, quiet_s: float) -> Marker:
     """Returns the marker. Raises `UsageError` if a micro-batch begins meanwhile."""
     marker, before = checkpoint.open(source.topic, source.topic_id), checkpoint.last_planned()
     # One that is not committed was killed, or is under way and may take long.
     is_open = before != checkpoint.last_batch()
-    for _ in range(round((_OPEN_S if is_open else _QUIET_S) / _LOOK_S)):
+    for _ in range(round((_OPEN_S if is_open else quiet_s) / _LOOK_S)):
         Event().wait(_LOOK_S)
         if checkpoint.last_planned() != before:
             raise UsageError(

@@ -136,6 +136,7 @@ def test_of_two_at_once_none_hides_what_the_other_lacks(
     assert sorted(repr(_plain(row)) for row in expected_episodes(entries)) == _found(lake)
 
 
+@pytest.mark.long
 def test_a_small_journal_is_read_whole(spark: SparkSession, tmp_path: Path) -> None:
     """After each part, the table is that of all entries, and is written anew."""
     lake, so_far, rng = Lake(spark, str(tmp_path)), list[Entry](), random.Random(2)

@@ -33,6 +33,7 @@ typer.run(work)
 """
 
 
+@pytest.mark.long
 def test_a_signal_ends_a_job_and_spark() -> None:
     """With an exit code, and one word on stderr: no traceback."""
     child = subprocess.Popen(

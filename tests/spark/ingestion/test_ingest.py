@@ -73,6 +73,7 @@ def test_letters_and_entries_go_into_two_tables(
     assert [{"name": "value", "value": b"\xff"}] == garbage["garbled"]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("only_places")
 def test_killed_each_letter_is_there_once(
     spark: SparkSession, kafka: RealKafka, topic: TopicFactory, tmp_path: Path

@@ -55,11 +55,11 @@ def test_it_is_begun_again(kafka: RealKafka, topic: TopicFactory) -> None:
     said = "a scheduler has run on it meanwhile"
     old, new = _InMemory("old", marker), _InMemory("new", None)
     with pytest.raises(UsageError, match=said):
-        draining.resize(_SPARK, config, name, old, new, 3)
+        draining.resize(_SPARK, config, name, old, new, 3, quiet_s=0)
     assert new.written is not None
     assert new.written.ended is not None
     with pytest.raises(UsageError, match=said):
-        draining.drain(_SPARK, config, name, _InMemory("old", marker), letters)
+        draining.drain(_SPARK, config, name, _InMemory("old", marker), letters, quiet_s=0)
     quiet = _InMemory("old", old.written, commits=False)
-    assert 0 == draining.resize(_SPARK, config, name, quiet, new, 3)
+    assert 0 == draining.resize(_SPARK, config, name, quiet, new, 3, quiet_s=0)
     assert Marker(topic=name, topic_id=source.topic_id, partitions=3) == new.written

@@ -34,6 +34,8 @@ from tests.spark.scheduler.running import (
 
 pytestmark = pytest.mark.broker
 
+_LOOK_S = 0.5
+
 
 def test_each_at_its_time(
     spark: SparkSession, kafka: RealKafka, topic: TopicFactory, tmp_path: Path
@@ -109,10 +111,10 @@ def test_what_waits_outlives_it_all(
     moved = replace(one, checkpoint=f"{tmp_path}/moved", partitions=3)
     places = (_at(spark, one), _at(spark, moved))
     with pytest.raises(KeyboardInterrupt):
-        draining.resize(spark, one.config, one.topic, *places, 3, _killed)
+        draining.resize(spark, one.config, one.topic, *places, 3, _killed, quiet_s=_LOOK_S)
     with pytest.raises(ConfigurationError, match="it is not to be used before the resize of"):
         start(spark, moved)
-    assert 8 == draining.resize(spark, one.config, one.topic, *places, 3)
+    assert 8 == draining.resize(spark, one.config, one.topic, *places, 3, quiet_s=_LOOK_S)
     with pytest.raises(ConfigurationError, match="it was moved to"):
         start(spark, one)
     with running(spark, moved):
@@ -121,7 +123,10 @@ def test_what_waits_outlives_it_all(
     assert [b"first", b"second", b"third"] == ids
     kafka.produce(one.topic, [_soon("unread", orders)])
     with pytest.raises(KeyboardInterrupt):
-        draining.drain(spark, one.config, one.topic, _at(spark, moved), one.letters, _killed)
+        draining.drain(
+            *(spark, one.config, one.topic, _at(spark, moved), one.letters, _killed),
+            quiet_s=_LOOK_S,
+        )
     where = ("--bootstrap", kafka.bootstrap, "--topic", one.topic)
     said = _ran("drain", *where, "--checkpoint", moved.checkpoint, "--to", one.letters, "--yes")
     assert f"sent to {one.letters}: 16 messages; " in said  # each of the two resizes sent eight
@@ -246,10 +251,13 @@ def test_what_is_not_sent_is_said(
     """The rows of the query go nowhere: one line of the log has the count, and what went wrong,
     also where the micro-batch has read nothing."""
     one = scheduler(kafka, topic, tmp_path)
+    checkpoint = _at(spark, one)
     caplog.set_level(logging.WARNING)
 
     with served(spark, one) as service:
-        kafka.produce(one.topic, [(0, None, None, request("missing", now_ms() + 15_000, "1"))])
+        # The first micro-batch takes seconds, and would both read the message and send it.
+        wait_until(lambda: checkpoint.last_batch() is not None, "one is committed", LIMIT_S)
+        kafka.produce(one.topic, [(0, None, None, request("missing", now_ms() + 4_000, "1"))])
         said = f"{one.topic}: 1 dead-lettered, 0 to be sent again; such as missing: topic 'missing'"
         wait_until(lambda: said in caplog.text or service.done(), "it is said", LIMIT_S)
     assert service.exception() is None

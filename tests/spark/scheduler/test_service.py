@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from linear_retry.errors import BrokerError, ConfigurationError, UnknownTopicError, UsageError
+from linear_retry.spark.scheduler import service
 from linear_retry.spark.scheduler.checkpoint import Checkpoint, CheckpointError, Marker
 from linear_retry.spark.scheduler.query import SchedulerOnSpark
 from linear_retry.spark.scheduler.service import run
@@ -138,9 +139,12 @@ def test_a_topic_that_is_deleted() -> None:
     assert [1, 2, 5, 10] == stop.waited_s
 
 
-def test_a_checkpoint_that_is_drained_meanwhile(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_checkpoint_that_is_drained_meanwhile(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The query is stopped, with a sentence: a drain may not see one whose micro-batch takes long,
     and all would be sent twice."""
+    monkeypatch.setattr(service, "_MARKER_S", 0.1)
     one, query = replace(_ONE, checkpoint=str(tmp_path)), _Query(lasts=True)
     ended = Marker(topic="scheduled", topic_id="id", partitions=1, ended="it was drained to orders")
     Checkpoint(spark, one.checkpoint).write(ended)
