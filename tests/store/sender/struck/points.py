@@ -30,6 +30,6 @@ POINTS = (
     Point("after commit_transaction", repeats=True),
     Point("before the commit of deletions", repeats=True, partitions=3),
     Point("after the commit of deletions"),
-    Point("after the commit of low due times", partitions=3),
+    Point("after the commit of low due times"),
 )
 """The number of each is its place."""
