@@ -47,22 +47,32 @@ def test_what_came_is_printed(
 
 
 @pytest.mark.broker
+@pytest.mark.parametrize(
+    ("number", "code", "word"),
+    [(signal.SIGINT, 130, "interrupted\n"), (signal.SIGTERM, 143, "terminated\n")],
+)
 def test_a_signal_ends_it(
-    spark: SparkSession, kafka: RealKafka, topic: TopicFactory, tmp_path: Path
+    spark: SparkSession,
+    kafka: RealKafka,
+    topic: TopicFactory,
+    tmp_path: Path,
+    number: signal.Signals,
+    code: int,
+    word: str,
 ) -> None:
-    """`--continuous` ends on SIGTERM, between two calls to the JVM, with one word, and leaves
-    everything whole. Ctrl-C is heard by the same handler."""
+    """`--continuous` ends on Ctrl-C and SIGTERM, between two calls to the JVM, with one word, and
+    leaves everything whole."""
     letters = topic()
     kafka.produce(letters, [(0, None, None, ())])
 
     def press() -> None:
         wait_until(lambda: list(tmp_path.glob("dead_letters/_delta_log/*1.json")), "a row", 300)
-        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), number)
 
     where = ("--bootstrap", kafka.bootstrap, "--dead-letters", letters, "--lake", str(tmp_path))
     with ThreadPoolExecutor() as pool:
         pressed = pool.submit(press)
-        assert (143, "", "terminated\n") == _ran(*where, "--continuous", "--every", "1s")
+        assert (code, "", word) == _ran(*where, "--continuous", "--every", "1s")
         assert pressed.result() is None
     assert (0, f"dead_letters: 0 rows of {letters}\n", "") == _ran(*where)
     assert 1 == Lake(spark, str(tmp_path)).table(DEAD_LETTERS).count()
