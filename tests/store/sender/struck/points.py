@@ -31,5 +31,6 @@ POINTS = (
     Point("before the commit of deletions", repeats=True, partitions=3),
     Point("after the commit of deletions"),
     Point("after the commit of low due times"),
+    Point("after the commit of low due times", repeats=True, partitions=3),
 )
 """The number of each is its place."""
