@@ -24,10 +24,7 @@ from linear_retry.store import header_bytes
 
 _AT_ONCE = 5_000
 _ACKNOWLEDGED_WITHIN_S = 60.0
-QUIET_S = 5.0
-"""A scheduler that has begun no micro-batch for so long has been stopped."""
-
-_LOOK_S, _OPEN_S = 0.5, 30.0
+_LOOK_S, _QUIET_S, _OPEN_S = 0.5, 5.0, 30.0
 _DRAINED = "it was drained to"
 _MOVED = "it was moved to"
 _UNREADY = "it is not to be used before the resize of"
@@ -51,7 +48,7 @@ def drain(
     to: str,
     progress: Progress = lambda _: None,
     *,
-    quiet_s: float = QUIET_S,
+    quiet_s: float = _QUIET_S,
 ) -> Drained:
     """Sends every message that waits to the topic `to` as a dead letter.
 
@@ -86,7 +83,7 @@ def resize(
     partitions: int,
     progress: Progress = lambda _: None,
     *,
-    quiet_s: float = QUIET_S,
+    quiet_s: float = _QUIET_S,
 ) -> int:
     """Moves every message that waits to a new checkpoint with that many partitions.
 
