@@ -1,4 +1,4 @@
-"""What is committed is done, whatever happens afterwards."""
+"""What is committed is done, and what is not is sent again: brokers that go away undo nothing."""
 
 from dataclasses import replace
 
@@ -9,6 +9,7 @@ from linear_retry.dlq.resolution.recording import resolve
 from linear_retry.dlq.resolution.resolutions import Resolution
 from tests.dlq.scene import Scene
 from tests.real_kafka import RealKafka
+from tests.torture.replays.life import replay_all
 from tests.torture.replays.points import reporting
 
 pytestmark = pytest.mark.broker
@@ -16,10 +17,7 @@ pytestmark = pytest.mark.broker
 
 def test_brokers_that_go_away_after_the_commit_undo_nothing(own_kafka: RealKafka) -> None:
     """The bug: it was said to have failed, since the last look for visible markers did."""
-    for name in ("orders", "orders.dlq"):
-        own_kafka.create_topic(name)
-    given = Scene(own_kafka, "orders", "orders.dlq")
-    given.add_letters([given.letter(0, number) for number in range(3)])
+    given = _given(own_kafka, 3)
 
     def going_away(point: str) -> None:
         if point == "after commit_transaction 1":
@@ -30,3 +28,27 @@ def test_brokers_that_go_away_after_the_commit_undo_nothing(own_kafka: RealKafka
     assert 3 == resolve(cluster, given.letters, EVERYTHING, resolution, None)
     own_kafka.start()
     assert ["resolved"] * 3 == given.states()
+
+
+@pytest.mark.parametrize("point", ["after begin_transaction 2", "amid commit_transaction 2"])
+def test_a_replay_goes_on_when_the_broker_is_back(own_kafka: RealKafka, point: str) -> None:
+    """It was killed within a transaction, and started again at once; each letter is sent once."""
+    given = _given(own_kafka, 20)
+
+    def restarting(at: str) -> None:
+        if at == point:
+            own_kafka.restart()
+
+    cluster = replace(given.cluster, producer=reporting(restarting))
+    assert 20 == replay_all(cluster, given.letters)
+    assert {0: [(number, 1) for number in range(20)]} == given.arrived()
+    assert ["replayed"] * 20 == given.states()
+
+
+def _given(kafka: RealKafka, letters: int) -> Scene:
+    """That many letters, of one partition."""
+    for name in ("orders", "orders.dlq"):
+        kafka.create_topic(name)
+    given = Scene(kafka, "orders", "orders.dlq")
+    given.add_letters([given.letter(0, number) for number in range(letters)])
+    return given

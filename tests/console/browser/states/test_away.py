@@ -42,7 +42,10 @@ def _console(line: Line, given: Scene, directory: Path) -> Iterator[str]:
 def test_pages_say_that_the_broker_is_away_and_go_on(
     own_kafka: RealKafka, new_page: NewPage, tmp_path: Path
 ) -> None:
-    """Wide and narrow, without a reload they keep what they knew; each letter is sent once."""
+    """Wide and narrow, without a reload they keep what they knew; each letter is sent once.
+
+    The replay amid which the broker went fails after half a minute, and a person continues it.
+    """
     line, given = Line.on(own_kafka), Scene(own_kafka, "parcels", "parcels.dlq")
     with _console(line, given, tmp_path) as at:
         now, letters, jobs = ([new_page(width) for width in WIDTHS] for _ in range(3))
@@ -64,13 +67,17 @@ def test_pages_say_that_the_broker_is_away_and_go_on(
             expect(page.get_by_text("as of 20")).to_be_visible(timeout=_MS)
         for page in (now[0], letters[0], _letters_of(given, new_page(400), at)):
             assert [] == violations(page)
+        for page in jobs:
+            expect(page.get_by_text("nothing is half-done")).to_be_visible(timeout=_MS)
         own_kafka.start()
         for page in now:
             expect(page.get_by_text("This is so since")).to_be_hidden(timeout=_MS)
         for page in letters:
             expect(page.get_by_text("indexed", exact=True)).to_be_visible(timeout=_MS)
+        jobs[0].get_by_role("button", name="Continue with what is left").click()
         for page in jobs:
-            expect(page.get_by_text("20 letters sent")).to_be_visible(timeout=_MS)
+            page.goto(jobs[0].url)
+            expect(page.locator(".badge", has_text="done")).to_be_visible(timeout=_MS)
     assert {0: [(number, 1) for number in range(20)]} == given.arrived()
 
 
