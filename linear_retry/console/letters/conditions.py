@@ -3,13 +3,15 @@
 import json
 import sqlite3
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from linear_retry.console.letters import schema
 from linear_retry.console.letters.filters import SHORTEST_TEXT, LetterFilter
-from linear_retry.console.letters.rows import cut_key, digest
+from linear_retry.console.letters.rows import cut_key, digest, header_hash
 
 _FEW = 20_000
+
+_Part: TypeAlias = tuple[str, tuple[Any, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +22,7 @@ class Condition:
     parameters: tuple[Any, ...]
 
     @staticmethod
-    def all_of(parts: list[tuple[str, tuple[Any, ...]]]) -> "Condition":
+    def all_of(parts: list[_Part]) -> "Condition":
         """All of them; without any, every row."""
         sql = " AND ".join(f"({part})" for part, _ in parts) or "1"
         return Condition(sql, tuple(each for _, parameters in parts for each in parameters))
@@ -28,48 +30,87 @@ class Condition:
 
 def on_kinds(wanted: LetterFilter) -> Condition:
     """Returns the condition on `kind`, and on the state of its letters."""
-    parts: list[tuple[str, tuple[Any, ...]]] = [
-        (f"kind.{name} = ?", (value,)) for name, value in wanted.of_kind.items()
-    ]
-    return Condition.all_of(parts + _states(wanted))
+    return Condition.all_of(_of_kind(wanted) + _states(wanted))
 
 
 def on_letters(database: sqlite3.Connection, wanted: LetterFilter) -> Condition:
-    """Returns the condition on `letter`: the search in errors by its index, where that is fast."""
-    parts = _states(wanted)
-    if wanted.of_kind:
-        of_kind = Condition.all_of([(f"{k} = ?", (v,)) for k, v in wanted.of_kind.items()])
-        parts.append((f"kind_id IN (SELECT id FROM kind WHERE {of_kind.sql})", of_kind.parameters))
+    """Returns the condition on `letter`: errors and headers by their index, where that is fast."""
+    parts, of_kind = _states(wanted), _of_kind(wanted)
+    if wanted.not_text is not None:
+        without = (r"error NOT LIKE ? ESCAPE '\'", (_anywhere(wanted.not_text),))
+        parts.append(without)
+        of_kind.append(without)  # of the type: else the letters of an excluded one are all read
+    if of_kind:
+        condition = Condition.all_of(of_kind)
+        found = f"kind_id IN (SELECT id FROM kind WHERE {condition.sql})"
+        parts.append((found, condition.parameters))
     for comparison, value in (("at_ms >= ?", wanted.since_ms), ("at_ms < ?", wanted.until_ms)):
         if value is not None:
             parts.append((comparison, (value,)))
-    if wanted.key is not None:
-        parts.append(("key = ?", (cut_key(wanted.key),)))
+    parts += _key(wanted)
     if wanted.name is not None:
         parts.append(("digest = ?", (digest(wanted.name.encode("utf-8", "replace")),)))
     if wanted.text is not None:
         parts += _text(database, wanted.text)
+    if wanted.header is not None:
+        parts += _header(database, header_hash(*wanted.header))
     return Condition.all_of(parts)
 
 
-def _states(wanted: LetterFilter) -> list[tuple[str, tuple[Any, ...]]]:
+def _of_kind(wanted: LetterFilter) -> list[_Part]:
+    parts: list[_Part] = [(f"kind.{name} = ?", (value,)) for name, value in wanted.of_kind.items()]
+    if wanted.not_origin is not None:
+        parts.append(("kind.origin <> ?", (wanted.not_origin,)))
+    return parts
+
+
+def _key(wanted: LetterFilter) -> list[_Part]:
+    keys: list[_Part] = []
+    if wanted.key is not None:
+        keys.append(("key = ?", (cut_key(wanted.key),)))
+    if wanted.no_key:
+        keys.append(("key IS NULL", ()))
+    either = " OR ".join(sql for sql, _ in keys)
+    return [(either, tuple(each for _, parameters in keys for each in parameters))] if keys else []
+
+
+def _states(wanted: LetterFilter) -> list[_Part]:
     if not wanted.states:
         return []
     marks = ", ".join("?" * len(wanted.states))
     return [(f"state IN ({marks})", tuple(state.value for state in wanted.states))]
 
 
-def _text(database: sqlite3.Connection, text: str) -> list[tuple[str, tuple[Any, ...]]]:
-    escaped = text.replace("\\", "\\\\").replace("%", r"\%").replace("_", r"\_")
-    is_in_error = (r"error LIKE ? ESCAPE '\'", (f"%{escaped}%",))
+def _text(database: sqlite3.Connection, text: str) -> list[_Part]:
+    is_in_error = (r"error LIKE ? ESCAPE '\'", (_anywhere(text),))
     if len(text) < SHORTEST_TEXT or not _has_trigrams(database):
         return [is_in_error]
     # Its wildcards stay: the index cannot escape them, and finds no less with them.
-    found = f"SELECT rowid FROM {schema.SEARCH} WHERE error LIKE ? LIMIT ?"
-    ids = [number for (number,) in database.execute(found, (f"%{text}%", _FEW + 1))]
-    if len(ids) > _FEW:  # a page of them is found sooner by looking at one letter after another
-        return [is_in_error]
-    return [("id IN (SELECT value FROM json_each(?))", (json.dumps(ids),)), is_in_error]
+    found = f"SELECT rowid FROM {schema.SEARCH} WHERE error LIKE ?"
+    return _where_few(database, (found, (f"%{text}%",)), is_in_error)
+
+
+def _header(database: sqlite3.Connection, number: int) -> list[_Part]:
+    is_there = "EXISTS (SELECT 1 FROM header WHERE hash = ? AND letter_id = id)"
+    found = "SELECT letter_id FROM header WHERE hash = ?"
+    return _where_few(database, (found, (number,)), (is_there, (number,)))
+
+
+def _where_few(database: sqlite3.Connection, found: _Part, each: _Part) -> list[_Part]:
+    """Adds to the condition on each letter the ids that were found, unless they are many.
+
+    Of many, a page is found sooner by looking at one letter after another.
+    """
+    query, parameters = found
+    ids = [number for (number,) in database.execute(f"{query} LIMIT ?", (*parameters, _FEW + 1))]
+    if len(ids) > _FEW:
+        return [each]
+    return [("id IN (SELECT value FROM json_each(?))", (json.dumps(ids),)), each]
+
+
+def _anywhere(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("%", r"\%").replace("_", r"\_")
+    return f"%{escaped}%"
 
 
 def _has_trigrams(database: sqlite3.Connection) -> bool:

@@ -14,8 +14,10 @@ _TEXTS = {
     "error": "error",
     "pattern": "message",
     "text": "text",
+    "not_text": "without",
     "group_id": "group",
     "origin": "origin",
+    "not_origin": "not-origin",
     "reason": "reason",
     "name": "id",
 }
@@ -35,7 +37,9 @@ def read_filter(query: Mapping[str, str]) -> LetterFilter:
         )
     return LetterFilter(
         **texts,
-        key=_key(query["key"]) if query.get("key") else None,
+        key=_bytes(query["key"], "the key") if query.get("key") else None,
+        no_key=bool(query.get("no-key")),
+        header=_header(query["header"]) if query.get("header") else None,
         since_ms=_time_ms(query, "since"),
         until_ms=_time_ms(query, "until"),
         states=_states(query.get("state") or State.OPEN.value),
@@ -51,6 +55,11 @@ def query_of(wanted: LetterFilter) -> dict[str, str]:
     }
     if wanted.key is not None:
         query["key"] = key_text(wanted.key)
+    if wanted.no_key:
+        query["no-key"] = "yes"
+    if wanted.header is not None:
+        name, value = wanted.header
+        query["header"] = f"{name}={key_text(value)}"
     for field, time_ms in (("since", wanted.since_ms), ("until", wanted.until_ms)):
         if time_ms is not None:
             query[field] = datetime.fromtimestamp(time_ms / 1000, UTC).isoformat()[
@@ -88,14 +97,23 @@ def key_text(key: bytes) -> str:
     return text if text.isprintable() and text and not text.startswith("0x") else f"0x{key.hex()}"
 
 
-def _key(text: str) -> bytes:
+def _header(text: str) -> tuple[str, bytes]:
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise UnreadableError(
+            f"the header is {text[:40]!r}: it must be a name and a value, such as tenant=acme"
+        )
+    return name, _bytes(value, "the header's value")
+
+
+def _bytes(text: str, what: str) -> bytes:
     if not text.startswith("0x"):
         return text.encode("utf-8", "replace")
     try:
         return bytes.fromhex(text[2:])
     except ValueError:
         raise UnreadableError(
-            f"the key is {text[:40]!r}: after 0x there must be pairs of hexadecimal digits"
+            f"{what} is {text[:40]!r}: after 0x there must be pairs of hexadecimal digits"
         ) from None
 
 

@@ -1,13 +1,16 @@
 """Letters and resolutions as rows of an index, bounded whatever they hold."""
 
+import json
 import re
 from hashlib import blake2b
+from itertools import islice
 from typing import Any, NamedTuple
 
 from linear_retry.console.letters import schema
 from linear_retry.dlq.letters.letter import Letter
 from linear_retry.dlq.resolution.resolutions import decoded
 from linear_retry.records.record import Record
+from linear_retry.records.retry_headers import HEADER_NAMES
 from linear_retry.records.text import one_line, valid_unicode, whole_number
 
 _LAST_FAILURE = "retry-last-failure-ms"
@@ -70,6 +73,7 @@ def row_of(letter: Letter, kind_id: int) -> tuple[Any, ...]:
         None if origin is None else origin.partition,
         None if origin is None else origin.offset,
         _size_bytes(letter),
+        _header_hashes(letter),
     )
 
 
@@ -105,6 +109,12 @@ def digest(name: bytes) -> bytes:
     return blake2b(name, digest_size=16).digest()
 
 
+def header_hash(name: str, value: bytes) -> int:
+    """Returns what letters with this header are found by: an integer that SQLite can hold."""
+    content = name.encode("utf-8", "replace") + b"\0" + value
+    return int.from_bytes(blake2b(content, digest_size=8).digest(), signed=True)
+
+
 def cut(text: str) -> str:
     """Returns the start of a text that a sender chose."""
     most = schema.NAME_CHARACTERS
@@ -122,6 +132,14 @@ def cut_key(key: bytes) -> bytes:
 def _failed_ms(letter: Letter) -> int:
     content = dict(letter.headers).get(_LAST_FAILURE)
     return -1 if content is None else whole_number(content) or -1
+
+
+def _header_hashes(letter: Letter) -> str | None:
+    """Those of the first headers that are not ours, as a list in JSON; None without any."""
+    theirs = (each for each in letter.headers if each[0] not in HEADER_NAMES)
+    first = islice(theirs, schema.HEADERS)
+    hashes = [header_hash(name, value) for name, value in first if value is not None]
+    return json.dumps(hashes) if hashes else None
 
 
 def _size_bytes(letter: Letter) -> int:

@@ -1,6 +1,6 @@
 """The tables of an index, and what makes a search in them fast."""
 
-VERSION = 2
+VERSION = 3
 """Of the tables and of what is written to them: an index of another version is built again."""
 
 # An index holds no values. A row is at most about 2.5 KiB, a usual one 300 bytes; with the search
@@ -10,6 +10,7 @@ NAME_CHARACTERS = ERROR_CHARACTERS = 512
 PATTERN_CHARACTERS = 200
 KINDS = 10_000
 KINDS_WITHOUT_MESSAGE = 90_000
+HEADERS = 32
 
 TABLES = (
     # A number of a letter means the same only within one epoch.
@@ -27,7 +28,10 @@ TABLES = (
     'CREATE TABLE letter (id INTEGER PRIMARY KEY, partition INTEGER, "offset" INTEGER,'
     " at_ms INTEGER, failed_ms INTEGER, name TEXT, digest BLOB, generation INTEGER,"
     " kind_id INTEGER, state TEXT, key BLOB, error TEXT, origin_partition INTEGER,"
-    " origin_offset INTEGER, size_bytes INTEGER)",
+    " origin_offset INTEGER, size_bytes INTEGER, headers TEXT)",
+    # Of each header a hash of name and value; the list in the letter is what a removal goes by.
+    "CREATE TABLE header (hash INTEGER, letter_id INTEGER,"
+    " PRIMARY KEY (hash, letter_id)) WITHOUT ROWID",
     'CREATE UNIQUE INDEX letter_place ON letter (partition, "offset")',
     "CREATE INDEX letter_identity ON letter (digest, generation)",
     "CREATE INDEX letter_key ON letter (key, at_ms, id)",
@@ -36,10 +40,13 @@ TABLES = (
     "CREATE INDEX letter_kind ON letter (kind_id, state, at_ms)",
     "CREATE TRIGGER letter_added AFTER INSERT ON letter BEGIN"
     " INSERT INTO tally VALUES (new.kind_id, new.state, 1)"
-    " ON CONFLICT DO UPDATE SET letters = letters + 1; END",
+    " ON CONFLICT DO UPDATE SET letters = letters + 1;"
+    " INSERT OR IGNORE INTO header SELECT value, new.id FROM json_each(new.headers); END",
     "CREATE TRIGGER letter_removed AFTER DELETE ON letter BEGIN"
     " UPDATE tally SET letters = letters - 1"
-    " WHERE kind_id = old.kind_id AND state = old.state; END",
+    " WHERE kind_id = old.kind_id AND state = old.state;"
+    " DELETE FROM header WHERE letter_id = old.id"
+    " AND hash IN (SELECT value FROM json_each(old.headers)); END",
     "CREATE TRIGGER letter_changed AFTER UPDATE OF state ON letter BEGIN"
     " UPDATE tally SET letters = letters - 1"
     " WHERE kind_id = old.kind_id AND state = old.state;"
@@ -59,4 +66,4 @@ TRIGRAMS = (
 )
 """Not in every SQLite: FTS5 with trigrams, since 3.34."""
 
-NAMES = (SEARCH, "letter", "tally", "kind", "resolution", "position", "topic", "about")
+NAMES = (SEARCH, "letter", "header", "tally", "kind", "resolution", "position", "topic", "about")

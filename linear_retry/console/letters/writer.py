@@ -11,12 +11,12 @@ from linear_retry.records.record import Record
 
 _COLUMNS = (
     'partition, "offset", at_ms, failed_ms, name, digest, generation, kind_id, state, key, error,'
-    " origin_partition, origin_offset, size_bytes"
+    " origin_partition, origin_offset, size_bytes, headers"
 )
 _RESOLVED = "SELECT state FROM resolution WHERE digest = ?6 AND generation = ?7"
 _ADD = (
     f"INSERT OR IGNORE INTO letter ({_COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8,"
-    f" coalesce(?9, ({_RESOLVED}), 'open'), ?10, ?11, ?12, ?13, ?14)"
+    f" coalesce(?9, ({_RESOLVED}), 'open'), ?10, ?11, ?12, ?13, ?14, ?15)"
 )
 _RESOLVE = "INSERT OR REPLACE INTO resolution VALUES (?, ?, ?, ?, ?, ?)"
 _REOPEN = "DELETE FROM resolution WHERE digest = ? AND generation = ?"

@@ -15,6 +15,7 @@ from linear_retry.monitoring.control import (
     sentence,
 )
 from linear_retry.records.control import Command, CommandName
+from linear_retry.records.text import whole_number
 from linear_retry.scope import Place
 from linear_retry.web.security.authentication import RefusedError
 
@@ -31,13 +32,17 @@ _TITLES: dict[CommandName, str] = {
 class Order:
     """One order: about these messages, or without any about all circuits of the group.
 
-    `is_last`: messages are attempted even if one more failure would be their last.
+    `is_last`: messages are attempted even if one more failure would be their last. Without
+    messages, `member` means the circuits of this one; `letters` is for how many dead letters a
+    limit is lifted, at most.
     """
 
     command: CommandName
     group: str
     places: tuple[Place, ...] = ()
     is_last: bool = False
+    member: str | None = None
+    letters: int | None = None
 
     @classmethod
     def of(cls, fields: Iterable[tuple[str, str]]) -> "Order":
@@ -45,13 +50,15 @@ class Order:
         found: dict[str, list[str]] = {}
         for name, text in fields:
             found.setdefault(name, []).append(text)
+        first = {name: texts[0] for name, texts in found.items()}
         places = tuple(map(Place.of, found.get("message", ())))
-        group, wanted = found.get("group", [""])[0], found.get("command", [""])[0]
+        group, wanted = first.get("group", ""), first.get("command")
+        member, letters = first.get("member") or None, _letters(first.get("letters"))
         for command in get_args(CommandName):
             messages = tuple(place for place in places if place is not None)
             is_whole = len(messages) == len(places) and bool(group)
             if command == wanted and is_whole and (messages or command != "give-up"):
-                return cls(command, group, messages, "last" in found)
+                return cls(command, group, messages, "last" in found, member, letters)
         raise RefusedError(
             HTTPStatus.UNPROCESSABLE_ENTITY, "this order is incomplete; begin again on the page Now"
         )
@@ -70,7 +77,9 @@ class Order:
     def subject(self) -> str:
         """What it is about, in one line."""
         names = ", ".join(map(str, self.places)) or "all open circuits"
-        return f"{names} of group {self.group}"
+        whose = "" if self.member is None else f"member {self.member} of "
+        most = "" if self.letters is None else f", for {self.letters} dead letters"
+        return f"{names} of {whose}group {self.group}{most}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +122,24 @@ class Orders:
         return self._settings.control
 
 
+def _letters(text: str | None) -> int | None:
+    if not text:
+        return None
+    number = whole_number(text.encode("utf-8", "replace"))
+    if not number:
+        raise RefusedError(
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+            f"the number of dead letters is {text[:40]!r}: it must be a whole number from 1",
+        )
+    return number
+
+
 def _commands(order: Order, by: str, why: str) -> list[Command]:
     reason = why if order.command == "lift-limit" else None
     command = Command(
-        "", order.command, order.group, None, None, None, by, 0, reason=reason, last=order.is_last
+        *("", order.command, order.group, None, None, None, by, 0, order.member, order.letters),
+        reason=reason,
+        last=order.is_last,
     )
     places = [replace(command, **place._asdict()) for place in order.places]
     return [checked_command(each) for each in places or [command]]

@@ -75,8 +75,8 @@ def filter_asked(request: Request, *, sees_keys: bool) -> LetterFilter:
         wanted = read_filter(request.query_params)
     except UnreadableError as error:
         raise RefusedError(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from None
-    if wanted.key is not None and not sees_keys:  # else it would say which keys there are
-        raise RefusedError(HTTPStatus.FORBIDDEN, "keys and values are for operators")
+    if wanted.asks_for_content and not sees_keys:
+        raise RefusedError(HTTPStatus.FORBIDDEN, "keys, values and headers are for operators")
     return wanted
 
 

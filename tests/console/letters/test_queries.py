@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from linear_retry.console.letters import queries, schema
+from linear_retry.console.letters import conditions, queries, schema
 from linear_retry.console.letters.chosen import filter_of
 from linear_retry.console.letters.filters import LetterFilter
 from linear_retry.console.letters.index import Index, make_tables, transaction
@@ -71,7 +71,8 @@ def _resolved(record: Record) -> Record:
 def filled(index: Index) -> Index:
     """Ten letters of two errors, of which one is resolved."""
     letters = [_refused(n, key=b"ann") for n in range(6)]
-    letters += [_invalid(n, key=b"bob", origin="bills", reason="permanent") for n in range(6, 10)]
+    more = {"origin": "bills", "reason": "permanent", "headers": (("tenant", b"\xff"),)}
+    letters += [_invalid(n, key=b"bob" if n < 9 else None, **more) for n in range(6, 10)]
     _add(index, *letters, resolutions=(_resolved(letters[1]),))
     return index
 
@@ -102,7 +103,18 @@ _FIRST_MS = our_letter(0).timestamp_ms
         (LetterFilter(text="1%0"), []),
         (LetterFilter(text="r_f"), []),
         (LetterFilter(text="5:"), [5]),
-        (LetterFilter(key=b"bob"), [6, 7, 8, 9]),
+        (LetterFilter(key=b"bob"), [6, 7, 8]),
+        (LetterFilter(no_key=True), [9]),
+        (LetterFilter(key=b"ann", no_key=True), [0, 2, 3, 4, 5, 9]),
+        (LetterFilter(not_text="connectionerror"), [6, 7, 8, 9]),
+        (LetterFilter(not_text="order 7", text="amount"), [6, 8, 9]),
+        (LetterFilter(not_text="1%0"), [0, 2, 3, 4, 5, 6, 7, 8, 9]),
+        (LetterFilter(not_origin="orders"), [6, 7, 8, 9]),
+        (LetterFilter(not_origin="bills", not_text="-5:"), [0, 2, 3, 4]),
+        (LetterFilter(header=("tenant", b"\xff")), [6, 7, 8, 9]),
+        (LetterFilter(header=("tenant", b"acme"), text="100%"), [0, 2, 3, 4, 5]),
+        (LetterFilter(header=("Tenant", b"acme")), []),
+        (LetterFilter(header=("retry-reason", b"permanent")), []),
         (replace(_ALL, since_ms=_FIRST_MS + 1, until_ms=_FIRST_MS + 3), [1, 2]),
         (replace(_ALL, name=our_letter(3).id), [3]),
     ],
@@ -112,6 +124,32 @@ def test_a_filter_selects_what_it_says(
 ) -> None:
     """In the page, in the count and in the groups, with wildcards in the text as any character."""
     assert offsets == _offsets(filled, wanted)
+
+
+def test_what_many_letters_have_in_common_is_found_without_a_list_of_them(
+    filled: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a text or a header: the same letters as of few."""
+    monkeypatch.setattr(conditions, "_FEW", 2)
+    assert [0, 2, 3, 4, 5] == _offsets(filled, LetterFilter(text="refused"))
+    assert [6, 7, 8, 9] == _offsets(filled, LetterFilter(header=("tenant", b"\xff")))
+
+
+def test_the_headers_of_a_letter_leave_with_it(filled: Index) -> None:
+    """Else what retention has removed would fill the disk."""
+    with filled.writing() as database:
+        while Writer(database).remove_before(0, 8):
+            pass
+        assert [(8,), (9,)] == database.execute("SELECT letter_id - 1 FROM header").fetchall()
+    assert [8, 9] == _offsets(filled, LetterFilter(header=("tenant", b"\xff")))
+
+
+def test_of_many_headers_the_first_are_found(index: Index) -> None:
+    """So that one letter cannot fill the disk."""
+    headers = [(f"h{number}", b"") for number in range(schema.HEADERS + 1)]
+    _add(index, our_record(headers=tuple(headers)))
+    found = [_count(index, LetterFilter(header=header)) for header in headers]
+    assert [*[1] * schema.HEADERS, 0] == found
 
 
 def test_groups_have_their_first_and_last_letter(filled: Index) -> None:

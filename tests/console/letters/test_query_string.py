@@ -18,15 +18,20 @@ from linear_retry.console.letters.query_string import (
 from linear_retry.dlq.letters.letter import State
 
 _TEXT = st.none() | st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
+_NAME = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="="), min_size=1)
 _TIME = st.none() | st.integers(0, 4_000_000_000_000)
 _FILTERS = st.builds(
     LetterFilter,
     error=_TEXT,
     pattern=_TEXT,
     text=st.none() | st.text(st.characters(exclude_categories=["Cs"]), min_size=3, max_size=20),
+    not_text=_TEXT,
     key=st.none() | st.binary(min_size=1, max_size=20),
+    no_key=st.booleans(),
+    header=st.none() | st.tuples(_NAME, st.binary(max_size=20)),
     group_id=_TEXT,
     origin=_TEXT,
+    not_origin=_TEXT,
     reason=_TEXT,
     since_ms=_TIME,
     until_ms=_TIME,
@@ -62,6 +67,8 @@ def test_an_empty_form_selects_the_open_letters() -> None:
         ({"until": "9999-12-31T23:59:59-23:59"}, "until is"),
         ({"text": "zq"}, "the text is 'zq': it must have at least 3 characters"),
         ({"key": "0xzz"}, "after 0x there must be pairs of hexadecimal digits"),
+        ({"header": "tenant"}, "the header is 'tenant': it must be a name and a value"),
+        ({"header": "tenant=0x1"}, "the header's value is '0x1': after 0x there must be pairs"),
         ({"state": "dead"}, "must be one of all, done, open, replayed, resolved, retry"),
     ],
 )

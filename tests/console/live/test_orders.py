@@ -9,6 +9,7 @@ import pytest
 from linear_retry import LinearConsumer, Scope
 from linear_retry.console.audit import Audit
 from linear_retry.console.frame.settings import Settings
+from linear_retry.console.live import orders as module
 from linear_retry.console.live.orders import Order, Orders
 from linear_retry.console.state import State
 from linear_retry.errors import BrokerError
@@ -40,12 +41,18 @@ def test_an_order_that_is_incomplete(fields: list[tuple[str, str]]) -> None:
 
 
 def test_an_order() -> None:
-    """About messages, or about all circuits of a group."""
+    """About messages, or about all circuits of a group or of one of its members."""
     group = ("group", "billing")
     assert Order("retry", "billing") == Order.of([("command", "retry"), group])
     two = [("message", "orders[0]@0"), ("message", "orders:1@7")]
     expected = Order("give-up", "billing", (_HELD, Place("orders", 1, 7)))
     assert expected == Order.of([("command", "give-up"), group, *two])
+    lifting = [("command", "lift-limit"), group, ("member", "till-7"), ("letters", "50")]
+    of_one = Order("lift-limit", "billing", member="till-7", letters=50)
+    assert of_one == Order.of(lifting)
+    assert "member till-7 of group billing, for 50 dead letters" in of_one.subject
+    with pytest.raises(RefusedError, match="'0': it must be a whole number from 1"):
+        Order.of([*lifting[:2], ("letters", "0")])
 
 
 def _fail(_: Message) -> None:
@@ -102,6 +109,25 @@ def test_the_last_attempt_is_asked_about(
         first.why,
     )
     assert (given.change, "try it") == (last.id, last.why)
+
+
+def test_an_order_for_one_member_is_for_no_other(
+    broker: EmbeddedKafka,
+    consumer: LinearConsumer,
+    audit: Audit,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The other members do not answer, and attempt nothing."""
+    monkeypatch.setattr(module, "_ANSWER_S", 3)
+    orders = Orders(_settings(broker, tmp_path), audit)
+    given = orders.give(Order("retry", "billing", member="another"), "ann", "")
+    change = audit.change(given.change)
+    assert change is not None
+    assert "no member 'another' follows" in change.outcome
+    mine = orders.give(Order("retry", "billing", member=consumer.member), "ann", "")
+    assert ((), (_HELD,)) == (given.last, mine.last)
+    assert 1 == consumer.circuits[Scope()].failures
 
 
 def test_a_message_is_given_up(

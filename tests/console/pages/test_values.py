@@ -72,9 +72,10 @@ def test_who_sees_values(
         found = {path: client.get(path) for path in pages}
         files = [client.get(f"{letters}/{part}") for part in parts]
         files.append(client.get(f"{_WAITING}/1/value"))
-        search = client.get(f"{letters}?key=a-secret")
+        asked = ("key=a-secret", "no-key=yes", "header=h=a-secret")
+        searches = [client.get(f"{letters}?{each}") for each in asked]
     assert dict.fromkeys(pages, 200) == {path: each.status_code for path, each in found.items()}
     assert dict.fromkeys(pages, sees) == {p: "a-secret" in each.text for p, each in found.items()}
-    assert [200 if sees else 403] * 6 == [each.status_code for each in (*files, search)]
+    assert [200 if sees else 403] * 8 == [each.status_code for each in (*files, *searches)]
     exported = ("a-secret", "YS1zZWNyZXQ")  # a value is text, or base64
     assert [sees] * 5 == [any(part in each.text for part in exported) for each in files]

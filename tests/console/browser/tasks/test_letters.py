@@ -54,7 +54,7 @@ def test_letters_are_found_by_clicks_and_keys(
     expect(row).to_contain_text("90")
     row.get_by_role("link").click()
     expect(page.get_by_role("heading", name="90 letters")).to_be_visible()
-    page.get_by_role("link", name="ValueError").click()
+    page.get_by_role("link", name="ValueError", exact=True).click()
     expect(page.get_by_role("heading", name="15 letters")).to_be_visible()
     page.get_by_role("link", name="All errors").click()
     page.get_by_role("link", name="Next 50").click()
@@ -63,12 +63,40 @@ def test_letters_are_found_by_clicks_and_keys(
     page.get_by_label("State").select_option("all")
     page.get_by_label("Text in the error").press("Enter")
     expect(page.get_by_role("heading", name="1 letter")).to_be_visible()
-    page.get_by_text("Key, id, time").click()
-    page.get_by_label("Key").fill(_HTML)
+    page.get_by_text("Key, header, id, time").click()
+    page.get_by_label("Key", exact=True).fill(_HTML)
     page.get_by_label("Text in the error").fill(_HTML)
     page.get_by_role("button", name="Filter").click()
-    expect(page.get_by_role("link", name=_HTML)).to_be_visible()
+    expect(page.get_by_role("link", name=_HTML, exact=True)).to_be_visible()
     assert "owned" != page.title()
+
+
+def test_letters_are_chosen_by_header_and_by_what_they_are_not(
+    given: Scene, console: ConsoleProcess, page: Page
+) -> None:
+    """And those without a key; what was found is replayed, and no other."""
+    _add_letters(given)
+    given.add_letters([given.letter(1, 0, key=None), given.letter(1, 1, headers=(("of", b"="),))])
+    _wait_until_indexed(console, 92)
+    page.goto(f"{console.url}/letters/{given.letters}")
+    page.get_by_role("row", name="ValueError").get_by_role("link", name="leave out").click()
+    expect(page.get_by_role("heading", name="77 letters")).to_be_visible()
+    page.get_by_label("Header").fill("of==")
+    page.get_by_label("Header").press("Enter")
+    expect(page.get_by_role("row").filter(has_text=f"{given.source}[1]@1")).to_be_visible()
+    page.get_by_label("Header").fill("")
+    page.get_by_label("without a key").check()
+    page.get_by_role("button", name="Filter").click()
+    page.get_by_role("link", name="Replay these").click()
+    expect(page.get_by_role("heading", name="1 open letter")).to_be_visible()
+    page.get_by_role("button", name="Plan it").click()
+    page.get_by_label("Reason").fill("fixed")
+    page.get_by_role("button", name="Send 1 letter").click()
+    expect(page.get_by_text("done", exact=True)).to_be_visible(timeout=30_000)
+    assert {0: 10, 1: 1} == {number: len(found) for number, found in given.arrived().items()}
+    page.goto(f"{console.url}/letters/{given.letters}?not-origin={given.source}")
+    expect(page.get_by_label("Not from")).to_have_value(given.source)
+    expect(page.get_by_text("No letter matches")).to_be_visible()
 
 
 def test_the_replayed_letters_of_an_error_are_reopened(
@@ -80,7 +108,7 @@ def test_the_replayed_letters_of_an_error_are_reopened(
     page.goto(f"{console.url}/letters/{given.letters}")
     page.get_by_label("State").select_option("replayed or resolved")
     page.get_by_role("button", name="Filter").click()
-    page.get_by_role("link", name="ConnectionError").click()
+    page.get_by_role("link", name="ConnectionError", exact=True).click()
     page.get_by_role("link", name="Reopen these").click()
     expect(page.get_by_role("heading", name="7 replayed or resolved letters")).to_be_visible()
     page.get_by_role("button", name="Plan it").click()
@@ -99,7 +127,7 @@ def test_the_letters_of_an_error_are_replayed_and_no_other(
     _add_letters(given)
     _wait_until_indexed(console, 90)
     page.goto(f"{console.url}/letters/{given.letters}")
-    page.get_by_role("link", name="ValueError").click()
+    page.get_by_role("link", name="ValueError", exact=True).click()
     page.get_by_role("link", name="Replay these").click()
     expect(page.get_by_role("heading", name="15 open letters")).to_be_visible()
     late = replace(
@@ -160,7 +188,7 @@ def test_letters_are_found_by_group_topic_and_time(
         [line] = download.value.path().read_text("utf-8").splitlines()
         assert "parcels" in line
         page.get_by_role("link", name="Clear").click()
-    page.get_by_text("Key, id, time").click()
+    page.get_by_text("Key, header, id, time").click()
     for field, count in (("Since, UTC", "2 letters"), ("Until, UTC", "0 letters")):
         page.get_by_label(field).fill("2026-01-01T00:00")
         page.get_by_label(field).press("Enter")
