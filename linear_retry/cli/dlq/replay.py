@@ -99,6 +99,12 @@ def _print_plan(topic: DeadLetterTopic, selected: Filter, plan: Plan, *, as_json
         typer.echo(f"nothing to do: {formats.no_letters(topic.topic, only_open)}", err=True)
     for why, count in plan.not_replayable.most_common():
         typer.echo(f"{plural(count)} left open: {why}", err=True)
+    if plan.earlier_open:
+        typer.echo(
+            f"warning: {plural(plan.earlier_open, 'older open letter')} of the same keys would "
+            "stay, and be handled after newer ones: replay or resolve what is older first",
+            err=True,
+        )
 
 
 def _warn_of_absent_groups(topic: DeadLetterTopic, plan: Plan) -> tuple[str, ...]:
@@ -124,7 +130,8 @@ def print_outcome(
     """Prints the result of the replay, or of the dry run."""
     if as_json:
         result: dict[str, Any] = {"letters": plan.letters, "sent": sent, "dry_run": not yes}
-        result |= {"left": plan.not_replayable, "absent_groups": list(absent)}
+        result |= {"left": plan.not_replayable, "earlier_open": plan.earlier_open}
+        result |= {"absent_groups": list(absent)}
         write_json([result | {"replay_id": plan.replay_id if sent else None}])
     elif yes and plan.letters:
         typer.echo(f"{plural(sent)} sent{_passed(plan.letters - sent)}")

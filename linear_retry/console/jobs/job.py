@@ -96,7 +96,8 @@ class Summary:
 
     `ranges` has the first and last offset of the counted letters, by partition of their topic;
     `before` what a purge deletes. `left_open` counts, by reason, the letters that a replay cannot
-    send. `topic_id` is the id of the topic, which one made again under its name does not have.
+    send, `earlier_open` those of the same keys that come before some of them and stay open.
+    `topic_id` is the id of the topic, which one made again under its name does not have.
     """
 
     letters: int = 0
@@ -104,6 +105,7 @@ class Summary:
     ranges: list[tuple[int, int, int]] = field(default_factory=list)
     lanes: list[Lane] = field(default_factory=list)
     left_open: dict[str, int] = field(default_factory=dict)
+    earlier_open: int = 0
     absent_groups: list[str] = field(default_factory=list)
     newer: list[Newer] = field(default_factory=list)
     newer_keys: int | None = None

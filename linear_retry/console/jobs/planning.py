@@ -92,6 +92,7 @@ def _replay(
             counted.summary(letters),
             lanes=[_lane(each) for each in plan.partitions],
             left_open=dict(plan.not_replayable.most_common()),
+            earlier_open=plan.earlier_open,
             absent_groups=list(topic.absent_groups(plan)),
             newer=newer,
             newer_keys=keys,

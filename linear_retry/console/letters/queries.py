@@ -8,12 +8,13 @@ from typing import NamedTuple
 from linear_retry.console.letters.conditions import Condition, on_kinds, on_letters
 from linear_retry.console.letters.filters import LetterFilter, Selection
 from linear_retry.console.letters.index import Index
-from linear_retry.console.letters.rows import digest
-from linear_retry.dlq.letters.letter import State
+from linear_retry.console.letters.rows import cut, cut_key, digest
+from linear_retry.dlq.letters.letter import Letter, State
 from linear_retry.dlq.resolution.resolutions import Resolution
 from linear_retry.errors import LinearRetryError
 
 COUNTED = 10_000
+OLDER_COUNTED = 1_000
 _GROUPS = 100
 _NAMED = 1_000
 _KEYS_AT_ONCE = 1_000
@@ -234,6 +235,24 @@ def _check(database: sqlite3.Connection, selection: Selection) -> None:
             f"{selection.topic}: the index was built again since these letters were counted; "
             "select them once more"
         )
+
+
+def older_open(index: Index, letter: Letter) -> int:
+    """Counts, up to `OLDER_COUNTED`, the open letters of the same key whose messages come before.
+
+    0 if the letter has no key, or its place in the source topic is unknown.
+    """
+    origin = letter.origin
+    if letter.key is None or origin is None or origin.offset is None:
+        return 0
+    older = (
+        "SELECT 1 FROM letter JOIN kind ON kind.id = kind_id WHERE key = ? AND state = 'open'"
+        " AND origin = ? AND origin_partition = ? AND origin_offset < ? LIMIT ?"
+    )
+    place = (cut_key(letter.key), cut(origin.topic), origin.partition, origin.offset)
+    with index.reading() as database:
+        query = f"SELECT count(*) FROM ({older})"
+        return int(database.execute(query, (*place, OLDER_COUNTED)).fetchone()[0])
 
 
 def resolution(index: Index, letter_id: str, generation: int) -> Resolution | None:

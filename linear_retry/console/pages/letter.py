@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any, Literal
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
@@ -15,6 +16,7 @@ from linear_retry.console.frame.rendering import Renderer
 from linear_retry.console.frame.services import Services
 from linear_retry.console.letters import queries
 from linear_retry.console.letters.filters import LetterFilter
+from linear_retry.console.letters.query_string import query_of
 from linear_retry.console.pages.letters import known
 from linear_retry.dlq import DeadLetterTopic, Exported, Filter, Letter, Resolution, State
 from linear_retry.dlq.cluster import Cluster
@@ -121,11 +123,17 @@ def find(
 
 
 def _history(services: Services, letter: Letter) -> dict[str, Any]:
-    """The letters of the same message, with this one, the earliest first; as the index has them."""
+    """The letters of the same message, the earliest first, and the number of older ones of its key.
+
+    As the index has them.
+    """
     indexed = known(services, letter.topic)
     search = queries.search(indexed.index, LetterFilter(name=letter.id, states=()))
     found = queries.page(indexed.index, search, limit=_GENERATIONS)[::-1]
-    return {"history": found, "progress": indexed.indexer.progress}
+    older: dict[str, Any] = {"older": queries.older_open(indexed.index, letter)}
+    older |= {"older_counted": queries.OLDER_COUNTED}
+    older |= {"same_key": urlencode(query_of(LetterFilter(key=letter.key)))}
+    return {"history": found, "progress": indexed.indexer.progress, **older}
 
 
 def address(letter: Letter) -> str:

@@ -41,7 +41,7 @@ def page(services: Services, renderer: Renderer) -> Page:
     def sign_out(request: Request) -> RedirectResponse:
         services.authentication.end_session(request)
         answer = see_other("/login")
-        delete_session(answer)
+        delete_session(answer, request)
         return answer
 
     return Page(routes)

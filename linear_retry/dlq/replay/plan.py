@@ -10,6 +10,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from linear_retry.dlq.letters.letter import NONE, Letter
+from linear_retry.dlq.replay.earlier import Earlier
 from linear_retry.dlq.replay.order import Entry, InOrder
 from linear_retry.dlq.replay.outgoing import Fetch, NotReplayableError, Outgoing, outgoing, unpacked
 from linear_retry.records.topics.retry_topics import read_delay_ms, retry_group
@@ -67,9 +68,11 @@ class PartitionPlan:
 class Plan:
     """What a replay will send. Use it in a `with`: it contains the letters.
 
-    `not_replayable` counts, by reason, the letters that are not sent and stay open. `for_group` is
-    the group that all are addressed to, "" for every group; None: each to the group of its letter.
-    `is_to_retry`: the topic `to` is a retry topic of that group.
+    `not_replayable` counts, by reason, the letters that are not sent and stay open. `earlier_open`
+    counts open letters that are not sent although later ones of their keys are: these keys would be
+    out of order; 0 for a retry topic, which keeps none. `for_group` is the group that all are
+    addressed to, "" for every group; None: each to the group of its letter. `is_to_retry`: the
+    topic `to` is a retry topic of that group.
     """
 
     topic: str
@@ -80,6 +83,7 @@ class Plan:
     replay_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     partitions: list[PartitionPlan] = field(default_factory=list)
     not_replayable: Counter[str] = field(default_factory=Counter)
+    earlier_open: int = 0
     order: InOrder = field(default_factory=InOrder)
 
     def __enter__(self) -> Plan:
@@ -119,12 +123,21 @@ class _Planned(NamedTuple):
 class Planner:
     """Fills a plan with letters as they are read."""
 
-    def __init__(self, plan: Plan, fetch: Fetch, to_partitions: int = 1) -> None:
+    def __init__(
+        self, plan: Plan, fetch: Fetch, to_partitions: int = 1, earlier: Earlier | None = None
+    ) -> None:
         """`to_partitions` are those of the one topic that all go to, if there is one."""
         self._plan = plan
         self._fetch = fetch
         self._to_partitions = to_partitions
+        self._earlier = earlier
         self._numbers: dict[Source, int] = {}
+
+    def keep(self, letter: Letter) -> None:
+        """Notes a letter that is not sent."""
+        if self._earlier is not None and not letter.is_retry:
+            source, place = _source(letter)
+            self._earlier.keep(source, letter.key, place)
 
     def take(self, letters: Iterable[Letter], limit: int | None = None) -> None:
         """Plans each letter, or records why it cannot be sent; then counts them, each once.
@@ -147,6 +160,7 @@ class Planner:
                 yield self._plan_one(letter)
             except NotReplayableError as why:
                 self._plan.not_replayable[str(why)] += 1
+                self.keep(letter)
 
     def _plan_one(self, letter: Letter) -> _Planned:
         plan = self._plan
@@ -166,6 +180,8 @@ class Planner:
 
     def _add(self, planned: _Planned) -> None:
         plan, (source, entry, message) = self._plan, planned
+        if self._earlier is not None:
+            self._earlier.send(source, message.key, entry.offset)
         number = self._numbers.get(source)
         if number is None:
             number = self._numbers[source] = len(plan.partitions)

@@ -1,14 +1,15 @@
 """Plans replays, and sends the letters of a plan in order, each once."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from linear_retry.dlq import reading
 from linear_retry.dlq.cluster import Cluster
 from linear_retry.dlq.letters.filters import Filter
-from linear_retry.dlq.letters.letter import State
+from linear_retry.dlq.letters.letter import Letter, State
 from linear_retry.dlq.replay.checks import Facts, RefusedError, check
+from linear_retry.dlq.replay.earlier import Earlier
 from linear_retry.dlq.replay.order import Entry, batches
 from linear_retry.dlq.replay.outgoing import place_of, unpacked
 from linear_retry.dlq.replay.plan import Plan, Planner
@@ -43,12 +44,26 @@ def plan_replay(
         # The planner applies the limit: the first letters read are not the oldest of all.
         # Retries among them are not sent, and that is said: they are no letters.
         to_send = replace(letter_filter, states=(State.OPEN, State.RETRY), limit=None)
-        found = reading.letters(cluster.reader, plan.topic, resolutions, to_send, progress)
-        letters = (letter for letter, _ in found)
-        Planner(plan, cluster.record_at, partitions).take(letters, letter_filter.limit)
+        every_open = Filter(states=to_send.states, ranges=to_send.ranges)
+        found = reading.letters(cluster.reader, plan.topic, resolutions, every_open, progress)
+        with Earlier() as earlier:
+            kept_in_order = None if plan.is_to_retry or to_send == every_open else earlier
+            planner = Planner(plan, cluster.record_at, partitions, kept_in_order)
+            planner.take(_selected(found, to_send, planner.keep), letter_filter.limit)
+            plan.earlier_open = earlier.count()
         _check(cluster, plan)
         unless_planned.pop_all()
     return plan
+
+
+def _selected(
+    found: Iterable[tuple[Letter, State]], to_send: Filter, keep: Callable[[Letter], object]
+) -> Iterator[Letter]:
+    for letter, state in found:
+        if to_send.matches(letter, state):
+            yield letter
+        else:
+            keep(letter)
 
 
 def replay(

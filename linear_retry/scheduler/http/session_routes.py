@@ -55,8 +55,9 @@ def routes(authentication: Authentication) -> APIRouter:
         return session(actor)
 
     @router.post(SIGN_OUT, status_code=204)
-    def sign_out(response: Response) -> None:
-        """Ends the session in this browser."""
-        delete_session(response)
+    def sign_out(request: Request, response: Response) -> None:
+        """Ends the session of this browser."""
+        authentication.end_session(request)
+        delete_session(response, request)
 
     return router

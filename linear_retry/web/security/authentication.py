@@ -13,7 +13,7 @@ from starlette.requests import Request
 
 from linear_retry.web.security.access import Access, is_loopback
 from linear_retry.web.security.attempts import Attempts
-from linear_retry.web.security.cookie import COOKIE
+from linear_retry.web.security.cookie import session_of
 from linear_retry.web.security.sessions import Sessions, basic_credentials, bearer_token
 from linear_retry.web.security.users import Role, Users
 
@@ -107,7 +107,7 @@ class Authentication:
             if (token := bearer_token(authorization)) is not None:
                 return self._by_token(token)
             return await self._by_password(request, basic_credentials(authorization))
-        session = request.cookies.get(COOKIE)
+        session = session_of(request)
         if session is not None and (name := self._sessions.name_of(session)) is not None:
             return self._known(name, session)
         if self._access.is_local and is_loopback(_peer(request)):
@@ -146,7 +146,7 @@ class Authentication:
 
     def end_session(self, request: Request) -> None:
         """Ends the session of the request's cookie, if it has one."""
-        if (session := request.cookies.get(COOKIE)) is not None:
+        if (session := session_of(request)) is not None:
             self._sessions.end(session)
 
     async def begin_session(self, request: Request, name: str, password: str) -> tuple[Actor, str]:

@@ -5,7 +5,20 @@ from starlette.responses import Response
 
 from linear_retry.web.security.sessions import LENGTH_S
 
-COOKIE = "linear_retry_session"
+
+def session_of(request: Request) -> str | None:
+    """Returns the session that the browser has kept for this server; None without one."""
+    return request.cookies.get(cookie_name(request))
+
+
+def cookie_name(request: Request) -> str:
+    """Returns the cookie's name, which has the server's own port.
+
+    Browsers send a cookie to every port of a host: a scheduler and a console on one machine would
+    sign each other's users out.
+    """
+    _, port = request.scope["server"]
+    return f"linear_retry_session_{port}"
 
 
 def set_session(response: Response, request: Request, session: str) -> None:
@@ -13,7 +26,7 @@ def set_session(response: Response, request: Request, session: str) -> None:
     # Behind a proxy that ends TLS the connection is plain, and the browser alone knows.
     origin = request.headers.get("Origin", "")
     response.set_cookie(
-        COOKIE,
+        cookie_name(request),
         session,
         max_age=LENGTH_S,
         httponly=True,
@@ -22,6 +35,6 @@ def set_session(response: Response, request: Request, session: str) -> None:
     )
 
 
-def delete_session(response: Response) -> None:
+def delete_session(response: Response, request: Request) -> None:
     """Lets the browser forget the session."""
-    response.delete_cookie(COOKIE, httponly=True, samesite="strict")
+    response.delete_cookie(cookie_name(request), httponly=True, samesite="strict")

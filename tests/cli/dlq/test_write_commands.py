@@ -106,8 +106,19 @@ def test_a_replay_in_json(scene: NewScene) -> None:  # noqa: F811
     )
     assert (2, 2, False, {}) == (end["letters"], end["sent"], end["dry_run"], end["left"])
     code, out, err = _run(given, "replay", "--json")
-    expected = {"letters": 0, "sent": 0, "dry_run": True, "left": {}, "absent_groups": []}
+    expected = {"letters": 0, "sent": 0, "dry_run": True, "left": {}, "earlier_open": 0}
+    expected["absent_groups"] = []
     assert (0, [expected | {"replay_id": None}], "") == (code, _objects(out), err)
+
+
+def test_a_plan_warns_of_older_letters_of_the_same_keys(scene: NewScene) -> None:  # noqa: F811
+    """Which the options have left out, in words and as a number."""
+    given = scene()
+    given.add_letters([given.letter(0, 1), given.letter(0, 2, reason="permanent")])
+    _, _, err = _run(given, "replay", "--reason", "permanent")
+    assert "warning: 1 older open letter of the same keys would stay, and be handled after" in err
+    _, out, _ = _run(given, "replay", "--reason", "permanent", "--json")
+    assert 1 == _objects(out)[-1]["earlier_open"]
 
 
 def test_what_cannot_be_sent_is_reported(scene: NewScene) -> None:  # noqa: F811

@@ -171,6 +171,14 @@ def test_groups_have_their_first_and_last_letter(filled: Index) -> None:
     assert ["bills", "orders"] == queries.names(filled, "origin")
 
 
+def test_older_open_letters_of_a_key_are_counted(filled: Index) -> None:
+    """Those of the same partition and topic that come before it, and wait still."""
+    found = [queries.older_open(filled, read_letter(_refused(n, key=b"ann"))) for n in (0, 1, 5)]
+    assert [0, 1, 4] == found
+    others = (_refused(5, key=None), _refused(5, key=b"bob"), _refused(5, partition=4))
+    assert [0, 0, 0] == [queries.older_open(filled, read_letter(each)) for each in others]
+
+
 def test_pages_follow_one_another(index: Index) -> None:
     """Each letter once, the latest first, also where many have one time."""
     letters = [replace(_refused(n), timestamp_ms=1_000 + n // 7) for n in range(50)]

@@ -7,7 +7,6 @@ import pytest
 
 from linear_retry.web import Access, HttpServer, networks
 from linear_retry.web.security.authentication import CSRF_HEADER
-from linear_retry.web.security.cookie import COOKIE
 from tests.scheduler.http.conftest import ACCESS, PASSWORD, USERS, client_of, served
 
 _SESSION = "/api/v1/session"
@@ -61,6 +60,18 @@ def test_a_browser_signs_in_and_out(server: HttpServer) -> None:
         assert 64 == len(answer.json()["csrf_token"])
         assert 204 == browser.post(_SIGN_OUT).status_code
         assert 401 == browser.get(_SESSION).status_code
+        copied = browser.get(_SESSION, headers={"Cookie": cookie.partition(";")[0]})
+        assert 401 == copied.status_code
+
+
+def test_two_servers_of_one_machine_sign_nobody_out(server: HttpServer) -> None:
+    """Browsers send a cookie to every port of a host."""
+    with served(ACCESS) as other, httpx.Client(timeout=30) as browser:
+        addresses = [f"http://127.0.0.1:{each.port}" for each in (server, other)]
+        for address in addresses:
+            signed = {"name": "ann", "password": PASSWORD}
+            assert browser.post(f"{address}{_SIGN_IN}", json=signed).is_success
+        assert [200, 200] == [browser.get(f"{each}{_SESSION}").status_code for each in addresses]
 
 
 def test_a_viewer_signs_out(server: HttpServer) -> None:
@@ -68,12 +79,13 @@ def test_a_viewer_signs_out(server: HttpServer) -> None:
     with client_of(server) as browser:
         assert browser.post(_SIGN_IN, json={"name": "vic", "password": PASSWORD}).is_success
         assert browser.post(_SIGN_OUT).is_success
-        assert COOKIE not in browser.cookies
+        assert not browser.cookies
 
 
-def test_a_forged_cookie_is_no_session(anyone: httpx.Client) -> None:
+def test_a_forged_cookie_is_no_session(server: HttpServer, anyone: httpx.Client) -> None:
     """Nor is one that was changed."""
-    answer = anyone.get(_SESSION, headers={"Cookie": f"{COOKIE}=YW5u.9999999999.{'0' * 64}"})
+    forged = f"linear_retry_session_{server.port}=YW5u.9999999999.{'0' * 64}"
+    answer = anyone.get(_SESSION, headers={"Cookie": forged})
     assert 401 == answer.status_code
 
 

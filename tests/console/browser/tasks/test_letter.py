@@ -135,6 +135,18 @@ def test_the_generations_of_a_message_lead_to_each_other(
     expect(page.get_by_text("by test at")).to_contain_text("again")
 
 
+def test_a_letter_names_the_older_ones_of_its_key(console: ConsoleProcess, page: Page) -> None:
+    """Replayed before them, it would break the key's order: they are a click away."""
+    given = console.given
+    given.add_letters([given.letter(0, number) for number in range(3)])
+    page.goto(f"{console.url}/letters/{given.letters}/0/2")
+    older = page.get_by_role("link", name="2 older open letters")
+    _reload_until(page, older)
+    expect(page.get_by_text("of the same key would be handled after this one")).to_be_visible()
+    older.click()
+    expect(page.get_by_role("heading", name="3 letters")).to_be_visible()
+
+
 def _reload_until(page: Page, wanted: Locator) -> None:
     """Until what it needs is indexed."""
 

@@ -135,6 +135,8 @@ def test_the_letters_of_an_error_are_replayed_and_no_other(
     )
     given.add_letters([late])
     page.get_by_role("button", name="Plan it").click()
+    older = "70 older open letters of the same keys are not among them"
+    expect(page.get_by_text(older)).to_be_visible(timeout=30_000)
     page.get_by_label("Reason").fill("fixed")
     page.get_by_role("button", name="Send 15 letters").click()
     expect(page.get_by_text("done", exact=True)).to_be_visible(timeout=30_000)
