@@ -42,7 +42,8 @@ class Assignment:
 
     A partition is *silent* from an assign, resume or seek until it delivers a message or its end.
     Its first offset is checked (`Offsets`); if it stays silent, it may be stalled: librdkafka
-    stalls 1 of some 60,000 paused in `on_assign` (librdkafka #5591). `epochs` has the assigned
+    stalls 1 of some 60,000 paused in `on_assign` (librdkafka #5591). `arrived` has the offset of
+    the last message that each has delivered since it was silent. `epochs` has the assigned
     partitions: one that was revoked and assigned again has another epoch. `stopped` are the
     `unreadable` ones to be paused. `due_at_s` is when a watchdog must next check any.
     """
@@ -52,6 +53,7 @@ class Assignment:
         self.epoch = 0
         self.serial = 0
         self.epochs: dict[Partition, int] = {}
+        self.arrived: dict[Partition, int] = {}
         self._silent: dict[Partition, _Silence] = {}
         self._suspect: dict[Partition, float] = {}
         self.unreadable: dict[Partition, Unreadable] = {}
@@ -114,6 +116,7 @@ class Assignment:
         self.epoch += 1
         for partition in partitions:
             self.epochs.pop(partition, None)
+            self.arrived.pop(partition, None)
             self._silent.pop(partition, None)
             self._suspect.pop(partition, None)
             self.unreadable.pop(partition, None)
@@ -135,6 +138,7 @@ class Assignment:
         self.serial += 1
         check_at_s = self.now_s() + timeout_s
         self._silent[partition] = _Silence(self.serial, check_at_s, timeout_s)
+        self.arrived.pop(partition, None)
         self.due_at_s = min(self.due_at_s, check_at_s)
 
     def note_delivered(self, partition: Partition) -> None:

@@ -161,3 +161,44 @@ def test_the_end_counts_as_a_delivery() -> None:
     assert not scene.joined.assignment.is_silent(_P0)
     assert [5] == scene.let_in
     assert 5 == scene.joined.offsets.next_offset(_P0)
+
+
+def _of(partition: int, *offsets: int) -> list[Message]:
+    return [Message(topic="orders", partition=partition, offset=offset) for offset in offsets]
+
+
+@pytest.mark.parametrize(
+    ("again", "let_in"),
+    [
+        (_of(0, 1, 2, 3), []),
+        (_of(0, 3, 1, 2, 3, 4), [4]),
+        ([*_of(1, 8), *_of(0, 2, 3, 4)], [8, 4]),
+        ([*_of(0, 2, 3), _reported(KafkaError._PARTITION_EOF, 4)], []),
+    ],
+)
+def test_what_has_arrived_is_dropped_when_it_comes_again(
+    again: list[Message], let_in: list[int]
+) -> None:
+    """Nothing was assigned, resumed or sought: librdkafka went back by itself, and reads on."""
+    scene = _Scene()
+    scene.joined.own(_P0, ("orders", 1))
+    scene.arrive(*_of(0, 1, 2), *_of(1, 7))
+    scene.arrive(*_of(0, 3))
+    scene.arrive(*again)
+    scene.arrive(*_of(0, 5, 6), *_of(1, 9))
+    assert [1, 2, 7, 3, *let_in, 5, 6, 9] == scene.let_in
+    assert [] == scene.calls("seek")
+
+
+def test_what_was_read_in_an_earlier_assignment_is_read_again() -> None:
+    """Somebody has set the group's offset back meanwhile; the end of the partition comes first."""
+    scene = _Scene()
+    scene.arrive(_message(500))
+    scene.arrive(_message(501))
+    scene.joined.flow_control.forget([_P0])
+    scene.joined.own(_P0)
+    scene.arrive(_reported(KafkaError._PARTITION_EOF, 100))
+    scene.arrive(_message(100))
+    scene.arrive(_message(102), _message(103))  # with a gap, as after compaction
+    scene.arrive(*_of(0, 104, 105))
+    assert [100, 102, 103, 104, 105] == scene.let_in
