@@ -216,6 +216,9 @@ class Fetching:
         self, partition: Partition, fetch: Fetch, log: PartitionLog, *, leaks: bool
     ) -> Message | None:
         assert fetch.next_offset is not None
+        if fetch.first_after is None:
+            back = self._faults.takes_rewind(partition)
+            fetch.next_offset = max(fetch.next_offset - back, log.low)
         odd = self._misplaced(partition, fetch, log)
         record = odd or log.at_or_after(fetch.next_offset)
         if record is None:

@@ -98,6 +98,11 @@ MISBEHAVIOURS = (
         f"{_READS}::test_the_first_message_is_the_one_before",
     ),
     Misbehaviour(
+        "amid its messages a partition goes back, by itself (librdkafka #4637, #4686)",
+        "rewind",
+        f"{_READS}::test_what_was_read_comes_again",
+    ),
+    Misbehaviour(
         "the first message takes longer than any timeout",
         "late_fetch_s",
         f"{_READS}::test_a_slow_broker",

@@ -27,6 +27,7 @@ class ReadingFaults:
     _dead: set[Partition] = field(default_factory=set)
     _jumps: dict[Partition, int] = field(default_factory=dict)
     _stale: set[Partition] = field(default_factory=set)
+    _rewinds: dict[Partition, int] = field(default_factory=dict)
     _echoes: set[Partition] = field(default_factory=set)
     _seeks: deque[KafkaError] = field(default_factory=deque)
     _ignored_pauses: int = 0
@@ -64,6 +65,13 @@ class ReadingFaults:
     def stale(self, partition: Partition) -> None:
         """The first message after the next seek is the one before, once."""
         self._stale.add(partition)
+
+    def rewind(self, partition: Partition, back: int) -> None:
+        """Amid what it reads it goes back by so many offsets, once, and reads on from there.
+
+        Though nothing was assigned, resumed or sought (librdkafka #4637, #4686).
+        """
+        self._rewinds[partition] = back
 
     def echo(self, partition: Partition) -> None:
         """That no offset is committed, or which one is out of range, is reported once more.
@@ -127,6 +135,9 @@ class ReadingFaults:
 
     def takes_jump(self, partition: Partition) -> int | None:
         return self._jumps.pop(partition, None)
+
+    def takes_rewind(self, partition: Partition) -> int:
+        return self._rewinds.pop(partition, 0)
 
     def takes_echo(self, partition: Partition) -> bool:
         comes = partition in self._echoes

@@ -89,6 +89,15 @@ def test_stale(fake: FakeKafka) -> None:
     assert [2, 3, 4] == offsets(consumer)
 
 
+def test_rewind(fake: FakeKafka) -> None:
+    """Messages come again amid the others, once; not before anything has come."""
+    fake.faults.rewind(P0, 2)
+    consumer = joined(fake, P0)
+    assert [0, 0, 1, 2, 3, 4] == offsets(consumer)
+    fake.faults.rewind(P0, 2)
+    assert [3, 4] == offsets(consumer)
+
+
 def test_failing_seek(fake: FakeKafka) -> None:
     """A seek fails as often as set, and does nothing then."""
     consumer = joined(fake, P0)

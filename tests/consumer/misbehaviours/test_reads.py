@@ -39,6 +39,18 @@ def test_the_first_message_is_the_one_before(protocol: Protocol) -> None:
 
 
 @all_protocols
+def test_what_was_read_comes_again(protocol: Protocol) -> None:
+    """Though nothing was sought: it is done already, and dropped."""
+    group = reading(protocol)
+    for _ in range(4):
+        group.fake.faults.rewind(P0, 3)
+        group.fake.faults.rewind(P1, 1)
+        group.turn()
+    ends_well(group)
+    assert 20 == len(begun(group))
+
+
+@all_protocols
 def test_markers_at_the_end(protocol: Protocol) -> None:
     """The broker's end stays above what is read, for ever: a partition at its end is not dead."""
     group = reading(protocol)

@@ -64,6 +64,12 @@ def stale(world: World, partition: int) -> None:
     world.faults.stale(world.partition(partition))
 
 
+@MISHAPS.add(partition=PARTITIONS, back=range(1, 6))
+def rewind(world: World, partition: int, back: int) -> None:
+    """By itself."""
+    world.faults.rewind(world.partition(partition), back)
+
+
 @MISHAPS.add(partition=PARTITIONS)
 def race(world: World, partition: int) -> None:
     """The pause right after its next assign."""

@@ -20,6 +20,7 @@ _READING = (
     "jump",
     "echo",
     "stale",
+    "rewind",
     "late_resume",
     "failing_seek",
     "pause_loses_seek",
