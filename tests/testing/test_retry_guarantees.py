@@ -350,6 +350,24 @@ def test_who_was_sent_by_one_that_died_may_be_there_twice() -> None:
     assert [] == broken(log, [InOnePlace()])
 
 
+def test_who_was_sent_by_two_that_died_of_it_may_be_there_twice() -> None:
+    """Neither has said that it sent it, so no log has its id before the records come back."""
+    hop = RetryHop("group/orders/0/0/1767225600000", 1, 0, 1, 1, 1.0)
+    back: list[Entry] = [
+        entry
+        for place in (_IN_R1, Place(*R1, 1))
+        for entry in (
+            AttemptStarted(3, "retry", place, hop),
+            AttemptFinished(3, "retry", place, "done"),
+        )
+    ]
+    tried = attempt(1, 0, P0, "failed", "live")
+    done = attempt(2, 0, P0, "done", "third")
+    assert [] == broken([*_START, *tried, Crashed(1, "live"), *done, *back], [InOnePlace()])
+    (found,) = broken([*_START, *tried, *done, *back], [InOnePlace()])
+    assert "by step 1, which is done" in found.text
+
+
 def test_who_was_sent_by_one_that_is_cut_off_may_be_there_twice() -> None:
     """It does not know yet that another has its partition, who attempts the message and sends it
     again."""

@@ -149,6 +149,16 @@ class _Whereabouts:
         return self.state != "done" and self.step == hop.step
 
 
+def _home_of(retry_id: str) -> Place | None:
+    """The place in its source that the id of a message names; None if it has another form.
+
+    Who died amid the message did not say under which id it was sent.
+    """
+    parts = retry_id.rsplit("/", 4)
+    is_whole = len(parts) == 5 and parts[2].isdecimal() and parts[3].isdecimal()
+    return Place(parts[1], int(parts[2]), int(parts[3])) if is_whole else None
+
+
 class InOnePlace(Guarantee):
     """A message that has left the line is in one place: a retry topic, done, or dead-lettered.
 
@@ -249,7 +259,7 @@ class InOnePlace(Guarantee):
         hop: RetryHop | None,
     ) -> None:
         """A message that comes by no hop has not left the line, or was replayed since."""
-        if place in self._doubtful:
+        if place in self._doubtful or _home_of(retry_id) in self._doubtful:
             self._may_be_twice.add(retry_id)
         where = self._where.get(retry_id)
         if where is None or retry_id in self._may_be_twice:
