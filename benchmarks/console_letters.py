@@ -80,7 +80,8 @@ def run(kafka: RealKafka, scale: Scale) -> Result:
 def _letters(letters: int) -> Iterator[Record]:
     for number in range(letters):
         partition, offset = number % PARTITIONS, number // PARTITIONS
-        headers = headers_of_letter("orders", partition, offset, _message(number))
+        theirs = ("tenant", b"tenant-%d" % (number % 1000)), ("trace", b"%032x" % number)
+        headers = (*theirs, *headers_of_letter("orders", partition, offset, _message(number)))
         yield partition, b"customer-%d" % (number % 1000), b"{}", headers
 
 
@@ -117,6 +118,14 @@ def _filters(index: Index) -> dict[str, LetterFilter]:
         "a text of one key": LetterFilter(text="refused", key=b"customer-7"),
         "a text of a second": replace(of_a_second, text="-abcd:"),
         "a text of an error that none has": LetterFilter(error="ValueError", text="refused"),
+        "those of a header": LetterFilter(header=("tenant", b"tenant-7")),
+        "a header that one has": LetterFilter(header=("trace", b"%032x" % 4711)),
+        "a header that none has": LetterFilter(header=("tenant", b"nobody")),
+        "all without a text that few have": LetterFilter(not_text="order 4711 "),
+        "all without a type that all have": LetterFilter(not_text=ERROR.type),
+        "all without a text that all have": LetterFilter(not_text="refused"),
+        "all of other topics": LetterFilter(not_origin="orders"),
+        "those without a key": LetterFilter(no_key=True),
     }
 
 

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from linear_retry.console.letters import schema
 from linear_retry.console.letters.filters import SHORTEST_TEXT, LetterFilter
-from linear_retry.console.letters.rows import cut_key, digest, header_hash
+from linear_retry.console.letters.rows import NUMBER, cut_key, digest, header_hash
 
 _FEW = 20_000
 
@@ -37,9 +37,13 @@ def on_letters(database: sqlite3.Connection, wanted: LetterFilter) -> Condition:
     """Returns the condition on `letter`: errors and headers by their index, where that is fast."""
     parts, of_kind = _states(wanted), _of_kind(wanted)
     if wanted.not_text is not None:
-        without = (r"error NOT LIKE ? ESCAPE '\'", (_anywhere(wanted.not_text),))
-        parts.append(without)
-        of_kind.append(without)  # of the type: else the letters of an excluded one are all read
+        has_not = r"{} NOT LIKE ? ESCAPE '\'"
+        text = (_anywhere(wanted.not_text),)
+        parts.append((has_not.format("error"), text))
+        # Of a whole kind its type or message tells: else each of its letters would be looked at.
+        of_kind.append((has_not.format("kind.error"), text))
+        if NUMBER not in wanted.not_text:
+            of_kind.append((has_not.format("kind.pattern"), text))
     if of_kind:
         condition = Condition.all_of(of_kind)
         found = f"kind_id IN (SELECT id FROM kind WHERE {condition.sql})"

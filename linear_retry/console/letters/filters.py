@@ -18,10 +18,10 @@ class LetterFilter:
     `error`, the exception's type, and `pattern`, its message without numbers and ids, are those of
     a group. `text` is a part of type or message, whatever the case of its ASCII letters. `origin`
     is the topic that the message came from. `not_text` and `not_origin` exclude what the same
-    values of `text` and `origin` would select. `no_key` selects letters without a key, and with
-    `key` these as well. `header` is a name without `=`, and a whole value. `since_ms` and
-    `until_ms` apply to the time at which the letter was written, the latter exclusive. `name` is a
-    letter's id, with all its generations.
+    values of `text` and `origin` would select, `not_text` whatever the white space between words.
+    `no_key` selects letters without a key, and with `key` these as well. `header` is a name without
+    `=`, and a whole value. `since_ms` and `until_ms` apply to the time at which the letter was
+    written, the latter exclusive. `name` is a letter's id, with all its generations.
     `states` are any of these; empty: all.
     """
 

@@ -22,6 +22,10 @@ _VARYING = re.compile(
 )
 
 
+NUMBER = "#"
+"""Stands in the pattern of a message for numbers and ids."""
+
+
 class Kind(NamedTuple):
     """What letters have in common. Empty: unknown."""
 
@@ -52,7 +56,7 @@ def kind_of(letter: Letter) -> Kind:
 def pattern_of(message: str) -> str:
     """Returns the message with `#` for what differs between letters of one error."""
     start = message[: 4 * schema.PATTERN_CHARACTERS]
-    return one_line(" ".join(_VARYING.sub("#", start).split()))[: schema.PATTERN_CHARACTERS]
+    return one_line(" ".join(_VARYING.sub(NUMBER, start).split()))[: schema.PATTERN_CHARACTERS]
 
 
 def row_of(letter: Letter, kind_id: int) -> tuple[Any, ...]:

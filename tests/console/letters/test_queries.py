@@ -108,6 +108,8 @@ _FIRST_MS = our_letter(0).timestamp_ms
         (LetterFilter(key=b"ann", no_key=True), [0, 2, 3, 4, 5, 9]),
         (LetterFilter(not_text="connectionerror"), [6, 7, 8, 9]),
         (LetterFilter(not_text="order 7", text="amount"), [6, 8, 9]),
+        (LetterFilter(not_text="order #"), [0, 2, 3, 4, 5, 6, 7, 8, 9]),
+        (LetterFilter(not_text="no amount in"), [0, 2, 3, 4, 5]),
         (LetterFilter(not_text="1%0"), [0, 2, 3, 4, 5, 6, 7, 8, 9]),
         (LetterFilter(not_origin="orders"), [6, 7, 8, 9]),
         (LetterFilter(not_origin="bills", not_text="-5:"), [0, 2, 3, 4]),
