@@ -1,9 +1,11 @@
 """The server listens where it may, with TLS if it has a certificate, and logs no request."""
 
 import logging
+import socket
 import ssl
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -52,6 +54,20 @@ def test_tls(tls: Tls) -> None:
             assert "; Secure" in answer.headers["Set-Cookie"]
         with pytest.raises(httpx.RemoteProtocolError):
             httpx.get(url.replace("https", "http"))
+
+
+def test_an_answer_waits_for_no_acknowledgement(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Head and body are two packets: with Nagle's algorithm the second came 40 ms later."""
+    made: list[socket.socket] = []
+    create = socket.create_server
+
+    def creating(*arguments: Any, **options: Any) -> socket.socket:
+        made.append(create(*arguments, **options))
+        return made[0]
+
+    monkeypatch.setattr(socket, "create_server", creating)
+    with serve(_APP, ACCESS, 0):
+        assert made[0].getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_files_that_are_no_certificate(tls: Tls, tmp_path: Path) -> None:
