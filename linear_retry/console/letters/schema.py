@@ -3,8 +3,8 @@
 VERSION = 3
 """Of the tables and of what is written to them: an index of another version is built again."""
 
-# An index holds no values. A row is at most about 2.5 KiB, a usual one 300 bytes; with the search
-# in errors an index of a million letters takes half a gigabyte.
+# An index holds no values. A row is at most about 3 KiB, a usual one 350 bytes; with the search in
+# errors an index of a million letters takes 0.6 GB.
 KEY_BYTES = 256
 NAME_CHARACTERS = ERROR_CHARACTERS = 512
 PATTERN_CHARACTERS = 200
