@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
 
 from linear_retry.dlq.letters.letter import NONE, Letter
-from linear_retry.dlq.replay.earlier import Earlier
+from linear_retry.dlq.replay.earlier import Placed
 from linear_retry.dlq.replay.order import Entry, InOrder
 from linear_retry.dlq.replay.outgoing import Fetch, NotReplayableError, Outgoing, outgoing, unpacked
 from linear_retry.records.topics.retry_topics import read_delay_ms, retry_group
@@ -97,6 +97,12 @@ class Plan:
         """The number of letters to be sent."""
         return sum(each.letters for each in self.partitions)
 
+    def placed(self) -> Iterator[Placed]:
+        """The letters to be sent, each with its key and its place in the order of its source."""
+        for entry in self.order:
+            source = self.partitions[entry.source].source
+            yield Placed(source, unpacked(entry.content).key, entry.offset)
+
     @property
     def targets(self) -> tuple[str, ...]:
         """The topics that messages are sent to."""
@@ -123,29 +129,26 @@ class _Planned(NamedTuple):
 class Planner:
     """Fills a plan with letters as they are read."""
 
-    def __init__(
-        self, plan: Plan, fetch: Fetch, to_partitions: int = 1, earlier: Earlier | None = None
-    ) -> None:
+    def __init__(self, plan: Plan, fetch: Fetch, to_partitions: int = 1) -> None:
         """`to_partitions` are those of the one topic that all go to, if there is one."""
         self._plan = plan
         self._fetch = fetch
         self._to_partitions = to_partitions
-        self._earlier = earlier
         self._numbers: dict[Source, int] = {}
 
-    def keep(self, letter: Letter) -> None:
-        """Notes a letter that is not sent."""
-        if self._earlier is not None and not letter.is_retry:
-            source, place = _source(letter)
-            self._earlier.keep(source, letter.key, place)
-
-    def take(self, letters: Iterable[Letter], limit: int | None = None) -> None:
+    def take(
+        self,
+        letters: Iterable[Letter],
+        limit: int | None = None,
+        keep: Callable[[Letter], object] = lambda _: None,
+    ) -> None:
         """Plans each letter, or records why it cannot be sent; then counts them, each once.
 
+        `keep` is called with those that cannot be sent.
         With a `limit`, only that many, the first written over all sources; but always a prefix of
         each source's order, so that a later replay does not send earlier messages.
         """
-        planned = self._planned(letters)
+        planned = self._planned(letters, keep)
         for each in planned if limit is None else _oldest(planned, limit):
             self._add(each)
         for number, count, first, last in self._plan.order.sources():
@@ -154,13 +157,15 @@ class Planner:
             if partition.source.arrived_in is None:
                 partition.first, partition.last = first, last
 
-    def _planned(self, letters: Iterable[Letter]) -> Iterator[_Planned]:
+    def _planned(
+        self, letters: Iterable[Letter], keep: Callable[[Letter], object]
+    ) -> Iterator[_Planned]:
         for letter in letters:
             try:
                 yield self._plan_one(letter)
             except NotReplayableError as why:
                 self._plan.not_replayable[str(why)] += 1
-                self.keep(letter)
+                keep(letter)
 
     def _plan_one(self, letter: Letter) -> _Planned:
         plan = self._plan
@@ -180,8 +185,6 @@ class Planner:
 
     def _add(self, planned: _Planned) -> None:
         plan, (source, entry, message) = self._plan, planned
-        if self._earlier is not None:
-            self._earlier.send(source, message.key, entry.offset)
         number = self._numbers.get(source)
         if number is None:
             number = self._numbers[source] = len(plan.partitions)
@@ -208,6 +211,12 @@ def _oldest(planned: Iterable[_Planned], limit: int) -> Iterator[_Planned]:
         sources = tuple(numbers)
         for entry in islice(order.oldest_first(len(sources)), limit):
             yield _Planned(sources[entry.source], entry, unpacked(entry.content))
+
+
+def placed(letter: Letter) -> Placed:
+    """Returns the letter's key, and its place in the order of its source."""
+    source, place = _source(letter)
+    return Placed(source, letter.key, place)
 
 
 def _source(letter: Letter) -> tuple[Source, int]:

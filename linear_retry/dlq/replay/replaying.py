@@ -12,7 +12,7 @@ from linear_retry.dlq.replay.checks import Facts, RefusedError, check
 from linear_retry.dlq.replay.earlier import Earlier
 from linear_retry.dlq.replay.order import Entry, batches
 from linear_retry.dlq.replay.outgoing import place_of, unpacked
-from linear_retry.dlq.replay.plan import Plan, Planner
+from linear_retry.dlq.replay.plan import Plan, Planner, placed
 from linear_retry.dlq.replay.rate_limit import RateLimit
 from linear_retry.dlq.resolution.recording import Recorder
 from linear_retry.dlq.resolution.resolutions import Resolution, Resolutions, encoded
@@ -47,10 +47,15 @@ def plan_replay(
         every_open = Filter(states=to_send.states, ranges=to_send.ranges)
         found = reading.letters(cluster.reader, plan.topic, resolutions, every_open, progress)
         with Earlier() as earlier:
-            kept_in_order = None if plan.is_to_retry or to_send == every_open else earlier
-            planner = Planner(plan, cluster.record_at, partitions, kept_in_order)
-            planner.take(_selected(found, to_send, planner.keep), letter_filter.limit)
-            plan.earlier_open = earlier.count()
+
+            def keep(letter: Letter) -> None:
+                if not plan.is_to_retry and not letter.is_retry:
+                    earlier.keep(placed(letter))
+
+            letters = _selected(found, to_send, keep)
+            planner = Planner(plan, cluster.record_at, partitions)
+            planner.take(letters, letter_filter.limit, keep)
+            plan.earlier_open = earlier.count(plan.placed())
         _check(cluster, plan)
         unless_planned.pop_all()
     return plan

@@ -5,29 +5,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from linear_retry.dlq import Filter
-from linear_retry.dlq.replay.earlier import Earlier
+from linear_retry.dlq.replay.earlier import Earlier, Placed
 from tests.dlq.scene import NewScene, Scene
 
-_LETTERS = st.lists(
-    st.tuples(
-        st.booleans(), st.integers(0, 1), st.sampled_from([None, b"a", b"b"]), st.integers(0, 9)
-    )
+_PLACED = st.builds(
+    Placed, st.integers(0, 1), st.sampled_from([None, b"a", b"b"]), st.integers(0, 9)
 )
 
 
 @settings(max_examples=200)
-@given(_LETTERS)
+@given(st.lists(_PLACED), st.lists(_PLACED))
 def test_what_stays_open_behind_a_later_one_of_its_key_is_counted(
-    letters: list[tuple[bool, int, bytes | None, int]],
+    sent: list[Placed], kept: list[Placed]
 ) -> None:
     """In whatever order they are read; a message without a key has no order to keep."""
     with Earlier() as earlier:
-        for is_sent, source, key, place in letters:
-            (earlier.send if is_sent else earlier.keep)(source, key, place)
-        found = earlier.count()
-    sent = [letter for letter in letters if letter[0]]
-    kept = [letter for letter in letters if not letter[0] and letter[2] is not None]
-    expected = sum(any(one[1:3] == each[1:3] and one[3] > each[3] for one in sent) for each in kept)
+        for each in kept:
+            earlier.keep(each)
+        found = earlier.count(sent)
+    expected = sum(
+        each.key is not None and any(one[:2] == each[:2] and one.place > each.place for one in sent)
+        for each in kept
+    )
     assert expected == found
 
 

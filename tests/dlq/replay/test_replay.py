@@ -287,6 +287,7 @@ def test_a_reference_is_replaced_by_the_message(scene: NewScene) -> None:
     given.kafka.delete_records(given.source, 0, 1)
     with given.topic as topic, topic.plan_replay() as plan:
         assert ["a reference to a message that is gone"] == list(plan.not_replayable)
+        assert 1 == plan.earlier_open
         assert 1 == topic.replay(plan, by="test")
     assert [b"large"] * 2 == [each.value() for each in given.kafka.read(given.source)]
     assert ["open", "replayed"] == given.states()
