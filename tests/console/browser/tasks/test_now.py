@@ -153,7 +153,7 @@ def test_the_limit_of_dead_letters_is_lifted(
         assert 1 == len(line.kafka.read(line.letters))
         page.get_by_role("link", name="Lift the limit").click()
         page.get_by_label("For at most so many").fill("5")
-        page.get_by_role("combobox", name="Of").select_option(index=1)
+        page.get_by_role("combobox", name="Member").select_option(index=1)
         _order(page)
         expect(page.get_by_text("no circuit is open")).to_be_visible(timeout=_MS)
     assert 3 == len(line.kafka.read(line.letters))
