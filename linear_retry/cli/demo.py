@@ -133,8 +133,8 @@ def _beside_console(
     with _console(topics) as address:
         typer.echo(f"The console is at {address}; open it now.", err=as_json)
         verdicts = run()
-        typer.echo("All orders are done. The console stays until Ctrl-C.", err=True)
-        with suppress(KeyboardInterrupt):
+        with suppress(KeyboardInterrupt):  # from the moment that it says so
+            typer.echo("All orders are done. The console stays until Ctrl-C.", err=True)
             Event().wait()
     return verdicts
 
