@@ -69,13 +69,10 @@ def _of_kind(wanted: LetterFilter) -> list[_Part]:
 
 
 def _key(wanted: LetterFilter) -> list[_Part]:
-    keys: list[_Part] = []
+    keys: list[bytes | None] = [None] if wanted.no_key else []
     if wanted.key is not None:
-        keys.append(("key = ?", (cut_key(wanted.key),)))
-    if wanted.no_key:
-        keys.append(("key IS NULL", ()))
-    either = " OR ".join(sql for sql, _ in keys)
-    return [(either, tuple(each for _, parameters in keys for each in parameters))] if keys else []
+        keys.append(cut_key(wanted.key))
+    return [(" OR ".join(["key IS ?"] * len(keys)), tuple(keys))] if keys else []
 
 
 def _states(wanted: LetterFilter) -> list[_Part]:

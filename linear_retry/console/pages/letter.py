@@ -130,10 +130,13 @@ def _history(services: Services, letter: Letter) -> dict[str, Any]:
     indexed = known(services, letter.topic)
     search = queries.search(indexed.index, LetterFilter(name=letter.id, states=()))
     found = queries.page(indexed.index, search, limit=_GENERATIONS)[::-1]
-    older: dict[str, Any] = {"older": queries.older_open(indexed.index, letter)}
-    older |= {"older_counted": queries.OLDER_COUNTED}
-    older |= {"same_key": urlencode(query_of(LetterFilter(key=letter.key)))}
-    return {"history": found, "progress": indexed.indexer.progress, **older}
+    return {
+        "history": found,
+        "progress": indexed.indexer.progress,
+        "older": queries.older_open(indexed.index, letter),
+        "older_counted": queries.OLDER_COUNTED,
+        "same_key": urlencode(query_of(LetterFilter(key=letter.key))),
+    }
 
 
 def address(letter: Letter) -> str:
