@@ -12,7 +12,7 @@ from linear_retry.dlq.export import Exported, write_export
 from linear_retry.dlq.forward import Message, edit_resolution, forward, original
 from linear_retry.dlq.letters.filters import EVERYTHING, Filter
 from linear_retry.dlq.letters.letter import Letter, State, read_letter
-from linear_retry.dlq.purge import Purge, plan_purge, purge
+from linear_retry.dlq.purge import Purge, check_holds_letters, plan_purge, purge
 from linear_retry.dlq.replay.checks import RefusedError, absent_groups
 from linear_retry.dlq.replay.newer_messages import NewerMessages, newer_messages
 from linear_retry.dlq.replay.plan import Plan
@@ -227,7 +227,8 @@ class DeadLetterTopic:
         return reopen(self._cluster, self.topic, letter_filter, progress, recorded)
 
     def plan_purge(self, *, everything: bool = False, progress: Progress | None = None) -> Purge:
-        """Plans a purge. Changes nothing."""
+        """Plans a purge. Changes nothing. Raises `RefusedError` as `purge` does."""
+        check_holds_letters(self._cluster, self.topic, progress)
         with SpilledSet() as remaining:
             return plan_purge(
                 self._cluster,
@@ -248,7 +249,8 @@ class DeadLetterTopic:
         """Deletes each partition up to its first open letter, or all of it; returns its plan.
 
         `within` is a plan made earlier: what has come since then is kept. Once the deletion is
-        acknowledged, the resolutions of deleted letters are deleted too.
+        acknowledged, the resolutions of deleted letters are deleted too. Raises `RefusedError` for
+        a topic that holds records and no dead letter, unless its name ends in `.dlq` or `-dlq`.
         """
         self.forget()
         return purge(self._cluster, self.topic, progress, everything=everything, within=within)

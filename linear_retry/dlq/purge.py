@@ -5,11 +5,13 @@ from itertools import islice
 
 from linear_retry.dlq import reading
 from linear_retry.dlq.cluster import Cluster
-from linear_retry.dlq.letters.letter import State
+from linear_retry.dlq.letters.letter import State, read_letter
+from linear_retry.dlq.replay.checks import RefusedError
 from linear_retry.dlq.resolution.recording import recording
 from linear_retry.dlq.resolution.resolutions import Resolutions
 from linear_retry.dlq.spill import SpilledSet
 from linear_retry.kafka.topics.reader import Progress
+from linear_retry.records.topics.names import is_dead_letter_name
 
 _BATCH = 5_000
 _NOTHING = "purge"
@@ -27,6 +29,29 @@ class Purge:
     remaining: int = 0
     remaining_open: int = 0
     resolutions_deleted: int = 0
+
+
+def check_holds_letters(cluster: Cluster, topic: str, progress: Progress | None) -> None:
+    """Raises `RefusedError` if the topic holds records and no dead letter among them.
+
+    Such a topic is most likely a source whose name was written by mistake, and all of it would be
+    deleted. One whose name says that it is for dead letters is taken at its word.
+    """
+    if is_dead_letter_name(topic):
+        return
+    is_empty = True
+    for records in cluster.reader.read(topic, progress):
+        if any(read_letter(record).is_dead_letter for record in records):
+            return
+        is_empty = False
+    if not is_empty:
+        raise RefusedError(
+            [
+                f"{topic}: it holds no dead letter, and its name does not say that it is for them: "
+                "nothing is deleted; see `linear-retry dlq list` for what is in it, and use "
+                "kafka-delete-records.sh if all of that shall go"
+            ]
+        )
 
 
 def plan_purge(
@@ -76,8 +101,9 @@ def purge(
     """Deletes letters, and once that is acknowledged, the resolutions of deleted letters.
 
     If it is interrupted at any point, the next purge continues. Raises `FencedError`,
-    `BrokerError`.
+    `BrokerError`, and `RefusedError` for a topic without a dead letter.
     """
+    check_holds_letters(cluster, topic, progress)
     with recording(cluster, topic) as (recorder, resolutions), SpilledSet() as remaining:
         planned = plan_purge(
             cluster,

@@ -7,9 +7,9 @@ from fnmatch import fnmatchcase
 
 from linear_retry.errors import ConfigurationError
 from linear_retry.records.dead_letter import resolutions_topic
+from linear_retry.records.topics.names import is_dead_letter_name
 
 _PATTERN = re.compile(r"[a-zA-Z0-9._*?-]+")
-_DEAD_LETTERS = re.compile(r".*[.-]dlq(\.resolved)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +37,6 @@ class Destinations:
         if not any(fnmatchcase(topic, pattern) for pattern in self.allow):
             return f"--allow has {', '.join(self.allow)}"
         return None
-
-
-def is_dead_letter_name(topic: str) -> bool:
-    """Whether this library names dead-letter topics, and what is recorded about them, like that."""
-    return _DEAD_LETTERS.fullmatch(topic) is not None
 
 
 def _with_resolutions(letters: str) -> tuple[str, str]:

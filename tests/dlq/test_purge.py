@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from linear_retry.dlq import Filter
+from linear_retry.dlq import Filter, RefusedError
 from linear_retry.dlq.purge import purge
 from linear_retry.errors import BrokerError
 from linear_retry.kafka.consumer.messages import read
 from linear_retry.kafka.topics.description import Topics
+from linear_retry.records.dead_letter import resolutions_topic
 from tests.dlq.scene import NewScene, Scene
 from tests.torture.replays.points import reporting
 
@@ -94,6 +95,36 @@ def test_all_of_it(scene: NewScene) -> None:
     assert (7, 0, 2) == (done.letters, done.remaining, done.resolutions_deleted)
     assert [] == _offsets(given)
     assert set() == _live_keys(given)
+
+
+@pytest.mark.parametrize("everything", [True, False])
+def test_a_topic_without_a_dead_letter_is_refused(scene: NewScene, *, everything: bool) -> None:
+    """`dlq purge --all orders`, the source's name for its letters', deleted every order.
+
+    So did a purge after a resolve of it; and what a replay has sent there is no letter.
+    """
+    given = scene(2)
+    given.add_letters([given.letter(0, 1)])
+    assert 1 == given.replay()
+    source = replace(given, letters=given.source)
+    source.write(("a", b"1"))
+    with source.topic as topic:
+        if not everything:
+            topic.resolve(by="me")
+        for act in (topic.plan_purge, topic.purge):
+            with pytest.raises(RefusedError, match="it holds no dead letter"):
+                act(everything=everything)
+    assert 2 == len(_offsets(source))
+
+
+def test_a_refused_purge_creates_no_topic(scene: NewScene) -> None:
+    """A source would have a topic of resolutions beside it, for a name written by mistake."""
+    source = replace(given := scene(), letters=given.source)
+    source.write(("a", b"1"))
+    with source.topic as topic, pytest.raises(RefusedError):
+        topic.purge(everything=True)
+    facts = given.cluster.topics.describe([given.source, resolutions_topic(given.source)])
+    assert [True, False] == [fact is not None for fact in facts.values()]
 
 
 def test_records_that_are_no_dead_letters_hold_it_up(scene: NewScene) -> None:

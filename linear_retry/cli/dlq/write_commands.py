@@ -104,7 +104,8 @@ def purge(
     """Delete replayed and resolved dead letters.
 
     Their resolutions are deleted too. Kafka deletes from the beginning of a partition, so
-    everything before its first open letter goes. Dry run unless --yes. This cannot be undone.
+    everything before its first open letter goes. A topic without a dead letter is refused, unless
+    its name ends in .dlq or -dlq. Dry run unless --yes. This cannot be undone.
 
     Example: linear-retry dlq purge orders.dlq --bootstrap localhost:9092 --yes
 

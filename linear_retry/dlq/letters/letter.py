@@ -9,6 +9,7 @@ from linear_retry.records.record import Record
 from linear_retry.records.retry_headers import (
     NO_OFFSET,
     NO_PARTITION,
+    REPLAY_ID,
     RETRY,
     VERSION,
     read_retry_headers,
@@ -80,6 +81,12 @@ class Letter(NamedTuple):
     def is_retry(self) -> bool:
         """Whether it is a message in a retry topic: its retry line brings it back."""
         return self.send_to == RETRY
+
+    @property
+    def is_dead_letter(self) -> bool:
+        """Whether it was given up: what a replay or a retry has sent has our headers too."""
+        is_sent = self.is_retry or any(name == REPLAY_ID for name, _ in self.headers)
+        return self.format != NONE and not is_sent
 
 
 def read_letter(record: Record, formats: tuple[ForeignFormat, ...] = FOREIGN) -> Letter:

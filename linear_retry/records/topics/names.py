@@ -7,6 +7,7 @@ from linear_retry.errors import ConfigurationError
 
 _TOPIC_NAME = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 _CONVENTION = re.compile(r"[^.]+(?:\.[^.]+){2,3}")
+_DEAD_LETTERS = re.compile(r".*[.-]dlq(\.resolved)?")
 CONVENTION = "<namespace>.<product>[.<data-type>].<event-type>"
 _CONVENTION_PARTS = 2  # of namespace and product, which stay unchanged
 
@@ -41,6 +42,11 @@ def derived_name(topic: str, *words: str, convention: bool = False) -> str:
     parts = topic.split(".")
     last = "-".join((*parts[_CONVENTION_PARTS:], *words))
     return ".".join((*parts[:_CONVENTION_PARTS], last))
+
+
+def is_dead_letter_name(topic: str) -> bool:
+    """Whether this library names dead-letter topics, and what is recorded about them, like that."""
+    return _DEAD_LETTERS.fullmatch(topic) is not None
 
 
 def colliding(topic: str, others: Iterable[str]) -> list[str]:
