@@ -239,6 +239,8 @@ class Loop:
                 if held is not None and batch.error is not None:
                     self._monitor.failed += 1
                     self._engine.failed(held, batch.error)
+            # Its traceback leads to this batch: a cycle, which would last for the whole wait.
+            batch.error = None
         self.await_delivery()
 
     def _let_a_first_one_come(self, scope: Scope) -> None:

@@ -91,13 +91,13 @@ def classify(error: Exception, is_transient: IsTransient) -> Failure:
     others = [leaf for leaf in found if not isinstance(leaf, RetryAfter)]
     try:
         if not all(map(is_transient, others)):
-            return Permanent(error)
+            return Permanent()
     except Exception as raised:
         raise UsageError(
             f"transient= raised {brief(raised)} for {brief(error)}: it must "
             "return True or False for any exception; nothing was decided about the message"
         ) from raised
-    return Transient(error, max(map(asked_s, asking), default=0.0))
+    return Transient(max(map(asked_s, asking), default=0.0))
 
 
 def is_any_of(types: tuple[type[BaseException], ...]) -> IsTransient:

@@ -21,6 +21,7 @@ from linear_retry.retry.decision import (
     classify,
     decide,
 )
+from linear_retry.retry.failed_attempt import FailedAttempt, describe_failure
 from linear_retry.retry.held import (
     CircuitOpening,
     Held,
@@ -30,7 +31,7 @@ from linear_retry.retry.held import (
     skipped,
     waiting,
 )
-from linear_retry.retry.policy import Failure, Left, Permanent, RetrySettings
+from linear_retry.retry.policy import Left, Permanent, RetrySettings
 from linear_retry.scope import Scope
 
 
@@ -149,14 +150,23 @@ class Engine(Generic[T]):
         Returns the circuit that now waits; None if the message is finished, or its dead letter is
         being sent. Raises `ExhaustedError` or `PermanentError` if the user chose to stop.
         """
-        return self._apply(before, classify(error, self._settings.is_transient))
+        return self.apply(before, self.described(error))
 
     def refused(self, before: Held[T], error: Exception) -> CircuitOpening[T] | None:
         """Handles a message that has failed permanently, whatever `transient` says of its error.
 
         Returns and raises what `failed` does.
         """
-        return self._apply(before, Permanent(error))
+        return self.apply(before, self.described(error, is_permanent=True))
+
+    def described(self, error: Exception, *, is_permanent: bool = False) -> FailedAttempt:
+        """Classifies and describes the error, which nothing may refer to from then on.
+
+        `is_permanent`: whatever `transient` says of it.
+        """
+        failure = Permanent() if is_permanent else classify(error, self._settings.is_transient)
+        keep = self._settings.policy.needs_exception(failure)
+        return describe_failure(error, failure, keep=keep)
 
     def succeeded(self) -> None:
         """Notes that a handler has returned: a later failure belongs to a new outage."""
@@ -203,13 +213,12 @@ class Engine(Generic[T]):
         self._emit(letter_failed(opening, error))
         return opening
 
-    # -- inside ----------------------------------------------------------------------------
-
-    def _apply(self, before: Held[T], failure: Failure) -> CircuitOpening[T] | None:
-        policy, rng = self._settings.policy, self._settings.rng
+    def apply(self, before: Held[T], attempt: FailedAttempt) -> CircuitOpening[T] | None:
+        """Handles a failed attempt that is described already. Returns and raises as `failed`."""
+        policy, rng, failure = self._settings.policy, self._settings.rng, attempt.failure
         consecutive = self._consecutive.counted(self._circuits.letters_in_doubt())
         now_s, now_ms = self._clock.now_s(), self._clock.utc_ms()
-        held = before.failed(failure.error, now_s, now_ms, policy.strategy_for(failure).label)
+        held = before.failed(attempt, now_s, now_ms, policy.strategy_for(failure).label)
         left = None
         if policy.carrier is not None:
             left = Left.of(self._target.lineage(held), held.first_failure_ms, now_ms)
@@ -235,15 +244,17 @@ class Engine(Generic[T]):
             case Publish(topic, reason, hop):
                 self._target.publish(replace(held, destination=topic, hop=hop), reason)
             case Recover():
-                self._target.recover(held)
+                self._target.recover(replace(held, exception=attempt.exception))
             case Skip():
                 letter = self._target.letter(held, "permanent")
                 self.finish(held, "skipped", skipped(held, letter.retry_id))
             case Stop(reason):
-                raise self._ended(held, reason) from failure.error
+                raise self._ended(held, reason) from attempt.exception
             case _:
                 assert_never(decision)
         return None
+
+    # -- inside ----------------------------------------------------------------------------
 
     def _take_apart(self, held: Held[T]) -> None:
         """Finds out which of them fail: no message is given up for another's failure."""

@@ -11,7 +11,8 @@ from linear_retry import events
 from linear_retry.records.dead_letter import DeadLetter, FailureInfo, to_dead_letter
 from linear_retry.records.lineage import Hop, Line, lineage_of
 from linear_retry.records.record import Record
-from linear_retry.records.text import brief, describe
+from linear_retry.records.text import ErrorText
+from linear_retry.retry.failed_attempt import FailedAttempt
 from linear_retry.scope import Partition, Scope
 
 T = TypeVar("T")
@@ -28,9 +29,10 @@ class Held(Generic[T]):
     revoked. `others` are the messages after it that failed with it, as one batch of `run_batches`.
     `first_failure_s`, from which `max_elapsed` counts, is on the clock of waits.
     `error_text` is the last error in one line, `strategy` the label of the strategy for its last
-    failure. `letter`, for the topic `destination`, is set after the last attempt: only the sending
-    is tried again; `hop` is the wait that it leaves the line for, None for good. `at_limit`: it is
-    held only because of the limit of where it would be sent.
+    failure; `exception` is for the callback of `Recovery` alone. `letter`, for the topic
+    `destination`, is set after the last attempt: only the sending is tried again; `hop` is the wait
+    that it leaves the line for, None for good. `at_limit`: it is held only because of the limit of
+    where it would be sent.
     """
 
     message: T
@@ -41,8 +43,9 @@ class Held(Generic[T]):
     first_failure_s: float = 0.0
     first_failure_ms: int = 0
     last_failure_ms: int = 0
-    error: Exception | None = None
+    error: ErrorText | None = None
     error_text: str = "no error"
+    exception: Exception | None = None
     strategy: str = ""
     letter: DeadLetter | None = None
     destination: str = ""
@@ -56,7 +59,7 @@ class Held(Generic[T]):
         """Whether it is sent back to its original topic: its hop is the one that it came from."""
         return self.hop is not None and self.hop.topic != self.destination
 
-    def failed(self, error: Exception, at_s: float, at_ms: int, strategy: str) -> Held[T]:
+    def failed(self, attempt: FailedAttempt, at_s: float, at_ms: int, strategy: str) -> Held[T]:
         """Returns the same message with one more failure: at `at_s` on the clock of waits."""
         return replace(
             self,
@@ -64,8 +67,8 @@ class Held(Generic[T]):
             first_failure_s=self.first_failure_s if self.failures else at_s,
             first_failure_ms=self.first_failure_ms if self.failures else at_ms,
             last_failure_ms=at_ms,
-            error=error,
-            error_text=brief(error),
+            error=attempt.error,
+            error_text=attempt.text,
             strategy=strategy,
             at_limit=False,
         )
@@ -83,7 +86,7 @@ def dead_letter(record: Record, held: Held[Any], reason: str, line: Line) -> Dea
         last_failure_ms=held.last_failure_ms,
         # Off the line a message goes by the strategy of its hops, to the last of them.
         strategy=held.strategy if hop is None else hop.strategy,
-        error=None if held.error is None else describe(held.error),
+        error=held.error,
         hop=held.hop,
     )
     return to_dead_letter(record, failure, lineage)

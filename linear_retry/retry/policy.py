@@ -127,6 +127,12 @@ class Policy:
         """The strategy for this failure: the same one for all."""
         return self.strategy
 
+    def needs_exception(self, failure: Failure) -> bool:
+        """Whether the exception itself may be passed on: raised as a cause, or to `recovery`."""
+        if isinstance(failure, Permanent):
+            return self.on_permanent == "stop"
+        return self.on_exhausted == "stop" or self.recovery is not None
+
     def is_returned(self, left: Left | None) -> bool:
         """Whether the message was returned to its source, for one attempt there."""
         if self.carrier is None or left is None or left.hop is None:
@@ -154,15 +160,12 @@ class RetrySettings:
 class Transient:
     """It may succeed later; `at_least_s` is the wait that the handler asked for (`RetryAfter`)."""
 
-    error: Exception
     at_least_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Permanent:
     """It will never succeed."""
-
-    error: Exception
 
 
 Failure: TypeAlias = Transient | Permanent

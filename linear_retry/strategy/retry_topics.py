@@ -14,7 +14,7 @@ from linear_retry.strategy.schedule import Failures, Schedule, schedule
 from linear_retry.strategy.simulation import Ending, Recovered, Simulation, ending_of
 from linear_retry.strategy.strategy import Strategy, check_retry_delays
 
-_DOWN = Transient(ConnectionError("the dependency is down"))
+_DOWN = Transient()
 
 
 @dataclass(frozen=True, slots=True)

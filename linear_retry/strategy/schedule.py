@@ -16,7 +16,7 @@ from linear_retry.retry.policy import Policy, Transient, check_repeated
 
 GivesUp: TypeAlias = Literal["dead-lettered", "stopped"]
 
-_DOWN = Transient(ConnectionError("the dependency is down"))
+_DOWN = Transient()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 from linear_retry.kafka import Message
 from linear_retry.retry.circuits import Circuits, CircuitView
+from linear_retry.retry.failed_attempt import FailedAttempt, describe_failure
 from linear_retry.retry.held import Held
+from linear_retry.retry.policy import Transient
 from linear_retry.scope import Partition, Scope
 
 _ALL, _ORDERS, _ONE = Scope(), Scope("orders"), Scope("orders", 0)
@@ -25,6 +27,10 @@ _P0, _P1, _OTHER = ("orders", 0), ("orders", 1), ("refunds", 0)
 def _held(partition: Partition = _P0, offset: int = 7, **rest: Any) -> Held[Message]:
     message = Message(topic=partition[0], partition=partition[1], offset=offset)
     return Held(message, partition, offset, epoch=1, **rest)
+
+
+def _failed(text: str) -> FailedAttempt:
+    return describe_failure(OSError(text), Transient(), keep=False)
 
 
 def _circuits() -> Circuits[Message]:
@@ -165,9 +171,9 @@ def test_what_is_due_comes_in_order_of_time() -> None:
 
 def test_a_held_message_counts_its_failures() -> None:
     """Each failure adds one; the first time stays, the last time and the error are the newest."""
-    first, second = OSError("first"), OSError("second")
+    first, second = _failed("first"), _failed("second")
     held = _held().failed(first, 1.5, 1000, "")
-    assert (1, 1.5, 1000, 1000, first) == (
+    assert (1, 1.5, 1000, 1000, first.error) == (
         held.failures,
         held.first_failure_s,
         held.first_failure_ms,
@@ -175,7 +181,7 @@ def test_a_held_message_counts_its_failures() -> None:
         held.error,
     )
     held = held.failed(second, 3.0, 2500, "")
-    assert (2, 1.5, 1000, 2500, second) == (
+    assert (2, 1.5, 1000, 2500, second.error) == (
         held.failures,
         held.first_failure_s,
         held.first_failure_ms,
@@ -256,7 +262,7 @@ def test_a_raising_pybreaker_listener_is_contained(
 def test_a_view_says_what_is_held() -> None:
     """State, times, failures, coordinates and error; None where nothing is held."""
     circuits = _circuits()
-    _open(circuits, _ALL, _held(_P1, 42, failures=1).failed(OSError("down"), 0.0, 0, ""))
+    _open(circuits, _ALL, _held(_P1, 42, failures=1).failed(_failed("down"), 0.0, 0, ""))
     retry_at = _NOW + timedelta(seconds=5)
     expected = CircuitView("open", retry_at, 2, "orders", 1, 42, "OSError('down')", _NOW, "failed")
     assert {_ALL: expected} == circuits.views

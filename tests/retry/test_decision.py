@@ -62,7 +62,7 @@ def test_it_waits_as_long_as_the_strategy_lasts(
 ) -> None:
     """Until the strategy ends a transient failure waits, whatever is chosen for afterwards."""
     policy = Policy(Strategy([1, 5]), on_exhausted, on_permanent, dead_letters=_DLQ)
-    assert Wait(delay_s) == decide(Transient(_ERROR, asked_s), failures, policy)
+    assert Wait(delay_s) == decide(Transient(asked_s), failures, policy)
 
 
 @pytest.mark.parametrize("failures", [3, 4, 1000])
@@ -87,7 +87,7 @@ def test_after_the_end_of_the_strategy_the_choice_holds(
     """Behind the last delay `on_exhausted` decides, and `RetryAfter` does not put it off."""
     policy = Policy(Strategy([1, 5]), on_exhausted, on_permanent, dead_letters=_DLQ)
     expected = asked_a_minute if asked_s else asked_nothing
-    assert expected == decide(Transient(_ERROR, asked_s), failures, policy)
+    assert expected == decide(Transient(asked_s), failures, policy)
 
 
 @pytest.mark.parametrize("failures", [1, 2, 3, 1000])
@@ -106,7 +106,7 @@ def test_a_permanent_error_never_waits(
 ) -> None:
     """What cannot succeed is decided by `on_permanent` alone, at any number of failures."""
     policy = Policy(Strategy(delays_s), on_exhausted, on_permanent, dead_letters=_DLQ)
-    assert expected == decide(Permanent(_ERROR), failures, policy)
+    assert expected == decide(Permanent(), failures, policy)
 
 
 @pytest.mark.parametrize("on_exhausted", get_args(OnExhausted))
@@ -116,7 +116,7 @@ def test_dead_letters_are_needed_where_either_choice_names_them(
 ) -> None:
     """A policy needs a dead-letter topic exactly if one of its choices may use it."""
     policy = Policy(Strategy([1]), on_exhausted, on_permanent)
-    ends = [decide(failure, 2, policy) for failure in (Transient(_ERROR), Permanent(_ERROR))]
+    ends = [decide(failure, 2, policy) for failure in (Transient(), Permanent())]
     assert any(isinstance(end, Publish) for end in ends) == policy.needs_dead_letters
 
 
@@ -133,7 +133,7 @@ def test_a_wait_is_never_shorter_than_asked(
     strategy = Strategy(delays_s, jitter=jitter)
     assume(delays_s or on_exhausted != "repeat")  # refused at construction
     policy = Policy(strategy, on_exhausted, on_permanent)
-    decision = decide(Transient(_ERROR, asked_s), failures, policy, lambda: 0.5)
+    decision = decide(Transient(asked_s), failures, policy, lambda: 0.5)
     if isinstance(decision, Wait):
         own_s = strategy.delay_s(min(failures, len(strategy)))
         assert own_s is not None
@@ -148,7 +148,7 @@ def test_repeat_never_ends(delays_s: list[float], failures: int, asked_s: float)
     strategy = Strategy(delays_s)
     own_s = strategy.delay_s(min(failures, len(strategy)))
     assert own_s is not None
-    decision = decide(Transient(_ERROR, asked_s), failures, Policy(strategy, "repeat"))
+    decision = decide(Transient(asked_s), failures, Policy(strategy, "repeat"))
     assert Wait(max(own_s, asked_s)) == decision
 
 
@@ -158,7 +158,7 @@ def test_a_message_waits_exactly_as_often_as_there_are_delays(
 ) -> None:
     """The dead letter, or the stop, comes with failure n + 1 of n delays: not before, not after."""
     policy = Policy(Strategy(delays_s), on_exhausted)
-    decisions = [decide(Transient(_ERROR), k, policy) for k in range(1, len(delays_s) + 2)]
+    decisions = [decide(Transient(), k, policy) for k in range(1, len(delays_s) + 2)]
     assert [True] * len(delays_s) + [False] == [isinstance(one, Wait) for one in decisions]
 
 
@@ -167,7 +167,7 @@ def test_jitter_only_lengthens(jitter: float, drawn: float) -> None:
     """The dice make a wait longer by up to the jitter's share, also where it is repeated."""
     policy = Policy(Strategy([10], jitter=jitter), "repeat")
     for failures in (1, 2):
-        decision = decide(Transient(_ERROR), failures, policy, lambda: drawn)
+        decision = decide(Transient(), failures, policy, lambda: drawn)
         assert isinstance(decision, Wait)
         assert 10 <= decision.delay_s <= 10 * (1 + jitter)
 
@@ -193,7 +193,7 @@ def test_no_retry_begins_later_than_max_elapsed(
     jitter: float,
 ) -> None:
     """It waits exactly where it would without the limit and the retry comes in time for it."""
-    failure = Transient(_ERROR, asked_s)
+    failure = Transient(asked_s)
     unlimited = Policy(Strategy(delays_s, jitter=jitter), dead_letters=_DLQ)
     without = decide(failure, failures, unlimited, lambda: 0.5)
     policy = Policy(Strategy(delays_s, jitter=jitter, max_elapsed=limit_s), dead_letters=_DLQ)
@@ -220,7 +220,7 @@ def test_a_retry_at_the_very_end_of_max_elapsed_is_made(
 ) -> None:
     """The last moment is in time, whatever floats add up to; a millisecond later is not."""
     policy = Policy(Strategy([0.1], max_elapsed="300ms"), dead_letters=_DLQ)
-    assert expected == decide(Transient(_ERROR, asked_s), 1, policy, elapsed_s=elapsed_s)
+    assert expected == decide(Transient(asked_s), 1, policy, elapsed_s=elapsed_s)
 
 
 @given(_elapsed_s, _limits_s, _on_permanent)
@@ -229,20 +229,18 @@ def test_max_elapsed_is_not_for_permanent_errors(
 ) -> None:
     """They never waited, so time decides nothing about them."""
     policy = Policy(Strategy([1], max_elapsed=limit_s), "stop", on_permanent)
-    failure = Permanent(_ERROR)
+    failure = Permanent()
     assert decide(failure, 1, policy) == decide(failure, 1, policy, elapsed_s=elapsed_s)
 
 
 def test_a_letter_after_max_elapsed_is_held_back_like_any() -> None:
     """The limit of dead letters in a row comes after the time limit: its wait is not cut."""
     policy = Policy(Strategy([1], max_elapsed=1), letter_limit=1)
-    decision = decide(Transient(_ERROR), 1, policy, elapsed_s=60.0, consecutive=1)
+    decision = decide(Transient(), 1, policy, elapsed_s=60.0, consecutive=1)
     assert Defer(MIN_DEFER_S, 1) == decision
 
 
-_failures = st.one_of(
-    _asked_s.map(lambda asked_s: Transient(_ERROR, asked_s)), st.just(Permanent(_ERROR))
-)
+_failures = st.one_of(_asked_s.map(lambda asked_s: Transient(asked_s)), st.just(Permanent()))
 
 
 @given(
@@ -277,13 +275,13 @@ def test_the_limit_turns_letters_into_waits_and_nothing_else(
 @pytest.mark.parametrize(
     ("delays_s", "failure", "delay_s"),
     [
-        ([], Permanent(_ERROR), 30.0),
-        ([1, 5], Permanent(_ERROR), 30.0),
-        ([1, 300], Permanent(_ERROR), 300.0),
-        ([300, 1], Permanent(_ERROR), 30.0),
-        ([1, 5], Transient(_ERROR, 3.0), 30.0),
-        ([1, 5], Transient(_ERROR, 90.0), 90.0),
-        ([1, 300], Transient(_ERROR, 90.0), 300.0),
+        ([], Permanent(), 30.0),
+        ([1, 5], Permanent(), 30.0),
+        ([1, 300], Permanent(), 300.0),
+        ([300, 1], Permanent(), 30.0),
+        ([1, 5], Transient(3.0), 30.0),
+        ([1, 5], Transient(90.0), 90.0),
+        ([1, 300], Transient(90.0), 300.0),
     ],
     ids=repr,
 )
@@ -299,7 +297,7 @@ def test_what_is_held_back_waits_for_the_last_delay_or_half_a_minute(
 def test_what_is_held_back_waits_no_longer_than_max_elapsed(limit: str, delay_s: float) -> None:
     """A last delay that is never waited for otherwise is not waited for here."""
     policy = Policy(Strategy([1, "1h"], max_elapsed=limit), letter_limit=1)
-    assert Defer(delay_s, 1) == decide(Transient(_ERROR), 3, policy, consecutive=1)
+    assert Defer(delay_s, 1) == decide(Transient(), 3, policy, consecutive=1)
 
 
 @given(_delays_s, st.floats(0, 1), st.floats(0, 1, exclude_max=True))
@@ -308,14 +306,14 @@ def test_what_is_held_back_never_waits_for_less_than_half_a_minute(
 ) -> None:
     """Neither for less than half a minute, nor for less than the last delay, jitter or not."""
     policy = Policy(Strategy(delays_s, jitter=jitter), letter_limit=1)
-    decision = decide(Permanent(_ERROR), 1, policy, lambda: drawn, consecutive=1)
+    decision = decide(Permanent(), 1, policy, lambda: drawn, consecutive=1)
     assert isinstance(decision, Defer)
     assert decision.delay_s >= max([MIN_DEFER_S, *delays_s[-1:]])
 
 
 @pytest.mark.parametrize(
     ("failure", "delay_s"),
-    [(Permanent(_ERROR), 2.0), (Transient(_ERROR, 3.0), 3.0)],
+    [(Permanent(), 2.0), (Transient(3.0), 3.0)],
     ids=repr,
 )
 def test_a_hold_of_ones_own_counts(failure: Failure, delay_s: float) -> None:
@@ -338,14 +336,14 @@ _retry_after = RetryAfter(30)
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
-        (_down, Transient(_down)),
-        (_bug, Permanent(_bug)),
-        (_retry_after, Transient(_retry_after, 30.0)),
-        (_group, Transient(_group)),
-        (_nested, Transient(_nested)),
-        (_mixed, Permanent(_mixed)),
-        (_asking, Transient(_asking, 7.0)),
-        (_asking_bug, Permanent(_asking_bug)),
+        (_down, Transient()),
+        (_bug, Permanent()),
+        (_retry_after, Transient(30.0)),
+        (_group, Transient()),
+        (_nested, Transient()),
+        (_mixed, Permanent()),
+        (_asking, Transient(7.0)),
+        (_asking_bug, Permanent()),
     ],
     ids=repr,
 )
@@ -389,7 +387,7 @@ def test_a_group_that_is_nested_too_deep_for_recursion() -> None:
     error: Exception = _down
     for _ in range(2000):
         error = ExceptionGroup("again", [error])
-    assert Transient(error) == classify(error, _is_os_error)
+    assert Transient() == classify(error, _is_os_error)
 
 
 def test_a_group_that_has_one_error_many_times() -> None:

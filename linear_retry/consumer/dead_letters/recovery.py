@@ -72,11 +72,11 @@ class RecoveryCall:
         read: Callable[[], Record],  # noqa: ARG002  (the same)
     ) -> Steps[Answer]:
         """Calls it once, and has the consumer polled after that: it may have taken its time."""
-        if self._epochs.get(held.partition) != held.epoch or held.error is None:
+        if self._epochs.get(held.partition) != held.epoch or held.exception is None:
             return Abandoned()
         answer: Answer = Acknowledged()
         try:
-            self._callback(held.message, held.error)
+            self._callback(held.message, held.exception)
         except Exception as error:  # noqa: BLE001  (the user's: any exception means another call)
             answer = NotSent(brief(error))
         yield True

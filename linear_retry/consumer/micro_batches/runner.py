@@ -18,10 +18,8 @@ from linear_retry.journal.journal import Journal
 from linear_retry.records.dead_letter import DeadLetter
 from linear_retry.records.lineage import Line, Lineage, lineage_of
 from linear_retry.records.record import Record
-from linear_retry.records.text import brief
 from linear_retry.retry.circuits import Circuits, CircuitView
 from linear_retry.retry.clock import Clock
-from linear_retry.retry.decision import classify
 from linear_retry.retry.engine import (
     Abandoned,
     Acknowledged,
@@ -29,6 +27,7 @@ from linear_retry.retry.engine import (
     Engine,
     NotSent,
 )
+from linear_retry.retry.failed_attempt import FailedAttempt, release
 from linear_retry.retry.held import CircuitOpening, Held, dead_letter
 from linear_retry.retry.policy import Permanent, RetrySettings
 from linear_retry.scope import Scope
@@ -60,7 +59,6 @@ class MicroBatchRunner:
         """`publisher` makes a stream's publisher; None only if no choice needs dead letters."""
         self.needs_dead_letters = settings.policy.needs_dead_letters
         self._circuits = circuits
-        self._is_transient = settings.is_transient
         self._emit = emit
         self._clock = clock
         self._line = Line(group_id)
@@ -170,32 +168,41 @@ class MicroBatchRunner:
 
     def _finished(self, held: Held[MicroBatch], *, may_halve: bool) -> Sequence[MicroBatch]:
         """Returns the halves to handle in its place, if any; else it is done or given up."""
-        batch = held.message
-        while (error := self._error_of(batch)) is not None:
-            if batch.is_stopping():
-                batch.end()  # a stop may make the handler fail with any error
-            if may_halve and (halves := self._halves(held, error)):
-                return halves
-            # First: a stream that is stopped because of the event has counted the failure.
-            batch.note(held.failures + 1, held.first_failure_ms or self._clock.utc_ms())
-            opening = self._failed(held, error)
-            if opening is None:
-                return ()
-            held = opening.held
-            self._wait(batch, opening.delay_s)
-        self._engine.finish(held, "recovered")
-        return ()
+        while True:
+            outcome = self._attempt(held, may_halve=may_halve)
+            if not isinstance(outcome, CircuitOpening):
+                return outcome
+            held = outcome.held
+            self._wait(held.message, outcome.delay_s)
 
-    def _halves(self, held: Held[MicroBatch], error: Exception) -> Sequence[MicroBatch]:
-        if isinstance(error, BadRows):
+    def _attempt(
+        self, held: Held[MicroBatch], *, may_halve: bool
+    ) -> CircuitOpening[MicroBatch] | Sequence[MicroBatch]:
+        """Attempts the batch once. Returns what to wait for, or as `_finished`."""
+        batch = held.message
+        error = self._error_of(batch)
+        if error is None:
+            self._engine.finish(held, "recovered")
             return ()
-        if not isinstance(classify(error, self._is_transient), Permanent):
+        if batch.is_stopping():
+            batch.end()  # a stop may make the handler fail with any error
+        may_halve = may_halve and not isinstance(error, BadRows)
+        attempt = self._described(held, error)
+        del error  # sending the letters takes its time, and may wait
+        if may_halve and (halves := self._halves(held, attempt)):
+            return halves
+        # First: a stream that is stopped because of the event has counted the failure.
+        batch.note(held.failures + 1, held.first_failure_ms or self._clock.utc_ms())
+        return self._engine.apply(held, attempt) or ()
+
+    def _halves(self, held: Held[MicroBatch], attempt: FailedAttempt) -> Sequence[MicroBatch]:
+        if not isinstance(attempt.failure, Permanent):
             return ()
         batch = held.message
         halves = batch.halves()
         if halves and batch is self._in_hand:
             place, failures = (*held.partition, held.offset), held.failures + 1
-            self._emit(events.BatchTakenApart(*place, batch.size(), brief(error), failures))
+            self._emit(events.BatchTakenApart(*place, batch.size(), attempt.text, failures))
         return halves
 
     def _begin(self, batch: MicroBatch) -> bool:
@@ -231,11 +238,10 @@ class MicroBatchRunner:
         self._engine.drop(_SCOPE)
         self._emit(events.Revoked((batch.place,)))
 
-    def _failed(
-        self, held: Held[MicroBatch], error: Exception
-    ) -> CircuitOpening[MicroBatch] | None:
+    def _described(self, held: Held[MicroBatch], error: Exception) -> FailedAttempt:
+        """Chooses the bad rows, if the error names them."""
         if not isinstance(error, BadRows):
-            return self._engine.failed(held, error)
+            return self._engine.described(error)
         place = self.place(held)
         if not isinstance(error.cause, Exception):
             raise UsageError(
@@ -245,8 +251,9 @@ class MicroBatchRunner:
             held.message.choose(error.rows)
         except UsageError as wrong:
             raise UsageError(f"{place}: the handler raised BadRows with {wrong}") from error
+        release(error)
         # Whatever `transient` says of the cause: the handler is done with the others.
-        return self._engine.refused(held, error.cause)
+        return self._engine.described(error.cause, is_permanent=True)
 
     def _error_of(self, batch: MicroBatch) -> Exception | None:
         try:

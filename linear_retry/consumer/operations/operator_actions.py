@@ -102,7 +102,7 @@ class OperatorActions:
         elapsed_s = self.clock.now_s() - held.first_failure_s
         lineage = lineage_of(read(held.message), self._line)
         decision = decide(
-            Transient(held.error),
+            Transient(),
             held.failures + 1,
             self._policy,
             elapsed_s=elapsed_s,

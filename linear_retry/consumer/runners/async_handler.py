@@ -26,8 +26,8 @@ class _NothingToAwaitError(BaseException):
 class AsyncAttempting:
     """Calls one handler, in the task that created this.
 
-    An open circuit keeps the handler's exception, and with it this frame: it must not refer to the
-    task, which would otherwise outlive a discarded loop.
+    The handler's exception leads to this frame until the owner thread has described it: the frame
+    must not refer to the task, which would otherwise outlive a discarded loop.
     """
 
     def __init__(self, handler: AsyncHandler, stop: StopFlag, now_s: NowS) -> None:

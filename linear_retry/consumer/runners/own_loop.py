@@ -34,7 +34,7 @@ class Attempt:
     number: int
     _message: Message
     _state: _State
-    _error: Exception
+    _error: Exception | None
 
     def __enter__(self) -> Message:
         """Returns the message. Raises `UsageError` a second time, and after `close`."""
@@ -97,7 +97,7 @@ class Attempt:
 
     @property
     def error(self) -> Exception | None:
-        """The exception that it failed with."""
+        """The exception that it failed with; None once the next attempt was requested."""
         return self._error if self._state in ("failing", "failed") else None
 
     def __repr__(self) -> str:
@@ -204,6 +204,8 @@ class Attempts:
                 taken -= 1  # interrupted before this one was offered: nobody has handled it
             batch.note(taken, in_hand=last.state != "done")
             batch.error = last.error if last.state == "failed" else None
+            # The user's loop still has this attempt in a variable, for the whole wait.
+            last._error = None
         self._last = None
 
     def _advance(self) -> None:

@@ -9,6 +9,7 @@ from linear_retry.errors import UsageError
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.messages import place_of
 from linear_retry.retry.batch_error import BatchError
+from linear_retry.retry.failed_attempt import release
 
 BatchHandler: TypeAlias = Callable[[list[Message]], object]
 
@@ -27,6 +28,7 @@ def attempt_batch(batch: Batch, handler: BatchHandler, results: Results) -> None
     except BatchError as failed:
         _check(failed, batch)
         batch.note_failed_from(failed.index, failed.index + 1, failed.cause)
+        release(failed)
     except Exception as error:  # noqa: BLE001  (the handler may raise anything)
         batch.note_failed_from(0, count, error)
     else:

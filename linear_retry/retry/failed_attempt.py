@@ -1,0 +1,88 @@
+"""What remains of a failed attempt: texts, and neither its exception nor what that keeps alive."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from opcode import opmap
+from types import FrameType, TracebackType
+
+from linear_retry.records.text import ErrorText, brief, describe
+from linear_retry.retry.policy import Failure
+
+_GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+_YIELD = opmap["YIELD_VALUE"]
+
+
+@dataclass(frozen=True, slots=True)
+class FailedAttempt:
+    """The outcome of a failed attempt: `text` is the error in one line, `error` all of it.
+
+    `exception` only where it must outlive the attempt, for `"stop"` and `Recovery`: without the
+    locals of its frames.
+    """
+
+    failure: Failure
+    error: ErrorText
+    text: str
+    exception: Exception | None = None
+
+
+def describe_failure(error: Exception, failure: Failure, *, keep: bool) -> FailedAttempt:
+    """Describes `error`, and lets go of everything that it keeps alive; it is itself only kept
+    if `keep`.
+
+    A handler's connections and open transactions are locals of its frames: kept for the whole wait,
+    they would hold locks that the next attempt meets.
+    """
+    text, line = describe(error), brief(error)
+    release(error)
+    if keep:
+        for one in _behind(error):
+            one.__context__ = None
+    return FailedAttempt(failure, text, line, error if keep else None)
+
+
+def release(error: BaseException) -> None:
+    """Clears the locals of the frames that `error`, and those behind it, have passed.
+
+    Not of those that are running, or that wait to go on: the program's own, such as a task that
+    hands its exception to whom it works for.
+    """
+    for one in _behind(error):
+        for frame in _frames(one.__traceback__):
+            if not _is_suspended(frame):
+                with suppress(RuntimeError):  # it is running
+                    frame.clear()
+
+
+def _behind(error: BaseException) -> list[BaseException]:
+    """The error, its causes and contexts, and those of a group: each once, however deep."""
+    found: dict[int, BaseException] = {}
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        one = waiting.pop()
+        if one is None or id(one) in found:
+            continue
+        found[id(one)] = one
+        waiting += (one.__cause__, one.__context__)
+        if isinstance(one, BaseExceptionGroup):
+            waiting += one.exceptions
+    return [*found.values()]
+
+
+def _frames(trace: TracebackType | None) -> Iterator[FrameType]:
+    while trace is not None:
+        yield trace.tb_frame
+        trace = trace.tb_next
+
+
+def _is_suspended(frame: FrameType) -> bool:
+    """Whether it may belong to a generator or coroutine that waits at a `yield` or an `await`.
+
+    Before Python 3.13, which refuses it, `clear` would end that for good.
+    """
+    code = frame.f_code
+    return bool(code.co_flags & _GENERATORS) and code.co_code[frame.f_lasti] == _YIELD
