@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, KafkaException, libversion
 
 from linear_retry.errors import ConfigurationError
 from linear_retry.kafka.known_keys import KNOWN_KEYS
-from linear_retry.kafka.quiet import text_of
+from linear_retry.kafka.quiet import refuse_lists, text_of
 
 _LAST = "linear_retry.last"
 _UNKNOWN = re.compile('No such configuration property: "(.*)"', re.DOTALL)
@@ -25,6 +25,7 @@ def check_keys(config: Mapping[str, Any], client: Callable[..., Any], where: str
     the client itself reads, such as a certificate's path, are not checked. `where` precedes the key
     in the message.
     """
+    refuse_lists(config, where)
     asked = {key: value for key, value in config.items() if key not in _NOT_ASKED}
     if (refusal := _refusal(client, asked)) is not None:
         unknown = _UNKNOWN.fullmatch(refusal)

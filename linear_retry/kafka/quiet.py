@@ -1,6 +1,6 @@
 """Creates and closes librdkafka's clients, silences their stderr, and formats their errors."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from threading import Thread
 from typing import Any
@@ -23,8 +23,24 @@ def refused_keys(whose: str = "the") -> Iterator[None]:
 
 def make_client(make: Callable[[dict[str, Any]], Any], config: dict[str, Any]) -> Any:
     """Creates a client with `make`. Raises `ConfigurationError` if librdkafka refuses a key."""
+    refuse_lists(config)
     with refused_keys():
         return make(config)
+
+
+def refuse_lists(config: Mapping[str, Any], where: str = "") -> None:
+    """Raises `ConfigurationError` for a value that is a list, or bytes.
+
+    confluent-kafka passes on what `str` makes of it: `['a:9092', 'b:9092']` becomes the names of
+    two brokers that nobody ever reaches. `where` precedes the key in the message.
+    """
+    for key, value in config.items():
+        if isinstance(value, list | tuple | set | frozenset | bytes | bytearray):
+            # Not the value, which may be a password.
+            raise ConfigurationError(
+                f"{where}{key}: must be one text, not {type(value).__name__}; write several values "
+                'with commas between, such as "a:9092,b:9092"'
+            )
 
 
 def close_in_thread(handle: Any, name: str, wait_s: float = 0.0) -> None:

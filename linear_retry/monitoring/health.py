@@ -1,6 +1,7 @@
 """The HTTP endpoint for probes, Prometheus and curl."""
 
 import json
+import socket
 import sys
 import threading
 from collections.abc import Callable, Mapping
@@ -58,8 +59,8 @@ def serve(consumer: LinearConsumer, port: int, host: str = "127.0.0.1") -> Healt
     `prometheus`. Port 0 picks a free one.
 
     There is no login, and the texts of exceptions are visible to everyone who reaches the port: by
-    default only this machine. `host="0.0.0.0"` listens on every network of the machine, which
-    probes and scrapes from outside a container need.
+    default only this machine. `host="0.0.0.0"`, or `"::"` for IPv6, listens on every network of the
+    machine, which probes and scrapes from outside a container need.
 
     Raises `ConfigurationError` if it cannot listen on this host and port.
     """
@@ -68,7 +69,7 @@ def serve(consumer: LinearConsumer, port: int, host: str = "127.0.0.1") -> Healt
         answers = _answers(consumer)
 
     try:
-        server = _Server((host, port), Handler)
+        server = _Server(host, port, Handler)
     except (OSError, OverflowError, TypeError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise ConfigurationError(
@@ -82,6 +83,12 @@ class _Server(ThreadingTCPServer):
     """Not an HTTPServer, which looks up the host's name: with a broken DNS that takes seconds."""
 
     daemon_threads = allow_reuse_address = True
+
+    def __init__(self, host: str, port: int, handler: type[BaseHTTPRequestHandler]) -> None:
+        # IPv4 where a name has both: `localhost` has always been 127.0.0.1 here.
+        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM)
+        self.address_family = min(family for family, *_ in found)
+        super().__init__((host, port), handler)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignores the error: the client has disconnected."""

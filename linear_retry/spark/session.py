@@ -9,7 +9,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import version
-from pathlib import Path
+from importlib.resources import as_file, files
 from types import FrameType
 from typing import IO, Any, TypeAlias
 
@@ -25,7 +25,6 @@ from linear_retry.errors import LinearRetryError
 OLDEST_JAVA = 17
 CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
 DELTA = f"io.delta:delta-spark_2.13:{version('delta-spark')}"
-_LOGGING = Path(__file__).with_name("log4j2.properties")
 _LOCAL = "local[*]"
 _POLL_S = 0.1
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -47,7 +46,6 @@ _SETTINGS = DELTA_SETTINGS | {
     # By default a small lake is listed in 10,000 tasks, and the log of its tables read in 50.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "32",
     "spark.databricks.delta.snapshotPartitions": "4",
-    "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()} {_JIT}",
     "spark.executor.defaultJavaOptions": _JIT,
 }
 
@@ -85,7 +83,10 @@ def session(
     if settings.get("spark.master", "").startswith("local"):
         # A host name that cannot be resolved would make the start fail.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    with tempfile.TemporaryFile() as log, _restored_signals() as handlers:
+    logging = files("linear_retry.spark") / "log4j2.properties"
+    with tempfile.TemporaryFile() as log, as_file(logging) as file, _restored_signals() as handlers:
+        options = f"-Dlog4j2.configurationFile={file.as_uri()} {_JIT}"
+        settings.setdefault("spark.driver.defaultJavaOptions", options)
         conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
         spark = SparkSession(_start(conf, log))
         try:

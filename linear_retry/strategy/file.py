@@ -8,6 +8,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from importlib import resources
+from importlib.resources.abc import Traversable
 from itertools import groupby
 from pathlib import Path, PurePath
 from typing import Any, TypedDict
@@ -23,7 +24,6 @@ from linear_retry.strategy.delays import (
     shown,
 )
 
-_PACKAGE = Path(__file__).parents[1]
 _SETTINGS = ("delays", "jitter", "max_elapsed", "description")
 _PATH_START, _PATH_END = 120, 60
 _MAX_DEPTH = 50  # a valid strategy has four
@@ -109,11 +109,12 @@ def schema() -> dict[str, Any]:
 
 def ready_names() -> tuple[str, ...]:
     """Returns the names of the strategies included in the package, sorted."""
-    return tuple(sorted(file.stem for file in _ready().glob("*.json")))
+    files = [PurePath(file.name) for file in _ready().iterdir()]
+    return tuple(sorted(file.stem for file in files if file.suffix == ".json"))
 
 
-def ready_path(name: str) -> Path:
-    """Returns the file of the ready-made strategy of this name. Raises `StrategyError`."""
+def load_ready(name: str) -> Arguments:
+    """Reads the ready-made strategy of this name. Raises `StrategyError`."""
     if name not in (known := ready_names()):
         raise StrategyError(
             [
@@ -121,13 +122,14 @@ def ready_path(name: str) -> Path:
                 "Strategy.load reads your own file"
             ]
         )
-    return _ready() / f"{name}.json"
+    return parse((_ready() / f"{name}.json").read_bytes(), name)
 
 
-def _ready() -> Path:
+def _ready() -> Traversable:
     """Returns their folder: in the package in a wheel, else beside it, in the checkout."""
-    inside = _PACKAGE / "strategies"
-    return inside if inside.is_dir() else _PACKAGE.parent / "strategies"
+    package = resources.files("linear_retry")
+    inside = package / "strategies"
+    return inside if inside.is_dir() else Path(str(package)).parent / "strategies"
 
 
 class _Object(dict[str, Any]):

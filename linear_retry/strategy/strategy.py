@@ -82,7 +82,7 @@ class Strategy:
 
         They come with the package; strategies/README.md says which one to use when.
         """
-        return cls.load(file.ready_path(name))
+        return cls(**file.load_ready(name))
 
     def __len__(self) -> int:
         """The number of delays; it gives up after one failure more, or earlier by `max_elapsed`."""

@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from linear_retry import ConfigurationError, DeadLetters, Journal, LinearConsumer, Strategy
+from linear_retry.dlq import DeadLetterTopic
 from linear_retry.kafka.key_check import check_keys, pattern_refusal
 from linear_retry.kafka.known_keys import KNOWN_KEYS
 from tests.kafka.librdkafka_properties import properties
@@ -61,6 +62,18 @@ def test_a_value_that_librdkafka_refuses_is_reported(key: str, value: object) ->
     text = _refusal({key: value})
     assert key in text
     assert text.endswith("; correct that value")
+
+
+@pytest.mark.parametrize("value", [["a:9092", "b:9092"], ("a:9092",), b"a:9092"], ids=repr)
+def test_a_list_of_brokers_is_refused(value: object) -> None:
+    """confluent-kafka made text of it: the consumer started, and tried the host "['a" for ever."""
+    with pytest.raises(ConfigurationError, match=r'^bootstrap\.servers: .* as "a:9092,b:9092"$'):
+        check_keys(_LEAST | {"bootstrap.servers": value}, Consumer)
+    with (
+        DeadLetterTopic("dlq", {"bootstrap.servers": value}) as topic,
+        pytest.raises(ConfigurationError, match=r"^bootstrap\.servers: must be one text"),
+    ):
+        next(topic.letters())
 
 
 def test_nothing_is_made_to_find_out(tmp_path: Path) -> None:

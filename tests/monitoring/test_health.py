@@ -94,6 +94,15 @@ def test_after_its_death(consumer: LinearConsumer) -> None:
             assert health["error"].startswith("PermanentError(")
 
 
+@pytest.mark.parametrize("host", ["::1", "::", "localhost", "", "0.0.0.0"])
+def test_it_listens_where_it_is_told(consumer: LinearConsumer, host: str) -> None:
+    """An IPv6 address was refused, as if this machine did not have it; others stay as they were."""
+    address = "[::1]" if ":" in host else "127.0.0.1"
+    with serve(consumer, 0, host) as served:
+        where = f"http://{address}:{served.port}/livez"
+        assert 200 == urllib.request.urlopen(where, timeout=10).status
+
+
 def test_metrics(consumer: LinearConsumer) -> None:
     """As Prometheus reads them."""
     with serve(consumer, 0, "127.0.0.1") as served:

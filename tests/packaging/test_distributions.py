@@ -61,6 +61,24 @@ def test_an_installed_wheel_has_the_ready_strategies(built: Built, tmp_path: Pat
     assert {path.stem: Strategy.load(path).label for path in files} == labels
 
 
+def test_a_wheel_works_from_the_zip_that_it_is(built: Built, tmp_path: Path) -> None:
+    """From `--py-files` or a zipapp, neither the strategies nor the store's tables were found."""
+    program = """
+import linear_retry, sys
+from linear_retry.console.frame.rendering import STATIC
+from linear_retry.report.page import render
+from linear_retry.store.database import Database
+from linear_retry.store.migrations import check_version, migrate
+from linear_retry.strategy.file import ready_names, schema
+print(linear_retry.__file__, *map(linear_retry.Strategy.named, ready_names()), schema()["title"])
+database = Database("sqlite:///" + sys.argv[1])
+print(migrate(database).after, check_version(database), len(list(STATIC.iterdir())))
+"""
+    command = (sys.executable, "-c", program, str(tmp_path / "store.sqlite3"))
+    said = _output(built, tmp_path, *command, where=built.wheel)
+    assert said.startswith(str(built.wheel / "linear_retry" / "__init__.py"))
+
+
 @pytest.mark.parametrize(
     ("arguments", "answer"),
     [("--help", "Usage: linear-retry"), ("strategy show short-outage", "1h10m36s")],
@@ -85,11 +103,11 @@ def test_the_classifiers_name_the_pythons_from_the_oldest_on(built: Built) -> No
     assert f"Python 3.{oldest} to 3.{versions[-1]}" in (ROOT / "README.md").read_text("utf-8")
 
 
-def _output(built: Built, directory: Path, *command: str) -> str:
+def _output(built: Built, directory: Path, *command: str, where: Path | None = None) -> str:
     done = subprocess.run(
         command,
         cwd=directory,
-        env={**os.environ, "PYTHONPATH": str(built.installed)},
+        env={**os.environ, "PYTHONPATH": str(where or built.installed)},
         capture_output=True,
         text=True,
         check=False,

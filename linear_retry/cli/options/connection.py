@@ -10,6 +10,8 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from linear_retry.cli.options.values import user_directory
+
 BOOTSTRAP_NAMES = ("--bootstrap", "--bootstrap-server", "-b")
 BOOTSTRAP_VARIABLE = "LINEAR_RETRY_BOOTSTRAP"
 CONFIG_VARIABLE = "LINEAR_RETRY_CONFIG"
@@ -79,11 +81,9 @@ def _file_of_environment() -> tuple[Path | None, str]:
     named = os.environ.get(CONFIG_VARIABLE)
     if named:
         return Path(named), CONFIG_VARIABLE
-    # XDG's specification: a relative path must be ignored.
-    home = os.environ.get("XDG_CONFIG_HOME", "")
-    directory = Path(home) if os.path.isabs(home) else Path("~/.config").expanduser()
-    file = directory / "linear-retry" / "client.properties"
-    return (file if file.is_file() else None), str(file)
+    directory = user_directory("XDG_CONFIG_HOME", ".config")
+    file = None if directory is None else directory / "client.properties"
+    return (file if file is not None and file.is_file() else None), str(file)
 
 
 def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:

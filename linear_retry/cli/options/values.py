@@ -1,6 +1,7 @@
 """Options, and their parsers, that commands of several groups share."""
 
 import getpass
+import os
 import re
 import socket
 from collections.abc import Iterator
@@ -33,6 +34,17 @@ def whoami() -> str:
     except (OSError, KeyError):  # in a container, the user may have no name
         user = "unknown"
     return f"{user}@{socket.gethostname()}"
+
+
+def user_directory(variable: str, under_home: str) -> Path | None:
+    """Returns our directory in the one that `variable` (XDG's) names, else in the user's home.
+
+    None without either: in a container, the user may have neither HOME nor an entry in passwd.
+    """
+    # XDG's specification: a relative path must be ignored.
+    named = os.environ.get(variable, "")
+    home = named if os.path.isabs(named) else os.path.expanduser(f"~/{under_home}")
+    return Path(home) / "linear-retry" if os.path.isabs(home) else None
 
 
 def topic_name(value: str | None) -> str | None:

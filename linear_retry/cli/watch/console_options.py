@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from linear_retry.cli.options.http import listening_address
-from linear_retry.cli.options.values import topic_name, web_address
+from linear_retry.cli.options.values import topic_name, user_directory, web_address
 from linear_retry.cli.store.options import STORE_VARIABLE, StoreOptions
 
 if TYPE_CHECKING:
@@ -114,7 +114,6 @@ class ServedOptions:
         """Where the console's own files are."""
         if self.state is not None:
             return self.state
-        # XDG's specification: a relative path must be ignored.
-        home = os.environ.get("XDG_STATE_HOME", "")
-        directory = Path(home) if os.path.isabs(home) else Path("~/.local/state").expanduser()
-        return directory / "linear-retry" / "console"
+        if (directory := user_directory("XDG_STATE_HOME", ".local/state")) is None:
+            raise typer.BadParameter("this user has no home; name one", param_hint="--state")
+        return directory / "console"

@@ -6,6 +6,7 @@ from typing import Any, Literal, TypeAlias
 
 from linear_retry.consumer.config.values import check_limit, read_hold_s
 from linear_retry.errors import ConfigurationError
+from linear_retry.records.dead_letter import resolutions_topic
 from linear_retry.records.topics.names import check_topic_name
 
 Oversized: TypeAlias = Literal["hold", "reference"]
@@ -38,6 +39,7 @@ class DeadLetters:
     def __post_init__(self) -> None:
         """Checks the values. Raises `ConfigurationError`."""
         check_topic_name(self.topic, "dead_letters")
+        check_topic_name(resolutions_topic(self.topic), "dead_letters, the topic of resolutions")
         if not isinstance(self.config, Mapping):
             raise ConfigurationError(
                 f"DeadLetters config={self.config!r}: must be a mapping of librdkafka's keys, "

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 from pyspark.sql.streaming.query import StreamingQuery
 
 from linear_retry.errors import ConfigurationError
+from linear_retry.records.dead_letter import resolutions_topic
 from linear_retry.records.topics.names import check_topic_name, derived_name
 from linear_retry.scheduler.destinations import Destinations, check_patterns
 from linear_retry.spark.errors import JavaError
@@ -50,6 +51,9 @@ class SchedulerOnSpark:
         """Checks the values. Raises `ConfigurationError`."""
         check_topic_name(self.topic, "--topic")
         check_topic_name(self.letters, "--dead-letters")
+        check_topic_name(
+            resolutions_topic(self.letters), "--dead-letters, the topic of resolutions"
+        )
         check_not_read(self.topic, self.letters, "--dead-letters")
         check_patterns(self.allow)
 

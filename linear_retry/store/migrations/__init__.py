@@ -1,15 +1,17 @@
 """The store's tables: made, brought to this version, and checked."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any
 
 from alembic.config import Config
 from alembic.runtime.environment import EnvironmentContext
 from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
+from alembic.script import Script, ScriptDirectory
 from sqlalchemy import Connection, inspect, text
 from sqlalchemy.schema import CreateSchema
 
@@ -17,9 +19,22 @@ from linear_retry.errors import StoreVersionError
 from linear_retry.files import printable_path
 from linear_retry.store.database import Database
 from linear_retry.store.listing import error_search
+from linear_retry.store.migrations import versions
 
 _VERSION_TABLE = "linear_retry_version"
 _LOCK = 0x6C72_7374  # "lrst", as PostgreSQL's advisory locks want a number
+
+
+class _Versions(ScriptDirectory):
+    """The modules of `versions`, imported: alembic would look for files, and a zip has none."""
+
+    def __init__(self) -> None:
+        super().__init__(os.sep)  # a directory that exists is all that it asks for
+
+    def _load_revisions(self) -> Iterator[Script]:
+        for found in iter_modules(versions.__path__):
+            module = import_module(f"{versions.__name__}.{found.name}")
+            yield Script(module, module.revision, found.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +53,7 @@ def migrate(database: Database) -> Migrated:
 
     Raises `StoreVersionError` for a store of a newer version, and `StoreError`.
     """
-    scripts = _scripts()
+    scripts = _Versions()
     with database.begin() as connection:
         _take_turns(database, connection)
         # IF NOT EXISTS needs the right to make one even where an administrator has made it.
@@ -60,7 +75,7 @@ def check_version(database: Database, connection: Connection | None = None) -> N
             f"there is no store at {printable_path(missing)}; name it with --store, or run "
             "`linear-retry scheduler migrate` to create it"
         )
-    scripts = _scripts()
+    scripts = _Versions()
     with _given_or_own(database, connection) as found:
         version = _version(database, found)
     _refuse_newer(database, version, scripts)
@@ -80,10 +95,6 @@ def _given_or_own(database: Database, connection: Connection | None) -> Iterator
         return
     with database.reading() as own:
         yield own
-
-
-def _scripts() -> ScriptDirectory:
-    return ScriptDirectory(str(Path(__file__).parent))
 
 
 def _head(scripts: ScriptDirectory) -> str:

@@ -99,3 +99,34 @@ def test_the_shell_completes_it(typed: str, completed: list[str]) -> None:
         check=False,
     )
     assert ("", completed) == (done.stderr, done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "answer"),
+    [
+        (["circuits", "list", "--group", "g"], 2, "no broker is named"),
+        (["dlq", "list", "orders.dlq"], 2, "no broker is named"),
+        (["console", "--bootstrap", "localhost:1"], 2, "this user has no home"),
+        (["strategy", "show", "short-outage"], 0, "1h10m36s"),
+    ],
+)
+def test_a_user_without_a_home(command: list[str], code: int, answer: str) -> None:
+    """Every command ended in a traceback under a uid that passwd does not have, without HOME."""
+    program = """
+import pwd
+def unknown(uid):
+    raise KeyError(uid)
+pwd.getpwuid = unknown  # as for the uids that OpenShift gives
+from linear_retry.cli import main
+main()
+"""
+    without = ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME")
+    done = subprocess.run(
+        [sys.executable, "-c", program, *command],
+        env={name: value for name, value in os.environ.items() if name not in without},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    said = " ".join((done.stdout + done.stderr).split())
+    assert (code, True, False) == (done.returncode, answer in said, "Traceback" in said), said

@@ -219,6 +219,13 @@ def test_an_empty_name_is_no_topic() -> None:
         DeadLetters("dead", oversized="drop")  # type: ignore[arg-type]  # what a user may write
 
 
+def test_the_topic_of_resolutions_has_a_name_too() -> None:
+    """Letters went to a topic of 245 characters, and none could ever be replayed or resolved."""
+    assert 240 == len(DeadLetters("d" * 240).topic)
+    with pytest.raises(ConfigurationError, match=r"the topic of resolutions='d+\.resolved'"):
+        DeadLetters("d" * 241)
+
+
 @pytest.mark.parametrize(
     ("sources", "source"),
     [
