@@ -5,12 +5,14 @@ import dataclasses
 import inspect
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from docs.generators.acls import acls
 from docs.generators.commands import commands, exit_codes
+from docs.generators.content import filled, written
 from docs.generators.docstrings import in_rst, readable
 from docs.generators.events import events
 from docs.generators.root_pages import PAGES, root_page
@@ -126,6 +128,30 @@ def test_generated_tables_are_whole(make: Callable[[], str], head: str) -> None:
     rows = table(make(), head)
     assert rows
     assert [] == [row for row in rows if not all(row)]
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("docs/**/*.md")), ids=lambda path: path.stem)
+def test_a_page_reads_where_nobody_builds_the_site(path: Path) -> None:
+    """Strategies, Examples, Performance and the reference were blank on a forge.
+
+    Tables that differ from the code are written anew by `python -m docs.generators`.
+    """
+    text = path.read_text("utf-8")
+    assert [] == re.findall(
+        r"^```\{(?:generated|root-page)\}.*|^\.\. automodule.*", text, re.MULTILINE
+    )
+    assert text.count("<!-- {") == text.count("<!-- end -->")
+    assert [] == re.findall(r"^<!-- \{.*-->\s*<!-- end -->", text, re.MULTILINE)
+    assert written(text) == text
+
+
+def test_the_site_has_the_content_itself() -> None:
+    """In place of the link that a forge shows."""
+    shown = filled("<!-- {automodule} linear_retry.dlq; no-index: -->\n[it](x)\n<!-- end -->\nmore")
+    expected = "```{eval-rst}\n.. automodule:: linear_retry.dlq\n   :no-index:\n```\nmore"
+    assert expected == shown
+    page = filled("<!-- {root-page} VERSIONING.md -->\n[it](x)\n<!-- end -->\n")
+    assert (True, False) == ("## " in page, "[it]" in page)
 
 
 def test_every_command_is_described() -> None:

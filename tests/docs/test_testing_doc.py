@@ -15,7 +15,7 @@ pytest_plugins = ["pytester"]
 _PAGE = page("docs/guides/testing.md")
 _EXAMPLE, _FAULTS = blocks(_PAGE, "python")
 _HANDLER = """
-failures = [TimeoutError("slow"), None, ValueError("no such account"), None]
+failures = [ConnectionError("slow"), None, ValueError("no such account"), None]
 
 def charge(message):
     error = failures.pop(0)
@@ -29,6 +29,21 @@ def test_the_example_is_a_test(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(billing=_HANDLER, test_billing=_EXAMPLE)
     ran = pytester.runpytest_subprocess("-q", "-p", "no:cacheprovider")
     ran.assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_the_example_takes_the_program_of_getting_started(
+    pytester: pytest.Pytester, is_open: bool
+) -> None:
+    """pytest joined the real group while it collected, and never came back: no guard was there."""
+    billing = blocks(page("docs/getting-started.md"), "python")[2]
+    # A constructor that is reached while the module is imported raises: no group has this name.
+    without_group = billing.replace('"group.id": "billing"', '"group.id": ""')
+    assert without_group != billing
+    pytester.makepyfile(billing=without_group, test_billing=_EXAMPLE)
+    if is_open:
+        pytester.makefile("", **{"bank-is-open": ""})
+    pytester.runpytest_subprocess("-q", "-p", "no:cacheprovider").assert_outcomes(passed=1)
 
 
 def test_the_example_can_fail(pytester: pytest.Pytester) -> None:
