@@ -171,7 +171,6 @@ class Wiring:
         replacement = self._replacement(errors, flow_control)
         chores: list[Chore] = [
             *self._waits(partitions),
-            (check, check.tick),
             (commits, target.tick),
             *self._watchdogs(partitions, batches, errors, replacement),
             (self._retention, self._retention.tick),

@@ -95,6 +95,28 @@ def test_quiet_behind_a_transaction(scene: SceneFactory) -> None:
         assert [] == group.violations()
 
 
+@both_protocols
+def test_what_nobody_could_see_is_no_loss(protocol: dict[str, str], scene: SceneFactory) -> None:
+    """The end behind an aborted transaction is committed, so Kafka's own tools say that nothing is
+    left. The bug: when retention removed it, the next member reported a loss, or did not start."""
+    group = scene(1, config=protocol)
+    write = Transactions(group)
+    write.commit(2)
+    first = group.join("first", Dependency())
+    group.wait_until_done()
+    write.abort(3)
+    end = group.kafka.end_offsets(group.topic)[0]
+    wait_until(lambda: group.committed()[group.topic, 0] == end, "the end is committed")
+    first.stop()
+    group.kafka.delete_records(group.topic, 0, end)
+    write.commit(1)
+    second = group.join("second", Dependency(), config={"auto.offset.reset": "error"})
+    group.wait_for_attempts(1, "second")
+    second.stop()
+    assert [] == group.emitted(events.DataLost)
+    assert [] == group.violations()
+
+
 def test_begins_in_a_gap(scene: SceneFactory) -> None:
     """A committed offset that is no message's: the next owner begins behind the gap."""
     group = scene()

@@ -37,6 +37,12 @@ class _Position:
     tail: tuple[int, int] = (0, 0)
     gone: tuple[int, int] | None = None
 
+    def pass_tail(self) -> None:
+        """Goes to the end of the tail, if everything before it is done."""
+        start, end = self.tail
+        if self.next_offset == start < end:
+            self.next_offset = end
+
 
 class Offsets:
     """The positions of the assigned partitions, in the current epoch only.
@@ -160,6 +166,7 @@ class Offsets:
         position = self._positions[partition]
         position.reset_to = to
         position.has_commit = has_commit
+        position.tail = (0, 0)
 
     def note_first_commit(self, partition: Partition) -> None:
         self._positions[partition].has_commit = True
@@ -179,10 +186,16 @@ class Offsets:
             if position.gone is not None and next_offset >= position.gone[0]:
                 position.next_offset = max(next_offset, position.gone[1])
                 position.gone = None
+            position.pass_tail()
 
     def note_tail(self, partition: Partition, start: int, end: int) -> None:
-        """Notes that `start` to `end` has no messages: transaction markers, or aborted records."""
+        """Notes that `start` to `end` has no messages: transaction markers, or aborted records.
+
+        They count as done once everything before them is. A committed offset among them would be
+        out of range, like that of a lost message, when retention removes what nobody could see.
+        """
         self._positions[partition].tail = start, end
+        self._positions[partition].pass_tail()
 
     def committed(self, offsets: Mapping[Partition, int]) -> None:
         """Notes acknowledged commits. They replace the committed offset even if they are lower."""

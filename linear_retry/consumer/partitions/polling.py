@@ -1,6 +1,5 @@
 """Polls the client, checks what arrives, and adds it to the read-ahead."""
 
-import math
 from collections.abc import Callable
 
 from linear_retry.consumer.partitions.assignment import Assignment
@@ -43,8 +42,6 @@ class OffsetCheck:
         self._flow_control = flow_control
         self._commits = commits
         self._errors = errors
-        self._ends: dict[Partition, int] = {}
-        self.due_at_s = math.inf
 
     def trusts(self, arrivals: list[Message]) -> bool:
         """Whether these need no check: nothing is paused, and each follows one that has arrived."""
@@ -74,7 +71,7 @@ class OffsetCheck:
             return False  # nor does its end count: what leaked before it is delivered again
         accepted = self._is_next(partition, offset) and self._is_committed_first(partition)
         if accepted and not is_message:
-            self._ends[partition], self.due_at_s = offset, -math.inf
+            self._note_end(partition, offset)
         elif accepted and not (
             self._pauses_any and self._flow_control.hold_probe(message, partition, offset)
         ):
@@ -83,22 +80,6 @@ class OffsetCheck:
             # Of an end too: what begins there is not to be compared with an earlier assignment's.
             self._assignment.arrived[partition] = offset if is_message else offset - 1
         return accepted
-
-    def tick(self) -> None:
-        """Notes, for each partition at its end, that no messages follow its last one.
-
-        The offsets there are transaction markers or aborted records, which the lag would count. Not
-        while a letter is awaited: its message is neither done nor in memory then.
-        """
-        ends, self._ends = self._ends, {}
-        self.due_at_s = math.inf
-        for partition, end in ends.items():
-            is_silent = not self._assignment.have_delivered([partition])
-            if not is_silent and not self._flow_control.is_paused(partition):
-                last = self._read_ahead.last_of(partition)
-                start = self._offsets.next_offset(partition) if last is None else last + 1
-                if start is not None and start <= end:
-                    self._offsets.note_tail(partition, start, end)
 
     def _follow(self, arrivals: list[Message]) -> bool:
         """Whether the offsets of each partition go up; if so, they have arrived."""
@@ -119,6 +100,19 @@ class OffsetCheck:
             now_arrived[partition] = offset
         arrived |= now_arrived
         return True
+
+    def _note_end(self, partition: Partition, end: int) -> None:
+        """Notes that no messages follow the last one in memory, or else what is done.
+
+        Only if all that has arrived is in memory or done: the end is going to be committed, and a
+        message that was dropped to be fetched again must not be passed. One whose letter is awaited
+        counts as in memory (`ReadAhead.in_hand`).
+        """
+        last = self._read_ahead.last_of(partition)
+        start = self._offsets.next_offset(partition) if last is None else last + 1
+        arrived_end = self._assignment.arrived.get(partition, -1) + 1
+        if start is not None and not self._offsets.to_read(partition, start, arrived_end):
+            self._offsets.note_tail(partition, start, end)
 
     @property
     def _pauses_any(self) -> bool:

@@ -203,3 +203,26 @@ def test_a_transaction_mark_ends_with_the_ownership() -> None:
     offsets.end_transaction(_P0)
     offsets.begin([_P0])
     assert not offsets.is_in_transaction(_P0)
+
+
+def test_the_tail_is_done_once_everything_before_it_is() -> None:
+    """No message follows from 12 to 15: whoever has handled 11 is at 15, and before that nobody."""
+    offsets = _at(10)
+    offsets.note_tail(_P0, 12, 15)
+    seen = [offsets.next_offset(_P0)]
+    for done in (11, 12):
+        offsets.done({_P0: done})
+        seen.append(offsets.next_offset(_P0))
+    assert [10, 11, 15] == seen
+    offsets.note_tail(_P0, 15, 16)
+    assert {_P0: 16} == offsets.uncommitted()
+
+
+@pytest.mark.parametrize("begins", [0, 30])
+def test_a_tail_does_not_outlive_what_it_was_seen_in(begins: int) -> None:
+    """Begun again elsewhere, as its log was truncated: a message may be what was none."""
+    offsets = _at(10)
+    offsets.note_tail(_P0, 12, 15)
+    offsets.reset(_P0, begins, has_commit=True)
+    offsets.done({_P0: 12})
+    assert 12 == offsets.next_offset(_P0)

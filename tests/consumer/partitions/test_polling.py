@@ -163,6 +163,43 @@ def test_the_end_counts_as_a_delivery() -> None:
     assert 5 == scene.joined.offsets.next_offset(_P0)
 
 
+def test_the_end_is_behind_what_is_in_memory() -> None:
+    """Messages that are to be handled come before it, and the one whose letter is awaited: nothing
+    but what is done is committed, whatever is behind it."""
+    scene = _Scene()
+    scene.arrive(*_of(0, 4, 5), _reported(KafkaError._PARTITION_EOF, 8))
+    assert {_P0: 4} == scene.joined.offsets.uncommitted()
+    scene.joined.read_ahead.drop(lambda _: True)
+    scene.joined.offsets.done({_P0: 5})
+    scene.joined.read_ahead.in_hand = _P0, 5
+    scene.arrive(_reported(KafkaError._PARTITION_EOF, 8))
+    assert {_P0: 5} == scene.joined.offsets.uncommitted()
+    scene.joined.read_ahead.in_hand = None
+    scene.joined.offsets.done({_P0: 6})
+    assert {_P0: 8} == scene.joined.offsets.uncommitted()
+
+
+def test_an_end_says_nothing_of_what_is_read_again() -> None:
+    """What was in memory is fetched again, for whatever reason: it is neither done nor passed."""
+    scene = _Scene()
+    scene.arrive(*_of(0, 4, 5), _reported(KafkaError._PARTITION_EOF, 6))
+    scene.joined.read_ahead.invalidate()
+    scene.joined.flow_control.reposition()
+    scene.arrive(_reported(KafkaError._PARTITION_EOF, 6))  # where it is not, at first sight
+    scene.arrive(_message(4))
+    assert {_P0: 4} == scene.joined.offsets.uncommitted()
+
+
+def test_an_end_does_not_pass_what_was_dropped() -> None:
+    """Nothing of the partition is in memory, so its end is next to what is done. But more of it has
+    arrived, and is not done: even if it were never sought again, it must not be committed."""
+    scene = _Scene()
+    scene.arrive(*_of(0, 4, 5))
+    scene.joined.read_ahead.drop(lambda _: True)
+    scene.arrive(_reported(KafkaError._PARTITION_EOF, 8))
+    assert {_P0: 4} == scene.joined.offsets.uncommitted()
+
+
 def _of(partition: int, *offsets: int) -> list[Message]:
     return [Message(topic="orders", partition=partition, offset=offset) for offset in offsets]
 
