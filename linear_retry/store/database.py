@@ -40,9 +40,14 @@ from linear_retry.records.text import MESSAGE_LIMIT_BYTES, first_bytes, one_line
 DEFAULT_FILE = "linear-retry.sqlite3"
 """The store when none is named, in the working directory."""
 
-_STATEMENT_TIMEOUT_MS = 60_000
 _IDLE_TIMEOUT_MS = 15_000
-# The server keeps a plan for each number of rows that comes often.
+# The intake and the sender wait for each statement: one that hangs would stop them for ever. One
+# that is suspended within a transaction would hold its locks, and with them the others.
+_LIMITS = (
+    "SET LOCAL statement_timeout = 60000; "
+    f"SET LOCAL idle_in_transaction_session_timeout = {_IDLE_TIMEOUT_MS}"
+)
+# PostgreSQL takes 65,535 parameters; SQLAlchemy composes a statement for each number of rows.
 _ROWS_A_STATEMENT = 100
 _POOL_TIMEOUT_S = 5.0
 _BUSY_TIMEOUT_MS = 10_000
@@ -227,7 +232,9 @@ def _engine(url: URL, options: Mapping[str, Any]) -> Engine:
         event.listen(engine, "connect", _set_up_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
         return engine
-    given = {name: value for name, value in _LIBPQ.items() if name not in url.query}
+    given: dict[str, Any] = {n: value for n, value in _LIBPQ.items() if n not in url.query}
+    # A pooler gives each transaction another session, which has other statements of that name.
+    given["prepare_threshold"] = None
     # Not by `executemany`: a process that is suspended within one would hold its locks for
     # as long: in a pipeline PostgreSQL (15) counts no time as idle.
     settings |= {"insertmanyvalues_page_size": _ROWS_A_STATEMENT}
@@ -235,16 +242,13 @@ def _engine(url: URL, options: Mapping[str, Any]) -> Engine:
         url, connect_args=given, pool_pre_ping=True, isolation_level="READ COMMITTED", **settings
     )
     engine.dialect.use_insertmanyvalues_wo_returning = True
-    event.listen(engine, "connect", _set_up_postgresql)
+    event.listen(engine, "begin", _begin_postgresql)
     return engine
 
 
-def _set_up_postgresql(connection: Any, _: ConnectionPoolEntry) -> None:
-    # The intake and the sender wait for each statement: one that hangs would stop them for ever.
-    connection.execute(f"SET statement_timeout = {_STATEMENT_TIMEOUT_MS}")
-    # One that is suspended within a transaction would hold its locks, and with them the others.
-    connection.execute(f"SET idle_in_transaction_session_timeout = {_IDLE_TIMEOUT_MS}")
-    connection.commit()
+def _begin_postgresql(connection: Connection) -> None:
+    # LOCAL: behind a pooler in transaction mode the session is another client's afterwards.
+    connection.exec_driver_sql(_LIMITS)
 
 
 def _set_up_sqlite(connection: Any, _: ConnectionPoolEntry) -> None:

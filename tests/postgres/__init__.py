@@ -90,12 +90,11 @@ class Postgres:
 
     def __enter__(self) -> Postgres:
         try:
-            if _is_root():
-                os.chown(self._directory, _NOBODY, _NOBODY)
+            owned_by_nobody(self._directory)
             made = [str(self._programs / "initdb"), "-D", str(self._data), "-A", "trust"]
             made += ["-U", "postgres", "-E", "UTF8", "--locale=C", "--no-sync"]
             subprocess.run(
-                self._as_nobody(made), check=True, capture_output=True, env=self._environment()
+                as_nobody(made), check=True, capture_output=True, env=self._environment()
             )
             self.start()
         except BaseException:
@@ -114,7 +113,7 @@ class Postgres:
         command += [word for key, value in settings.items() for word in ("-c", f"{key}={value}")]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                self._as_nobody(command), stdout=log, stderr=log, env=self._environment()
+                as_nobody(command), stdout=log, stderr=log, env=self._environment()
             )
         wait_until(self._answers, "PostgreSQL answers", _LIMIT_S, self._log.read_text)
 
@@ -143,13 +142,6 @@ class Postgres:
         except psycopg.OperationalError:
             return False
 
-    def _as_nobody(self, command: list[str]) -> list[str]:
-        """It refuses to run as root. With the test process it ends in either case."""
-        if _is_root():
-            who = [f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups"]
-            return ["setpriv", *who, "--pdeathsig=KILL", *command]
-        return dying_with_parent.guarded(*command)
-
     def _environment(self) -> dict[str, str]:
         """What was unpacked has its libraries beside it."""
         beside = sorted(str(path) for path in self._programs.parents[3].glob("lib/*-linux-gnu*"))
@@ -162,6 +154,20 @@ class Postgres:
     @property
     def _log(self) -> Path:
         return self._directory / "postgres.log"
+
+
+def owned_by_nobody(directory: Path) -> None:
+    """Gives it to whom `as_nobody` runs a program as."""
+    if _is_root():
+        os.chown(directory, _NOBODY, _NOBODY)
+
+
+def as_nobody(command: list[str]) -> list[str]:
+    """The command for servers that refuse to run as root. With the test process they end."""
+    if _is_root():
+        who = [f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups"]
+        return ["setpriv", *who, "--pdeathsig=KILL", *command]
+    return dying_with_parent.guarded(*command)
 
 
 def _is_root() -> bool:
