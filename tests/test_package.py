@@ -390,11 +390,11 @@ _CATCHES = {
     # The bytes may be of any kind, and so is what their decoders raise.
     ("kafka.schema_registry", "decode", "Exception"),
     # Whatever keeps messages out of the store: their senders are told.
-    ("outbox.keeper", "_store", "Exception"),
+    ("outbox.storing", "step", "Exception"),
     # Without this thread nothing would be stored: what fails is logged, and tried again.
     ("outbox.keeper", "_guarded_turn", "Exception"),
     # The caller's; the next message needs it too.
-    ("outbox.keeper", "_call_recover", "Exception"),
+    ("outbox.storing", "_call_recover", "Exception"),
     # It has a thread of its own: whatever ends it is logged.
     ("outbox.sender_thread", "_run", "Exception"),
     # The handler's call: whatever a user may raise is an outcome.

@@ -168,7 +168,7 @@ def log_direct_again(store: str) -> None:
 
 
 def log_outbox_trouble(store: str, error: str) -> None:
-    """Logs that an outbox's thread has met an error; once, as long as it stays the same."""
+    """Logs that an outbox's thread has met an error; once, until the store works again."""
     text = f"outbox: {error}; tried again"
     _write(logging.WARNING, text, "OutboxTrouble", store=store, error=error)
 

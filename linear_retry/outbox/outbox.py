@@ -22,6 +22,7 @@ from linear_retry.outbox.outbox_sender import OutboxSender
 from linear_retry.outbox.sender_thread import SenderThread
 from linear_retry.outbox.sending import Sending
 from linear_retry.outbox.status import OutboxCounts, OutboxHealth, health_of
+from linear_retry.outbox.storing import Storing
 from linear_retry.outbox.transaction import Transactions
 from linear_retry.store import lanes
 from linear_retry.store.database import Database
@@ -61,8 +62,9 @@ class Outbox:
         store. While the brokers are away nothing counts as a failure. `sender=False`: another
         process sends what is stored, such as `linear-retry outbox run`.
 
-        `recover` is called, from the outbox's own thread, with a message that can be neither sent
-        nor stored, and the store's error; if it raises, that is logged.
+        A message that the store does not take is kept, and stored as soon as it does. `recover` is
+        called, from the outbox's own thread, with one that was not stored within
+        `message.timeout.ms` either, and the store's error; if it raises, that is logged.
 
         Raises `ConfigurationError`, `StoreVersionError`, and `StoreError` if the store cannot be
         reached.
@@ -84,12 +86,11 @@ class Outbox:
             queue_messages=settings.queue_messages,
             largest_bytes=settings.largest_bytes,
         )
+        self._storing = Storing(
+            self._database, self._reports, timeout_s=settings.timeout_s, recover=recover
+        )
         self._keeper = Keeper(
-            self._sending,
-            self._database,
-            self._reports,
-            timeout_s=settings.timeout_s,
-            recover=recover,
+            self._sending, self._storing, self._database, timeout_s=settings.timeout_s
         )
         self._outbox_sender = OutboxSender(self._database, config, strategy or _STRATEGY)
         thread = SenderThread(self._outbox_sender, str(self._database), self._end)
@@ -194,8 +195,9 @@ class Outbox:
         """Waits until every message is in Kafka or in the store, and calls `on_delivery`.
 
         Returns the number of messages that are in neither after `timeout_s`. Without it, that ends
-        soon after `message.timeout.ms`: what is not acknowledged is stored then, or reported as
-        failed. Raises `ConfigurationError` as `produce`, after all that.
+        soon after `message.timeout.ms`, as what is not acknowledged is stored then; or after twice
+        that time, if the store takes nothing: then it is reported as failed. Raises
+        `ConfigurationError` as `produce`, after all that.
         """
         left = self._flush(timeout_s)
         if self._ended_by is not None:
@@ -213,7 +215,10 @@ class Outbox:
         return 0
 
     def close(self, timeout_s: float | None = None) -> None:
-        """Waits as `flush`; then stores what is not acknowledged. A second call does nothing."""
+        """Waits as `flush`; then stores what is not acknowledged. A second call does nothing.
+
+        Attempts to store it end after `message.timeout.ms`.
+        """
         if self._is_closed:
             return
         self._is_closed = self._is_unusable = True
@@ -252,8 +257,8 @@ class Outbox:
     @property
     def counts(self) -> OutboxCounts:
         """The counts since it was created."""
-        keeper, sender = self._keeper, self._outbox_sender
-        return OutboxCounts(keeper.stored, keeper.lost, sender.sent, sender.dead)
+        storing, sender = self._storing, self._outbox_sender
+        return OutboxCounts(storing.stored, storing.lost, sender.sent, sender.dead)
 
     def oldest_s(self) -> float | None:
         """Asks the store how long its oldest message waits; None: none. Raises `StoreError`."""

@@ -206,9 +206,10 @@ class Sending:
 
     def _keep(self, unsent: Unsent) -> None:
         self.checked(unsent)
-        if len(self._to_store) >= self._queue_messages:
+        waiting = len(self._to_store) + self._taken
+        if waiting >= self._queue_messages:
             raise BufferError(
-                f"{len(self._to_store)} messages wait to be stored, at most "
+                f"{waiting} messages wait to be stored, at most "
                 f"queue.buffering.max.messages={self._queue_messages}: poll, and try again"
             )
         if self._direct.has_failed:

@@ -7,7 +7,9 @@ from operator import attrgetter
 from typing import Any, TypeAlias, TypeVar
 
 from sqlalchemy import Connection, Row, Select, delete, func, insert, select, true, update
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 
+from linear_retry.errors import LinearRetryError
 from linear_retry.store import header_bytes, lanes
 from linear_retry.store.database import Database
 from linear_retry.store.lanes import Lane
@@ -44,6 +46,13 @@ def add(database: Database, connection: Connection, messages: Sequence[NewMessag
     rows = [_row(each, ids[each.service, each.destination, each.slot], now_ms) for each in messages]
     if rows:
         connection.execute(insert(message), rows, execution_options=database.execution_options)
+
+
+def concerns_one(error: Exception) -> bool:
+    """Whether `add` fails because of one of its messages, and would store the others alone."""
+    if isinstance(error, DBAPIError):
+        return isinstance(error, DataError | IntegrityError)
+    return not isinstance(error, LinearRetryError)
 
 
 def _row(each: NewMessage, lane_id: int, now_ms: int) -> dict[str, Any]:

@@ -1,0 +1,152 @@
+"""Writes to the store what cannot be sent, again and again until the store takes it."""
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice, takewhile
+
+from linear_retry.errors import LinearRetryError, StoreError
+from linear_retry.kafka.producers.direct import Report, Unsent
+from linear_retry.log.lines import log_messages_lost, log_outbox_trouble
+from linear_retry.outbox.message import OutboxMessage, Recover, message_of
+from linear_retry.store import messages
+from linear_retry.store.database import Database
+from linear_retry.store.sender import identity
+
+_PART = 1_000
+_AGAIN_S = 0.5
+_LOG_EVERY_S = 60.0
+
+
+class Storing:
+    """What waits to be stored, in order: each message, until the store has it or it is given up.
+
+    A failed write says little of what comes next: a deadlock, a full disk and a restart pass. So
+    everything is kept and tried again, and a message is given up only once it was tried itself, has
+    waited for `timeout_s`, and nothing at all was written for as long. Belongs to one thread.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        reports: deque[Report],
+        *,
+        timeout_s: float,
+        recover: Recover | None,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`reports` takes what callers are to be told; `recover` is called with what is lost."""
+        self.stored = self.lost = 0
+        """How many messages were stored, and how many could not be."""
+        self.trouble = ""
+        """Why the store takes nothing; empty again once it has taken something."""
+        self._database, self._reports = database, reports
+        self._timeout_s, self._recover, self._now_s = timeout_s, recover, now_s
+        self._waiting: deque[tuple[float, Unsent]] = deque()
+        self._singly = 0
+        self._is_reached = False
+        self._failing_since_s: float | None = None
+        self._again_at_s = 0.0
+        self._last_due_ms = 0
+        self._untold, self._tell_at_s = 0, 0.0
+
+    def __len__(self) -> int:
+        """The number of messages that wait."""
+        return len(self._waiting)
+
+    def take(self, unsent: Iterable[Unsent]) -> None:
+        """Lets these wait, behind the others."""
+        now_s = self._now_s()
+        self._waiting.extend((now_s, each) for each in unsent)
+
+    def step(self) -> int:
+        """Writes some of what waits; returns how many wait no more, stored or given up.
+
+        That is 0 while nothing waits, and after a failure, until the next attempt is due.
+        """
+        if self._now_s() < self._again_at_s or not (self._waiting or self.trouble):
+            return 0
+        size = 1 if self._singly else _PART
+        part = [unsent for _, unsent in islice(self._waiting, size)]
+        try:
+            self._write([message_of(each) for each in part])
+        except Exception as error:  # noqa: BLE001  (whatever it is: they are not stored)
+            return self._failed(part, error)
+        self._log_losses(self.trouble)
+        self.trouble, self._failing_since_s = "", None
+        self.stored += len(part)
+        self._reports.extend(Report(each) for each in part if each[-1] is not None)
+        return self._settled(len(part))
+
+    def _write(self, some: Sequence[OutboxMessage]) -> None:
+        self._is_reached = False
+        with self._database.begin() as connection:
+            self._is_reached = True
+            # Never back, whatever the clock does: it would change the order.
+            due_ms = max(self._database.now_ms(connection), self._last_due_ms)
+            if some:
+                messages.add(self._database, connection, [each.due(due_ms) for each in some])
+            else:  # only a write shows that a full disk has room again
+                identity.write(self._database, connection, "outbox-written", f"{due_ms}")
+        self._last_due_ms = due_ms
+
+    def _failed(self, part: Sequence[Unsent], error: Exception) -> int:
+        now_s, text = self._now_s(), f"{type(error).__name__}: {error}"
+        if part and messages.concerns_one(error):
+            if len(part) > 1:  # its neighbours must not fail with it
+                self._singly = len(part)
+                return self.step()
+            return self._give_up(part, error, text)
+        if not self.trouble:
+            log_outbox_trouble(str(self._database), text)
+        self.trouble = text
+        if self._failing_since_s is None:
+            self._failing_since_s = now_s
+        before_s = now_s - self._timeout_s
+        if self._failing_since_s <= before_s:
+            # A store that was not even reached was tried for all of them.
+            tried = islice(self._waiting, len(part) if self._is_reached else None)
+            lost = [unsent for _, unsent in takewhile(lambda each: each[0] <= before_s, tried)]
+            if lost:
+                return self._give_up(lost, error, text)
+        self._again_at_s = now_s + _AGAIN_S
+        return 0
+
+    def _settled(self, count: int) -> int:
+        for _ in range(count):
+            self._waiting.popleft()
+        self._singly = max(0, self._singly - count)
+        return count
+
+    def _give_up(self, lost: Sequence[Unsent], error: Exception, text: str) -> int:
+        """Tells of messages that are neither sent nor stored: each with an error of its own."""
+        self.lost += len(lost)
+        self._untold += len(lost)
+        if self._now_s() >= self._tell_at_s:
+            self._log_losses(text)
+        kind = type(error) if isinstance(error, LinearRetryError) else StoreError
+        told = str(error) if isinstance(error, LinearRetryError) else f"{self._database}: {text}"
+        for unsent in lost:
+            own = error if messages.concerns_one(error) else kind(told)
+            if unsent[-1] is not None:
+                self._reports.append(Report(unsent, own))
+            if self._recover is not None:
+                self._call_recover(self._recover, message_of(unsent), own)
+        return self._settled(len(lost))
+
+    def end(self) -> None:
+        """Logs what has not been logged yet."""
+        self._log_losses(self.trouble)
+
+    def _log_losses(self, text: str) -> None:
+        """Logs how many were lost since the last line: one for each would be a flood."""
+        if self._untold:
+            log_messages_lost(str(self._database), self._untold, text)
+            self._untold, self._tell_at_s = 0, self._now_s() + _LOG_EVERY_S
+
+    def _call_recover(self, recover: Recover, message: OutboxMessage, error: Exception) -> None:
+        try:
+            recover(message, error)
+        except Exception as raised:  # noqa: BLE001  (the caller's; the next message needs it too)
+            reason = f"recover raised {type(raised).__name__}: {raised}"
+            log_messages_lost(message.topic, 1, f"{message.retry_id}: {reason}")

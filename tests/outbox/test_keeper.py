@@ -1,0 +1,61 @@
+"""What waits for the store keeps its order, and waits in memory for a short time only."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from linear_retry.store import messages
+from linear_retry.store.records import NewMessage
+from tests.outbox.scene import LANE, AwayDatabase, KeeperScene, stored
+
+
+@pytest.fixture
+def database(store_url: str) -> Iterator[AwayDatabase]:
+    database = AwayDatabase(store_url)
+    yield database
+    database.close()
+
+
+def _store(database: AwayDatabase, value: bytes, due_in_ms: int) -> None:
+    """Stores a message of the lane: due then, as if others had."""
+    destination, slot = LANE
+    with database.begin() as connection:
+        due_ms = database.now_ms(connection) + due_in_ms
+        one = NewMessage(
+            service="outbox",
+            destination=destination,
+            slot=slot,
+            due_ms=due_ms,
+            key=b"k",
+            value=value,
+            retry_id="0",
+        )
+        messages.add(database, connection, [one])
+
+
+def _remove_all(database: AwayDatabase) -> None:
+    with database.begin() as connection:
+        waiting = messages.waiting(connection, "outbox")
+        messages.remove(connection, [each.id for each in waiting])
+
+
+def test_nothing_overtakes_what_the_store_does_not_take(database: AwayDatabase) -> None:
+    """Its lane looks empty in the store; what comes later would be sent directly before it."""
+    _store(database, b"0", due_in_ms=-60_000)
+    scene = KeeperScene(database)
+    database.is_away = True
+    scene.send(1)
+    scene.turn_after(0.0)
+    database.is_away = False
+    _remove_all(database)
+    database.is_away = True
+    scene.turn_after(1.0)
+    scene.send(2)
+    database.is_away = False
+    scene.turn_after(1.0)
+    scene.send(3)
+    assert ([], [1, 2]) == (scene.sent, stored(database))
+    _remove_all(database)
+    scene.turn_after(0.0)
+    scene.send(4)
+    assert [b"3", b"4"] == scene.sent

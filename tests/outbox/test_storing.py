@@ -1,0 +1,226 @@
+"""What waits to be stored is kept until the store takes it, and is given up only after trying."""
+
+import logging
+import threading
+from collections import deque
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import text
+
+from linear_retry.errors import StoreVersionError
+from linear_retry.kafka.producers.direct import Report
+from linear_retry.outbox import Outbox
+from linear_retry.outbox.storing import Storing
+from linear_retry.store.database import Database
+from linear_retry.store.migrations import migrate
+from tests.kafka_operations import wait_until
+from tests.outbox.conftest import MakeOutbox
+from tests.outbox.scene import TIMEOUT_S, AwayDatabase, stored, unsent
+from tests.postgres import Postgres
+
+_PART = 1_000
+
+
+def _execute(database: Database, statement: str) -> None:
+    with database.begin() as connection:
+        connection.execute(text(statement))
+
+
+def _logged(caplog: pytest.LogCaptureFixture, event: str) -> list[logging.LogRecord]:
+    return [each for each in caplog.records if vars(each).get("linear_retry_event") == event]
+
+
+class _Scene:
+    """A `Storing` over a store that can be away, with a clock that stands."""
+
+    def __init__(self, database: Database) -> None:
+        self.now_s = 100.0
+        self.reports: deque[Report] = deque()
+        self.recovered: list[tuple[bytes | None, Exception]] = []
+        self.database = database
+        self.storing = Storing(
+            *(database, self.reports),
+            timeout_s=TIMEOUT_S,
+            recover=lambda each, error: self.recovered.append((each.value, error)),
+            now_s=lambda: self.now_s,
+        )
+
+    def take(self, numbers: range) -> None:
+        self.storing.take([unsent(number) for number in numbers])
+
+    def after(self, seconds: float) -> list[int]:
+        """What the steps that are due then return."""
+        self.now_s += seconds
+        return list(iter(self.storing.step, 0))
+
+    @property
+    def lost(self) -> list[int]:
+        return [int(value or b"") for value, _ in self.recovered]
+
+
+@pytest.fixture
+def scene(database: Database) -> _Scene:
+    return _Scene(database)
+
+
+def _drop(database: Database) -> None:
+    _execute(database, "ALTER TABLE linear_retry_message RENAME TO away")
+
+
+def _restore(database: Database) -> None:
+    _execute(database, "ALTER TABLE away RENAME TO linear_retry_message")
+
+
+def test_what_one_failed_write_leaves_is_stored_by_the_next(scene: _Scene) -> None:
+    """One failed statement, and all that waited was given up, though the next would have worked."""
+    scene.take(range(2_500))
+    _drop(scene.database)
+    assert [] == scene.after(0.0)
+    assert ("linear_retry_message" in scene.storing.trouble, 2_500) == (True, len(scene.storing))
+    _restore(scene.database)
+    scene.take(range(2_500, 2_600))
+    assert [_PART, _PART, 600] == scene.after(1.0)
+    assert list(range(2_600)) == stored(scene.database)
+    assert ("", 0, 2_600) == (scene.storing.trouble, scene.storing.lost, scene.storing.stored)
+    assert [] == scene.recovered
+
+
+def test_only_what_was_tried_for_long_enough_is_given_up(scene: _Scene) -> None:
+    """Each message has its time, and its own attempt; what came later stays."""
+    scene.take(range(1_500))
+    _drop(scene.database)
+    assert [] == scene.after(0.0)
+    assert [] == scene.after(TIMEOUT_S - 1.0)
+    scene.take(range(1_500, 1_600))
+    assert [_PART, 500] == scene.after(1.0)
+    assert list(range(1_500)) == scene.lost
+    _restore(scene.database)
+    assert [100] == scene.after(1.0)
+    assert list(range(1_500, 1_600)) == stored(scene.database)
+
+
+def test_a_failure_after_a_success_begins_a_new_time(scene: _Scene) -> None:
+    """Messages that waited long behind others are not given up at their first failed attempt."""
+    scene.take(range(1_500))
+    assert _PART == scene.storing.step()
+    scene.now_s += 5 * TIMEOUT_S
+    _drop(scene.database)
+    assert [] == scene.after(0.0)
+    _restore(scene.database)
+    assert [500] == scene.after(1.0)
+    assert [] == scene.lost
+
+
+def test_a_store_that_is_not_reached_was_tried_for_all(sqlite_url: str) -> None:
+    """Else 100,000 messages would take a hundred attempts at a host that does not answer."""
+    database = AwayDatabase(sqlite_url)
+    scene = _Scene(database)
+    scene.take(range(2_500))
+    database.is_away = True
+    assert [] == scene.after(0.0)
+    assert [] == scene.after(1.0)
+    scene.take(range(2_500, 2_510))
+    assert [2_500] == scene.after(TIMEOUT_S - 1.0)
+    assert 10 == len(scene.storing)
+    database.close()
+
+
+def test_each_lost_message_has_an_error_of_its_own(scene: _Scene) -> None:
+    """A thousand futures that raise one exception add to its traceback, each its own frames."""
+    scene.take(range(20))
+    _drop(scene.database)
+    scene.after(0.0)
+    assert [20] == scene.after(TIMEOUT_S)
+    errors = [report.error for report in scene.reports]
+    assert 20 == len({id(error) for error in errors})
+    assert {StoreVersionError} == {type(error) for error in errors}
+    assert [id(error) for error in errors] == [id(error) for _, error in scene.recovered]
+
+
+def test_a_message_that_no_store_takes_fails_alone(scene: _Scene) -> None:
+    """Its neighbours failed with it, and all had its error."""
+    scene.take(range(5))
+    scene.storing.take([unsent(5, timestamp_ms=2**70)])  # no database has such a number
+    scene.take(range(6, 1_200))
+    assert 1_200 == sum(scene.after(0.0))
+    assert [*range(5), *range(6, 1_200)] == stored(scene.database)
+    assert ([5], "") == (scene.lost, scene.storing.trouble)
+
+
+def test_the_trouble_lasts_until_a_write_works(scene: _Scene) -> None:
+    """Health was `direct` while a full disk lost everything: reading works there."""
+    scene.take(range(3))
+    _drop(scene.database)
+    _execute(scene.database, "ALTER TABLE linear_retry_setting RENAME TO setting_away")
+    scene.after(0.0)
+    assert [3] == scene.after(TIMEOUT_S)
+    assert [] == scene.after(TIMEOUT_S)
+    assert "linear_retry_setting" in scene.storing.trouble
+    _execute(scene.database, "ALTER TABLE setting_away RENAME TO linear_retry_setting")
+    assert [] == scene.after(1.0)
+    assert "" == scene.storing.trouble
+
+
+def test_losses_are_logged_by_their_number(scene: _Scene, caplog: pytest.LogCaptureFixture) -> None:
+    """One line for each message would be a flood; what the lines count is what was lost."""
+    _drop(scene.database)
+    for number in range(50):
+        scene.take(range(number, number + 1))
+        scene.after(0.0)
+        scene.after(TIMEOUT_S / 10)
+    assert [] != scene.after(TIMEOUT_S)
+    scene.storing.end()
+    counts = [vars(each)["linear_retry_count"] for each in _logged(caplog, "MessagesLost")]
+    assert (50, 50) == (sum(counts), scene.storing.lost)
+    assert (2, 1) == (len(counts), len(_logged(caplog, "OutboxTrouble")))
+
+
+def _waiting_for_a_lock(postgres_url: str) -> int | None:
+    with psycopg.connect(postgres_url) as connection:
+        row = connection.execute(
+            "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' "
+            "AND datname = current_database() AND query LIKE 'INSERT INTO linear_retry_message%'"
+        ).fetchone()
+    return None if row is None else row[0]
+
+
+@pytest.mark.parametrize("store_url", ["postgres"], indirect=True)
+def test_one_cancelled_statement_loses_nothing(
+    make_outbox: MakeOutbox, down: dict[str, Any], postgres_url: str, database: Database
+) -> None:
+    """An administrator cancels one INSERT: 20,000 of 20,000 messages were given up."""
+    outbox = make_outbox(down | {"message.timeout.ms": 2_000})
+    with psycopg.connect(postgres_url) as locking:
+        locking.execute("LOCK TABLE linear_retry_message IN SHARE MODE")
+        for number in range(5_000):
+            outbox.produce("orders", b"%d" % number, b"k")
+        wait_until(lambda: _waiting_for_a_lock(postgres_url), "it stores")
+        locking.execute("SELECT pg_cancel_backend(%s)", [_waiting_for_a_lock(postgres_url)])
+        wait_until(lambda: outbox.health().state == "failing", "it fails", detail=outbox.health)
+    assert 0 == outbox.flush()
+    assert list(range(5_000)) == stored(database)
+    assert (5_000, 0) == (outbox.counts.stored, outbox.counts.lost)
+    wait_until(lambda: outbox.health().ready, "it is ready", detail=outbox.health)
+
+
+def test_a_restart_of_the_server_loses_nothing(
+    down: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Three seconds at the wrong moment: 5,000 of 5,000 were given up. `close` waits for it too."""
+    with Postgres() as server:
+        database = Database(server.url)
+        migrate(database)
+        outbox = Outbox(down | {"message.timeout.ms": 60_000}, store=server.url, sender=False)
+        for number in range(3_000):
+            outbox.produce("orders", b"%d" % number, b"k")
+        server.stop()
+        closing = threading.Thread(target=outbox.close, args=(0.0,))
+        closing.start()
+        wait_until(lambda: _logged(caplog, "OutboxTrouble"), "the store fails", 60.0)
+        server.start()
+        closing.join()
+        assert list(range(3_000)) == stored(database)
+        assert (3_000, 0) == (outbox.counts.stored, outbox.counts.lost)
+        database.close()
