@@ -93,6 +93,7 @@ def _parts(event: e.Event) -> dict[str, object]:
             | e.PartitionUnreadable()
         ):
             at = event.retry_at.isoformat(timespec="milliseconds")
-            return {"due": f"{event.delay_s:g} s, at {at}: {event.error}"}
+            delay_s = str(round(event.delay_s, 3)).removesuffix(".0")
+            return {"due": f"{delay_s} s, at {at}: {event.error}"}
         case _:
             return {}

@@ -71,7 +71,7 @@ def log_scheduler_on_spark(topic: str, checkpoint: str, allow: Sequence[str]) ->
 
 def log_query_failed(topic: str, problem: str, wait_s: float) -> None:
     """Logs that a streaming query has failed, and when it is started again."""
-    text = f"scheduler: {topic}: {problem}; starts again in {wait_s:g} s"
+    text = f"scheduler: {topic}: {problem}; starts again in {wait_s:.3f} s"
     _write(logging.WARNING, text, "QueryFailed", topic=topic, problem=problem, wait_s=wait_s)
 
 
@@ -122,6 +122,12 @@ def log_listener_failure(listener: object) -> None:
     name = guarded(lambda: repr(listener), otherwise=f"<a {type(listener).__name__}>")
     text = f"the listener {name} raised; the consumer continues"
     _write(logging.ERROR, text, "ListenerFailed", with_traceback=True, listener=name)
+
+
+def log_handler_failed(place: str, error: str, stack: str) -> None:
+    """Logs, with its traceback as text, an error of the handler's that waiting does not cure."""
+    text = f"the handler failed: {place}: {error}; equal errors are logged without a traceback"
+    _write(logging.ERROR, text, "HandlerFailed", stack=stack, place=place, error=error)
 
 
 def log_journal_losses(topic: str, dropped: int, error: str) -> None:
@@ -214,14 +220,24 @@ def _write(
     *,
     to: logging.Logger = logger,
     with_traceback: bool = False,
+    stack: str | None = None,
     **fields: object,
 ) -> None:
-    """Writes one line, with `event` and `fields` as attributes of the record."""
+    """Writes one line, with `event` and `fields` as attributes of the record.
+
+    `stack` is the traceback of an exception that is not kept.
+    """
     if not to.isEnabledFor(level):
         return
     extra = {f"{FIELD_PREFIX}{name}": _plain(value) for name, value in fields.items()}
     extra[f"{FIELD_PREFIX}event"] = event
-    write_guarded(to.log, level, one_line(text), extra=extra, exc_info=with_traceback)
+    line = one_line(text)
+    if stack is None:
+        write_guarded(to.log, level, line, extra=extra, exc_info=with_traceback)
+    else:
+        record = to.makeRecord(to.name, level, __file__, 0, line, (), None, extra=extra)
+        record.exc_text = stack.rstrip()
+        write_guarded(to.handle, record)
 
 
 def write_guarded(write: Callable[..., object], *line: object, **options: object) -> None:

@@ -5,6 +5,7 @@ from typing import Generic, Protocol, TypeAlias, assert_never
 
 from linear_retry import events
 from linear_retry.errors import ExhaustedError, PermanentError
+from linear_retry.log.lines import log_handler_failed
 from linear_retry.records.dead_letter import DeadLetter
 from linear_retry.records.lineage import Lineage
 from linear_retry.retry.circuits import Circuits
@@ -72,6 +73,7 @@ class ConsecutiveDeadLetters:
 
 
 _RESEND_DELAYS_S = (1.0, 2.0, 5.0, 10.0)
+_MOST_ORIGINS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +145,7 @@ class Engine(Generic[T]):
         self._emit = emit
         self._clock = clock
         self._target = target
+        self._origins: set[tuple[str, ...]] = set()
 
     def failed(self, before: Held[T], error: Exception) -> CircuitOpening[T] | None:
         """Handles a failed attempt, which `before` does not count yet.
@@ -231,6 +234,8 @@ class Engine(Generic[T]):
             consecutive=consecutive,
             left=left,
         )
+        if isinstance(failure, Permanent) or isinstance(decision, Defer | Skip | Stop):
+            self._log_stack(held, attempt)
         if held.others and not isinstance(decision, Wait):
             self._take_apart(held)
             return None
@@ -255,6 +260,13 @@ class Engine(Generic[T]):
         return None
 
     # -- inside ----------------------------------------------------------------------------
+
+    def _log_stack(self, held: Held[T], attempt: FailedAttempt) -> None:
+        """Logs the traceback of the first of equal errors: a bug may fail on every message."""
+        origin = attempt.origin
+        if origin and origin not in self._origins and len(self._origins) < _MOST_ORIGINS:
+            self._origins.add(origin)
+            log_handler_failed(self._target.place(held), attempt.text, attempt.error.stack or "")
 
     def _take_apart(self, held: Held[T]) -> None:
         """Finds out which of them fail: no message is given up for another's failure."""

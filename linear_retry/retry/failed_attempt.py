@@ -29,6 +29,16 @@ class FailedAttempt:
     text: str
     exception: Exception | None = None
 
+    @property
+    def origin(self) -> tuple[str, ...]:
+        """The error's type and the lines of code that it has passed; () for one never raised.
+
+        Equal for equal bugs, whatever the message that they were met at.
+        """
+        lines = (line.lstrip(" |+-") for line in (self.error.stack or "").splitlines())
+        passed = tuple(line for line in lines if line.startswith('File "'))
+        return (self.error.type, *passed) if passed else ()
+
 
 def describe_failure(error: Exception, failure: Failure, *, keep: bool) -> FailedAttempt:
     """Describes `error`, and lets go of everything that it keeps alive; it is itself only kept

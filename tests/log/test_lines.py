@@ -33,6 +33,7 @@ from linear_retry.log.lines import (
     log,
     log_control_garbled,
     log_control_silent,
+    log_handler_failed,
     log_journal_losses,
     log_journal_topic_missing,
     log_listener_failure,
@@ -312,9 +313,24 @@ def test_a_field_is_as_plain_as_it_can_be(caplog: pytest.LogCaptureFixture) -> N
 
 
 @pytest.mark.parametrize(
+    ("delay_s", "text"), [(1.234567, "1.235 s"), (7_213.456789, "7213.457 s"), (5.0, "5 s")]
+)
+def test_a_wait_is_logged_in_milliseconds(
+    delay_s: float, text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The bug: a short wait with jitter had microseconds, and a long one no milliseconds."""
+    line = _line(_sample(CircuitOpened, delay_s=delay_s), caplog)
+    assert f"next attempt in {text}, at" in line
+
+
+@pytest.mark.parametrize(
     ("write", "fields"),
     [
         (lambda: log_listener_failure(7), {"event": "ListenerFailed", "listener": "7"}),
+        (
+            lambda: log_handler_failed("orders[3]@1042", "KeyError('id')", "Traceback"),
+            {"event": "HandlerFailed", "place": "orders[3]@1042", "error": "KeyError('id')"},
+        ),
         (
             lambda: log_journal_losses("journal", 3, "down"),
             {"event": "JournalLosses", "topic": "journal", "dropped": 3, "error": "down"},

@@ -1,5 +1,6 @@
 """What a failure leads to is the same for a message and for a micro-batch."""
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -41,6 +42,7 @@ def _of_micro_batch(policy: Policy, errors: Sequence[Exception]) -> list[Event]:
     """The events of a micro-batch of one row whose attempts raise these, and then succeed."""
     assert isinstance(policy.strategy, Strategy)
     choices: Any = {"on_exhausted": policy.on_exhausted, "on_permanent": policy.on_permanent}
+    choices["limit"] = policy.letter_limit
     world, left = World(policy.strategy, **choices), list(errors)
 
     def handler(_: int) -> None:
@@ -127,3 +129,52 @@ def test_stop_raises_with_the_cause(
     with pytest.raises(kind) as caught:
         events_of(Policy(Strategy([]), "stop", "stop"), [error])
     assert error is caught.value.__cause__
+
+
+def _raised(error: Exception) -> Exception:
+    """As it comes out of a handler."""
+    try:
+        raise error
+    except Exception as raised:  # noqa: BLE001  (whatever it is)
+        return raised
+
+
+@_TARGETS
+@pytest.mark.parametrize(
+    ("policy", "errors"),
+    [
+        (Policy(Strategy([1])), [_raised(PoisonError("key 1"))]),
+        (Policy(Strategy([1]), on_permanent="skip"), [_raised(PoisonError("key 1"))]),
+        (
+            Policy(Strategy([1]), letter_limit=0, dead_letters="orders.dlq"),
+            [_raised(PoisonError("key 1")), _raised(PoisonError("key 2"))],
+        ),
+    ],
+    ids=["dead-letter", "skip", "limit"],
+)
+def test_a_bug_in_the_handler_is_logged_with_its_traceback(
+    events_of: EventsOf,
+    policy: Policy,
+    errors: list[Exception],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The bug: where and why a handler fails on every message was in no log, and with `"skip"`, or
+    for a message that the limit holds, nowhere at all. The first of equal errors has its traceback,
+    as text, so that no record keeps the exception and its frames."""
+    events_of(policy, errors)
+    (record,) = [one for one in caplog.records if one.exc_info or one.exc_text]
+    text = logging.Formatter().format(record)
+    assert "PoisonError: key 1" in text
+    assert 'test_engine.py", line' in text
+    assert "raise error" in text
+    assert (logging.ERROR, None) == (record.levelno, record.exc_info)
+
+
+@_TARGETS
+def test_an_outage_is_logged_without_traceback(
+    events_of: EventsOf, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each wait is one line."""
+    caplog.set_level(logging.INFO)
+    events_of(Policy(Strategy([1, 2])), [_raised(_DOWN)] * 2)
+    assert [None] * len(caplog.records) == [one.exc_text for one in caplog.records]
