@@ -175,8 +175,9 @@ class RetryTopics:
     def _step_after(self, hop: Hop | None) -> int | None:
         """None: that was the last. After a change of strategy: the first that is longer.
 
-        Or as long, and later: while members with the old and the new strategy are running, they
-        would else pass a message on to each other for ever, between equal delays.
+        Or as long, and later; and so are all steps behind it. While members with the old and the
+        new strategy are running, they would else pass a message on to each other for ever, between
+        equal delays, or where the delays of one fall.
         """
         if hop is None:
             return 1
@@ -187,4 +188,5 @@ class RetryTopics:
         if hop.strategy == self.strategy.label and hop.step in steps:
             return hop.step + 1 if hop.step + 1 in steps else None
         waited = self.delay_ms(hop.topic) or 0, hop.step
-        return next((step for step in steps if (delays_ms[step - 1], step) > waited), None)
+        ahead = list(zip(delays_ms, steps, strict=True))
+        return next((step for step in steps if min(ahead[step - 1 :]) > waited), None)

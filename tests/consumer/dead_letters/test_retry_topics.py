@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from linear_retry import ConfigurationError, RetryTopics, Strategy
@@ -93,19 +93,28 @@ def test_equal_delays_are_not_begun_anew(topic: str, step: int, expected: int) -
 
 
 @given(
-    st.lists(st.integers(1, 5), min_size=1, max_size=6).map(sorted),
-    st.lists(st.integers(1, 5), min_size=1, max_size=6).map(sorted),
+    st.lists(st.integers(1, 5), min_size=1, max_size=6),
+    st.lists(st.integers(1, 5), min_size=1, max_size=6),
     st.lists(st.booleans(), min_size=1, max_size=4),
 )
+@example([5, 1], [2], [False, True, False])
 def test_two_strategies_at_once(one: list[int], other: list[int], turns: list[bool]) -> None:
     """While a deployment is under way, members with the old and the new strategy read the same
-    topics: they passed a message on to each other for ever, between equal delays."""
+    topics: they passed a message on to each other for ever, between equal delays, or where the
+    delays of one fall."""
     fleets = RetryTopics("r", strategy=one), RetryTopics("r", strategy=other)
     hop = _next(fleets[0])
     for turn in turns * 30:
         if hop is not None:
             hop = _next(fleets[turn], hop)
     assert hop is None
+
+
+def test_another_strategy_whose_delays_fall() -> None:
+    """On with the first step from which on none is shorter than what it has waited."""
+    retries = RetryTopics("r", strategy=["1h", "5m", "30m"])
+    steps = [_next(retries, Hop(topic, 0, "older@123", 0)) for topic in ("r.1m", "r.6m", "r.45m")]
+    assert [1, 3, None] == [None if hop is None else hop.step for hop in steps]
 
 
 def test_a_step_of_another_strategy() -> None:
