@@ -4,12 +4,19 @@ from uuid import uuid4
 
 import pytest
 
-from linear_retry import ConfigurationError, HandlerTooSlowError, Recovery, RetryTopics, events
+from linear_retry import (
+    ConfigurationError,
+    DeadLetters,
+    HandlerTooSlowError,
+    Recovery,
+    RetryTopics,
+    events,
+)
 from linear_retry.consumer.operations.requests import GiveUp
 from linear_retry.kafka import Message
 from linear_retry.records.control import Command
 from linear_retry.retry.held import RECOVERY
-from tests.consumer.group import GROUP, TOPIC, FakeGroup
+from tests.consumer.group import GROUP, LETTERS, TOPIC, FakeGroup
 from tests.consumer.misbehaviours.misbehaving import emitted, turn_until
 from tests.consumer.operations.test_requests import waiting
 from tests.consumer.two_lines import PREFIX, TwoLines
@@ -98,6 +105,23 @@ def test_the_last_attempt_of_a_line(discards: bool, answer: str) -> None:
     group.turn(2)
     first, *_ = member.wiring.commands.answers()
     assert answer == first.answer
+
+
+def test_what_is_returned_does_not_count_towards_the_limit() -> None:
+    """A return to the source says nothing about the dependency: it took the room of the letters
+    that may leave in a row."""
+    retries = RetryTopics(PREFIX, strategy=["5s"], limit=None, back_to_source=True)
+    lines = TwoLines(retries=retries, transactional=True, partitions=1)
+    lines.retry.dead_letters = DeadLetters(LETTERS, limit=3, transactional=True)
+    lines.live.produce(0, 5)
+    lines.dependency.down = True
+    lines.start()
+    lines.run(8)
+    assert 5 == len(emitted(lines.reader, events.ReturnedToSource))
+    lines.put(retries.topics[0])  # no retry: a letter
+    lines.run(10)
+    assert [] == emitted(lines.reader, events.LimitReached)
+    assert 1 == len(emitted(lines.reader, events.DeadLettered))
 
 
 def test_few_at_a_time() -> None:

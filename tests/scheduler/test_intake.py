@@ -132,6 +132,18 @@ def test_an_older_store_is_noticed(database: Database, position: int | None) -> 
     assert _numbers(position or 0, 4) == values(database)
 
 
+def test_an_older_store_is_noticed_by_who_was_late(database: Database) -> None:
+    """A batch that another had stored, and more: the store is expected to have all of that."""
+    late = _intake(database)
+    _intake(database).store(batch(0, 6))
+    late.store(batch(0, 2))
+    late.check()
+    with database.begin() as connection:
+        positions.write(database, connection, CLUSTER, *PARTITION, 4)
+    with pytest.raises(PositionMovedError, match="up to offset 4, and was up to 6"):
+        late.check()
+
+
 def _dead(database: Database) -> Sequence[Any]:
     with database.reading() as connection:
         return connection.execute(select(dead_letter).order_by(dead_letter.c.id)).all()

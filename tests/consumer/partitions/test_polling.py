@@ -209,6 +209,8 @@ def _of(partition: int, *offsets: int) -> list[Message]:
     [
         (_of(0, 1, 2, 3), []),
         (_of(0, 3, 1, 2, 3, 4), [4]),
+        (_of(0, 3, 4), [4]),
+        ([*_of(1, 8), *_of(0, 3, 4)], [8, 4]),
         ([*_of(1, 8), *_of(0, 2, 3, 4)], [8, 4]),
         ([*_of(0, 2, 3), _reported(KafkaError._PARTITION_EOF, 4)], []),
     ],
@@ -225,6 +227,19 @@ def test_what_has_arrived_is_dropped_when_it_comes_again(
     scene.arrive(*_of(0, 5, 6), *_of(1, 9))
     assert [1, 2, 7, 3, *let_in, 5, 6, 9] == scene.let_in
     assert [] == scene.calls("seek")
+
+
+@pytest.mark.parametrize("again", [_of(0, 3, 4), _of(1, 8, 9), [*_of(0, 4), *_of(1, 8, 9)]])
+def test_what_has_arrived_in_a_batch_of_several_partitions(again: list[Message]) -> None:
+    """It counts like any other: when it comes again, it is dropped."""
+    scene = _Scene()
+    scene.joined.own(_P0, ("orders", 1))
+    scene.arrive(*_of(0, 1), *_of(1, 7))
+    scene.arrive(*_of(0, 2, 3), *_of(1, 8))
+    scene.arrive(*again)
+    scene.arrive(*_of(0, 5), *_of(1, 10))
+    new = [one.offset() for one in again if one.offset() in (4, 9)]
+    assert [1, 7, 2, 3, 8, *new, 5, 10] == scene.let_in
 
 
 def test_what_was_read_in_an_earlier_assignment_is_read_again() -> None:
