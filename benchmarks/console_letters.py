@@ -95,7 +95,7 @@ def _built_s(index: Index, given: Scene) -> float:
     begun_s = time.perf_counter()
     with closing(Indexer(index, given.config)) as indexer:
         indexer.start()
-        wait_until(lambda: indexer.progress.is_complete, "all is indexed", _LIMIT_S)
+        wait_until(lambda: indexer.progress.is_complete, "all is indexed", within_s=_LIMIT_S)
         return time.perf_counter() - begun_s
 
 

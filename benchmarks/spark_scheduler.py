@@ -125,7 +125,9 @@ def _sent(
             for n in range(count)
         ),
     )
-    written = wait_until(lambda: _all_of(kafka, topic, count), f"{count} in {topic}", _LIMIT_S)
+    written = wait_until(
+        lambda: _all_of(kafka, topic, count), f"{count} in {topic}", within_s=_LIMIT_S
+    )
     late_ms = [float(each.timestamp()[1] - _due_ms(each)) for each in written]
     last_ms = max(each.timestamp()[1] for each in written)
     assert min(late_ms) >= 0, "one was early"

@@ -86,7 +86,7 @@ class _Line:
         self._store(amount)
         thread = threading.Thread(target=sender.run, args=(stop,))
         thread.start()
-        wait_until(lambda: len(late) >= amount, "all are sent", _LIMIT_S)
+        wait_until(lambda: len(late) >= amount, "all are sent", within_s=_LIMIT_S)
         stop.set()
         thread.join()
         return float(percentile(late, 99))
@@ -106,7 +106,7 @@ class _Line:
 
 
 def _until_some(step: Callable[[], int]) -> int:
-    return wait_until(step, "the first are sent", _LIMIT_S)
+    return wait_until(step, "the first are sent", within_s=_LIMIT_S)
 
 
 def _ignore(_: object) -> None:

@@ -209,6 +209,6 @@ def _send_for(kafka: RealKafka, database: Database, topic: str, lasting_s: float
             if stored % (60 * _PER_S) == 0:
                 say(f"snapshot: {elapsed_s:.0f} s old, {sum(sent):,} sent")
         stop.wait(_A_TURN / _PER_S / 10)
-    wait_until(lambda: sum(sent) >= stored, "all are sent", _LIMIT_S)
+    wait_until(lambda: sum(sent) >= stored, "all are sent", within_s=_LIMIT_S)
     stop.set()
     thread.join()

@@ -13,6 +13,7 @@ from confluent_kafka import Producer
 
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from linear_retry.kafka.topics.reader import TopicReader
+from tests.patience import PATIENCE_S
 
 
 class Charges:
@@ -66,7 +67,7 @@ def broker_with_orders(*orders: bytes) -> Iterator[EmbeddedKafka]:
         producer = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0})
         for order in orders:
             producer.produce("orders", order)
-        assert 0 == producer.flush(10)
+        assert 0 == producer.flush(PATIENCE_S)
         yield broker
 
 
@@ -101,9 +102,9 @@ def _run(command: list[str], last_one: threading.Event) -> str:
         command, stderr=subprocess.PIPE, text=True, env=os.environ | {"NO_PROXY": "127.0.0.1"}
     ) as child:
         try:
-            assert last_one.wait(30), "the example stands still"
+            assert last_one.wait(PATIENCE_S), "the example stands still"
             child.send_signal(signal.SIGTERM)
-            output = child.communicate(timeout=30)[1]
+            output = child.communicate(timeout=PATIENCE_S)[1]
         finally:
             child.kill()
     assert 0 == child.returncode, output

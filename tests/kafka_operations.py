@@ -24,13 +24,14 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stubs e
 )
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
+from tests.patience import PATIENCE_S
+
 Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
 Record: TypeAlias = tuple[int, bytes | None, bytes | None, Headers]
 """Partition, key, value, headers."""
 
 _T = TypeVar("_T")
 
-_ANSWER_S = 20.0
 _COORDINATOR_S = 3.0
 _NOT_YET = (
     KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -45,7 +46,7 @@ _BETWEEN_LOOKS_S = 0.02
 
 def _committed(consumer: Consumer, asked: list[TopicPartition]) -> list[TopicPartition] | None:
     try:
-        return consumer.committed(asked, timeout=_ANSWER_S)
+        return consumer.committed(asked, timeout=PATIENCE_S)
     except KafkaException as error:
         if error.args[0].code() != KafkaError.NOT_COORDINATOR:
             raise
@@ -53,17 +54,21 @@ def _committed(consumer: Consumer, asked: list[TopicPartition]) -> list[TopicPar
 
 
 def wait_until(
-    predicate: Callable[[], _T | None], what: str, deadline_s: float = 30.0, detail: Any = None
+    predicate: Callable[[], _T | None],
+    what: str,
+    detail: Callable[[], object] | None = None,
+    *,
+    within_s: float = PATIENCE_S,
 ) -> _T:
     """Ask `predicate` until its answer is true, and return that; fails saying `what` did not come.
 
     `detail`, called when the time is over, adds what a person needs to find out why.
     """
-    until = time.monotonic() + deadline_s
+    until = time.monotonic() + within_s
     while not (answer := predicate()):
         if time.monotonic() > until:
             more = f"\n{detail()}" if detail else ""
-            raise AssertionError(f"not within {deadline_s:g} s: {what}; last: {answer!r}{more}")
+            raise AssertionError(f"not within {within_s:g} s: {what}; last: {answer!r}{more}")
         # A look, and no event: brokers, other processes and their files tell nobody of a change.
         time.sleep(_BETWEEN_LOOKS_S)
     return answer
@@ -89,18 +94,18 @@ class KafkaOperations:
         self, topic: str, partitions: int = 1, config: dict[str, str] | None = None
     ) -> None:
         new = NewTopic(topic, partitions, 1, config=config or {})
-        self._ask(lambda admin: admin.create_topics([new], operation_timeout=_ANSWER_S))
+        self._ask(lambda admin: admin.create_topics([new], operation_timeout=PATIENCE_S))
         wait_until(
             lambda: self._is_led(topic, partitions), f"every partition of {topic} has a leader"
         )
 
     def delete_topic(self, topic: str) -> None:
-        self._ask(lambda admin: admin.delete_topics([topic], operation_timeout=_ANSWER_S))
+        self._ask(lambda admin: admin.delete_topics([topic], operation_timeout=PATIENCE_S))
 
     def add_partitions(self, topic: str, total: int) -> None:
         """Give the topic `total` partitions, those that it has included."""
         new = NewPartitions(topic, total)
-        self._ask(lambda admin: admin.create_partitions([new], operation_timeout=_ANSWER_S))
+        self._ask(lambda admin: admin.create_partitions([new], operation_timeout=PATIENCE_S))
         wait_until(lambda: self._is_led(topic, total), f"every partition of {topic} has a leader")
 
     def delete_records(self, topic: str, partition: int, before_offset: int) -> None:
@@ -129,7 +134,7 @@ class KafkaOperations:
             place = {"key": key, "value": value, "headers": list(headers), "partition": partition}
             while not _taken(producer, topic, place, reported):
                 producer.poll(0.1)
-        left = producer.flush(_ANSWER_S)
+        left = producer.flush(PATIENCE_S)
         if failed or left:
             raise AssertionError(f"{topic}: {len(failed)} refused ({failed[:1]}), {left} not sent")
         return written
@@ -148,7 +153,7 @@ class KafkaOperations:
             )
         )
         try:
-            numbers = _partitions(consumer.list_topics(topic, timeout=_ANSWER_S), topic)
+            numbers = _partitions(consumer.list_topics(topic, timeout=PATIENCE_S), topic)
             consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in numbers])
             return _to_the_end(consumer, set(numbers))
         finally:
@@ -161,7 +166,7 @@ class KafkaOperations:
         keys = {"group.id": group, "isolation.level": "read_uncommitted"}
         consumer = Consumer(self.client_settings(**keys))
         try:
-            numbers = _partitions(consumer.list_topics(topic, timeout=_ANSWER_S), topic)
+            numbers = _partitions(consumer.list_topics(topic, timeout=PATIENCE_S), topic)
             asked = [TopicPartition(topic, number) for number in numbers]
             places = wait_until(lambda: _committed(consumer, asked), "the group's coordinator")
         finally:
@@ -176,12 +181,12 @@ class KafkaOperations:
     ) -> dict[int, int]:
         """Partition to the offset after its last message that this isolation level shows."""
         admin = self._admin()
-        numbers = _partitions(admin.list_topics(topic, timeout=_ANSWER_S), topic)
+        numbers = _partitions(admin.list_topics(topic, timeout=PATIENCE_S), topic)
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # confluent-kafka left it out
         asked = {TopicPartition(topic, number): latest for number in numbers}
         answers = admin.list_offsets(asked, isolation_level=isolation_level)
         return {
-            place.partition: future.result(_ANSWER_S).offset for place, future in answers.items()
+            place.partition: future.result(PATIENCE_S).offset for place, future in answers.items()
         }
 
     def group_members(self, group: str) -> list[str]:
@@ -224,7 +229,7 @@ class KafkaOperations:
         # The client must be kept until the answer is here: collecting it cancels the question.
         admin = self._admin()
         (future,) = question(admin).values()
-        return future.result(_ANSWER_S)
+        return future.result(PATIENCE_S)
 
     def _is_led(self, topic: str, partitions: int) -> bool:
         try:
@@ -266,7 +271,7 @@ def _taken(
 
 def _to_the_end(consumer: Consumer, unread: set[int]) -> list[Message]:
     messages: list[Message] = []
-    until = time.monotonic() + 3 * _ANSWER_S
+    until = time.monotonic() + PATIENCE_S
     while unread:
         if time.monotonic() > until:
             raise AssertionError(f"partitions {sorted(unread)} were not read to their end")

@@ -10,8 +10,8 @@ from confluent_kafka import Consumer, Message
 from linear_retry import LinearConsumer, Strategy
 from linear_retry.consumer.config.consumer_config import Dependencies
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
+from tests.patience import PATIENCE_S
 
-_END_S = 30.0
 _LONGEST_POLL_S = 0.05
 
 
@@ -60,7 +60,7 @@ def living(
         yield consumer
     finally:
         consumer.stop()
-        thread.join(_END_S)
+        thread.join(PATIENCE_S)
 
 
 def _live(consumer: LinearConsumer, handler: Callable[[Message], object]) -> None:

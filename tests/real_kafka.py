@@ -14,9 +14,8 @@ from confluent_kafka.admin import AdminClient
 
 from tests import dying_with_parent, kafka_jars
 from tests.kafka_operations import KafkaOperations, wait_until
+from tests.patience import PATIENCE_S
 
-_START_LIMIT_S = 60.0
-_STOP_LIMIT_S = 30.0
 _CLUSTER_ID = "bGluZWFyLXJldHJ5LTAwMQ"
 _JVM = (
     "-Xmx512m",
@@ -92,7 +91,7 @@ class RealKafka(KafkaOperations):
         if self._process is not None:
             raise AssertionError("the broker runs already")
         self._process = self._starter.submit(self._spawn).result()
-        wait_until(self._answers, "the broker answers", _START_LIMIT_S, self._log_tail)
+        wait_until(self._answers, "the broker answers", self._log_tail)
 
     def stop(self) -> None:
         """SIGTERM: an orderly end, as in a rolling restart."""
@@ -132,7 +131,7 @@ class RealKafka(KafkaOperations):
 
     def _gone(self) -> None:
         if self._process is not None:
-            self._process.wait(_STOP_LIMIT_S)
+            self._process.wait(PATIENCE_S)
             self._process = None
 
     def _answers(self) -> bool:

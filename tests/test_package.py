@@ -16,6 +16,7 @@ from typing import get_args
 import pytest
 
 import linear_retry
+from tests.patience import PATIENCE_S
 
 _ROOT = Path(linear_retry.__file__).parent
 _PACKAGE = "linear_retry"
@@ -285,7 +286,7 @@ def test_importing_it_loads_no_more_than_a_consumer_needs() -> None:
         "'linear_retry.demo', 'linear_retry.testing'))))"
     )
     fresh = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE_S
     )
     assert [] == fresh.stdout.split()
 

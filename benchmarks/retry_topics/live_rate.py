@@ -61,7 +61,7 @@ class Handler:
             compute(_RETRY_S)
             return
         if not self.handled:
-            wait_until(self.begun.exists, "the retry line is at work", _BEGIN_LIMIT_S)
+            wait_until(self.begun.exists, "the retry line is at work", within_s=_BEGIN_LIMIT_S)
         self.work(_LIVE_S)
         self.handled += 1
 
@@ -111,7 +111,7 @@ def live_rate(
     rates: list[float] = []
 
     def measure() -> None:
-        wait_until(lambda: handler.handled, "the live line is at work", _BEGIN_LIMIT_S)
+        wait_until(lambda: handler.handled, "the live line is at work", within_s=_BEGIN_LIMIT_S)
         begun_s, before = time.monotonic(), handler.handled
         time.sleep(live_s)
         rates.append((handler.handled - before) / (time.monotonic() - begun_s))

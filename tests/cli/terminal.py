@@ -17,6 +17,8 @@ from threading import Thread
 from typing import Any, Self
 
 from tests.kafka_operations import wait_until
+from tests.patience import PATIENCE_S
+from tests.whole_lines import whole_lines
 
 _MAIN = "from linear_retry.cli import main; main()"
 
@@ -45,8 +47,8 @@ class Terminal:
     def end(self, number: int = signal.SIGINT) -> int:
         """Send the signal; its exit code, once all it wrote is read."""
         self._process.send_signal(number)
-        code = self._process.wait(30)
-        self._reader.join(30)
+        code = self._process.wait(PATIENCE_S)
+        self._reader.join(PATIENCE_S)
         return code
 
     def __str__(self) -> str:
@@ -79,7 +81,7 @@ def terminal(*arguments: str, width: int = 80, height: int = 24) -> Iterator[Ter
         yield Terminal(process, master)
     finally:
         process.kill()
-        process.wait(30)
+        process.wait(PATIENCE_S)
         os.close(master)
 
 
@@ -101,23 +103,23 @@ class Piped:
 
     def __exit__(self, *_: object) -> None:
         self._process.kill()
-        self._process.wait(30)
+        self._process.wait(PATIENCE_S)
 
     @property
     def lines(self) -> list[str]:
         """Those that are whole."""
-        return self._out.read_text().rpartition("\n")[0].splitlines()
+        return whole_lines(self._out)
 
     @property
     def output(self) -> list[str]:
-        return self._err.read_text().splitlines()
+        return whole_lines(self._err)
 
     @property
     def objects(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.lines]
 
     def ends(self) -> int:
-        return self._process.wait(30)
+        return self._process.wait(PATIENCE_S)
 
     def interrupted(self) -> int:
         self._process.send_signal(signal.SIGINT)

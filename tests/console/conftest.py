@@ -19,6 +19,7 @@ from linear_retry.console.frame.settings import Settings
 from linear_retry.journal import DEFAULT_TOPIC
 from linear_retry.store.database import Database
 from linear_retry.web import Access, HttpServer, serve
+from tests.patience import PATIENCE_S
 from tests.scheduler.http.conftest import ACCESS, PASSWORD
 
 
@@ -92,7 +93,7 @@ def address(server: HttpServer) -> str:
 def signed_in(server: HttpServer, name: str) -> Iterator[httpx.Client]:
     """A client with a session, whose requests say that they come from a page of the console."""
     headers = {"Origin": address(server)}
-    with httpx.Client(base_url=address(server), headers=headers, timeout=30) as client:
+    with httpx.Client(base_url=address(server), headers=headers, timeout=PATIENCE_S) as client:
         answer = client.post("/login", data={"name": name, "password": PASSWORD, "next": "/now"})
         assert (303, "/now") == (answer.status_code, answer.headers["Location"])
         yield client

@@ -15,6 +15,7 @@ from linear_retry.web import Access, serve
 from tests.console.conftest import address
 from tests.dlq.guarded_kafka import GuardedKafka
 from tests.kafka_operations import wait_until
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.broker
 
@@ -39,7 +40,7 @@ def _console(kafka: GuardedKafka, directory: Path) -> Iterator[httpx.Client]:
     with (
         Services(settings, Access()) as services,
         serve(create_app(services), services.access, 0) as server,
-        httpx.Client(base_url=address(server), timeout=60) as client,
+        httpx.Client(base_url=address(server), timeout=PATIENCE_S) as client,
     ):
         yield client
 
@@ -49,7 +50,7 @@ def _wait_for_text(client: httpx.Client, path: str, parts: Iterable[str]) -> str
         text = client.get(path).text.replace("&#39;", "'")
         return text if all(part in text for part in parts) else None
 
-    return wait_until(find, f"{path} says so", 30, lambda: client.get(path).text)
+    return wait_until(find, f"{path} says so", lambda: client.get(path).text)
 
 
 def test_each_page_names_the_permission(guarded: GuardedKafka, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from linear_retry.console.frame.services import Services
 from linear_retry.console.frame.settings import Settings
 from linear_retry.web import Access, HttpServer, serve
 from tests.console.conftest import address, routes_of, serve_local, settings_in, signed_in
+from tests.patience import PATIENCE_S
 from tests.scheduler.http.conftest import ACCESS, PASSWORD, TOKENS
 
 _OPEN = {"/login", "/logout"}
@@ -66,7 +67,7 @@ def _paths(services: Services, *, changing: bool) -> list[str]:
 
 
 def _anyone(server: HttpServer) -> httpx.Client:
-    return httpx.Client(base_url=address(server), timeout=30)
+    return httpx.Client(base_url=address(server), timeout=PATIENCE_S)
 
 
 def test_every_path_needs_a_login(services: Services, server: HttpServer) -> None:

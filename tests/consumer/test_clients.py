@@ -13,6 +13,7 @@ from linear_retry.kafka.topics import standalone_consumer
 from tests.consumer.group import GROUP, LETTERS, TOPIC
 from tests.fake.cluster import FakeKafka
 from tests.kafka.login import SECURITY, logs_in
+from tests.patience import PATIENCE_S
 
 
 class _Made:
@@ -67,7 +68,7 @@ def test_every_client_logs_in_as_the_consumer_does(
         consumer.stop()
 
     consumer.run(handle)
-    assert made.follows.wait(10.0)
+    assert made.follows.wait(PATIENCE_S)
     consumer.close()
     # Messages and what is committed; letters and journal; rights, letters and watchdogs.
     kinds = [kind for kind, _ in made.configs]

@@ -17,6 +17,7 @@ from linear_retry.demo import run as demo_run
 from linear_retry.demo.evidence import Verdict
 from linear_retry.errors import BrokerError
 from linear_retry.kafka.topics.temporary import temporary_topics
+from tests.patience import PATIENCE_S
 from tests.real_kafka import RealKafka
 
 COMMAND = (sys.executable, "-c", "from linear_retry.cli import main; main()", "demo")
@@ -31,7 +32,7 @@ def ran(*arguments: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         env=environment,
-        timeout=180,
+        timeout=PATIENCE_S,
         check=False,
     )
 
@@ -60,7 +61,7 @@ def test_the_demo_on_a_real_cluster_leaves_nothing_behind(kafka: RealKafka) -> N
     ]
     admin = AdminClient(kafka.client_settings())
     groups = admin.list_consumer_groups().result().valid
-    left = {*admin.list_topics(timeout=30).topics, *(group.group_id for group in groups)}
+    left = {*admin.list_topics(timeout=PATIENCE_S).topics, *(group.group_id for group in groups)}
     assert set() == {name for name in left if name.startswith("linear-retry-demo")}
 
 
@@ -78,7 +79,7 @@ def test_a_signal_ends_it_with_a_message(number: signal.Signals, code: int, word
             if json.loads(line)["event"] == "CircuitOpened":
                 break
         child.send_signal(number)
-        _, errors = child.communicate(timeout=60)
+        _, errors = child.communicate(timeout=PATIENCE_S)
     assert code == child.returncode
     assert re.fullmatch(rf"{word}: \d+ of 400 orders were done\n", errors)
 
@@ -103,7 +104,7 @@ def test_without_httpx_it_says_what_to_install() -> None:
         [sys.executable, "-c", code, "demo"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert 3 == ended.returncode

@@ -20,6 +20,7 @@ from linear_retry.demo.record import Record
 from linear_retry.retry.circuits import CircuitView
 from linear_retry.scope import Place, Scope
 from linear_retry.testing.event_log import AttemptFinished
+from tests.patience import PATIENCE_S
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 ERROR = "ConnectError('[Errno 111] Connection refused')"
@@ -184,7 +185,7 @@ def test_a_thread_draws_while_the_main_thread_works() -> None:
     """Inside the `with` without being asked, and once more at its end."""
     display = _Display()
     with watching(display, lambda: None, every_s=0.001):
-        assert display.drawn.wait(30)
+        assert display.drawn.wait(PATIENCE_S)
     display.drawn.clear()
     with watching(display, lambda: None, every_s=3600):
         assert not display.drawn.is_set()
@@ -198,4 +199,4 @@ def test_who_has_gone_ends_the_run() -> None:
         pytest.raises(BrokenPipeError),
         watching(_Display(BrokenPipeError()), stopped.set, every_s=0.001),
     ):
-        assert stopped.wait(30)
+        assert stopped.wait(PATIENCE_S)

@@ -8,6 +8,7 @@ import httpx
 
 from tests.demo.test_demo import COMMAND
 from tests.kafka_operations import wait_until
+from tests.patience import PATIENCE_S
 
 
 def test_the_console_beside_the_demo() -> None:
@@ -20,9 +21,9 @@ def test_the_console_beside_the_demo() -> None:
         demo.stdout.readline()
         found = re.search(r"http://127.0.0.1:[0-9]+", demo.stdout.readline())
         assert found is not None
-        with httpx.Client(base_url=found[0], timeout=30) as client:
-            wait_until(lambda: 'class="circuit"' in client.get("/now").text, "an outage", 60.0)
-            wait_until(lambda: "no circuit is open" in client.get("/now").text, "its end", 60.0)
+        with httpx.Client(base_url=found[0], timeout=PATIENCE_S) as client:
+            wait_until(lambda: 'class="circuit"' in client.get("/now").text, "an outage")
+            wait_until(lambda: "no circuit is open" in client.get("/now").text, "its end")
             assert "All orders are done." in demo.stderr.readline()
             assert 200 == client.get("/now").status_code
         demo.send_signal(signal.SIGINT)

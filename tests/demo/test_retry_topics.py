@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from tests.demo.test_demo import COMMAND, ran
+from tests.patience import PATIENCE_S
 from tests.real_kafka import RealKafka
 
 _LETTERS = 4
@@ -36,7 +37,7 @@ def test_the_demo_on_a_real_cluster_leaves_nothing_behind(kafka: RealKafka) -> N
     assert _LETTERS == sum(event["event"] == "DeadLettered" for event in events)
     admin = AdminClient(kafka.client_settings())
     groups = admin.list_consumer_groups().result().valid
-    left = {*admin.list_topics(timeout=30).topics, *(group.group_id for group in groups)}
+    left = {*admin.list_topics(timeout=PATIENCE_S).topics, *(group.group_id for group in groups)}
     assert set() == {name for name in left if name.startswith("linear-retry-demo")}
 
 
@@ -53,6 +54,6 @@ def test_ctrl_c_ends_both_lines_with_a_message() -> None:
             if json.loads(line)["event"] == "SentToRetry":
                 break
         child.send_signal(signal.SIGINT)
-        _, errors = child.communicate(timeout=60)
+        _, errors = child.communicate(timeout=PATIENCE_S)
     assert 130 == child.returncode
     assert re.fullmatch(r"interrupted: \d+ of 400 orders were done\n", errors)

@@ -6,6 +6,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from tests.demo.test_demo import ran
+from tests.patience import PATIENCE_S
 from tests.real_kafka import RealKafka
 
 
@@ -28,7 +29,7 @@ def test_the_demo_on_a_real_cluster_leaves_nothing_behind(kafka: RealKafka) -> N
     assert [] == [verdict for verdict in proof["proof"] if not verdict["holds"]]
     admin = AdminClient(kafka.client_settings())
     groups = admin.list_consumer_groups().result().valid
-    left = {*admin.list_topics(timeout=30).topics, *(group.group_id for group in groups)}
+    left = {*admin.list_topics(timeout=PATIENCE_S).topics, *(group.group_id for group in groups)}
     assert set() == {name for name in left if name.startswith("linear-retry-demo")}
 
 

@@ -17,6 +17,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported by
 
 from tests import kafka_jars
 from tests.kafka_operations import wait_until
+from tests.patience import PATIENCE_S
 from tests.real_kafka import RealKafka
 
 _PASSWORDS = {"admin": "admin-secret", "reader": "reader-secret"}
@@ -92,8 +93,8 @@ class GuardedKafka(RealKafka):
             AclPermissionType.ANY,
         )
         (gone,) = admin.delete_acls([every]).values()
-        gone.result(20)
-        wait_until(lambda: not admin.describe_acls(every).result(20), "no rule is left")
+        gone.result(PATIENCE_S)
+        wait_until(lambda: not admin.describe_acls(every).result(PATIENCE_S), "no rule is left")
         literal, prefixed = ResourcePatternType.LITERAL, ResourcePatternType.PREFIXED
         wanted = [
             AclBinding(
@@ -108,10 +109,11 @@ class GuardedKafka(RealKafka):
             for kind, name, operation in rules
         ]
         for answer in admin.create_acls(wanted).values():
-            answer.result(20)
+            answer.result(PATIENCE_S)
         known = len(set(wanted))
         wait_until(
-            lambda: len(admin.describe_acls(every).result(20)) == known, "the broker knows them"
+            lambda: len(admin.describe_acls(every).result(PATIENCE_S)) == known,
+            "the broker knows them",
         )
 
     def lift(self, kind: ResourceType, name: str, operation: AclOperation) -> None:
@@ -122,8 +124,8 @@ class GuardedKafka(RealKafka):
         )
         admin = AdminClient(self.client_settings())
         (answer,) = admin.delete_acls([rule]).values()
-        answer.result(20)
-        wait_until(lambda: not admin.describe_acls(rule).result(20), "the rule is gone")
+        answer.result(PATIENCE_S)
+        wait_until(lambda: not admin.describe_acls(rule).result(PATIENCE_S), "the rule is gone")
 
     def _rule(
         self, kind: ResourceType, name: str, operation: AclOperation, permission: AclPermissionType
@@ -133,12 +135,14 @@ class GuardedKafka(RealKafka):
         )
         admin = AdminClient(self.client_settings())  # kept until the answer is there
         (answer,) = admin.create_acls([acl]).values()
-        answer.result(20)
+        answer.result(PATIENCE_S)
         # Agreed upon, but the broker may learn of it a little later.
         asked = AclBindingFilter(
             kind, name, ResourcePatternType.LITERAL, "User:reader", "*", operation, permission
         )
-        wait_until(lambda: admin.describe_acls(asked).result(20), "the broker knows the rule")
+        wait_until(
+            lambda: admin.describe_acls(asked).result(PATIENCE_S), "the broker knows the rule"
+        )
 
 
 def _certified(certificate: Path) -> Path:

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from linear_retry.cli import app
 from tests.docs.markdown import ROOT, blocks, page
+from tests.patience import PATIENCE_S
 from tests.real_kafka import RealKafka
 
 _PAGE = page("docs/getting-started.md")
@@ -26,7 +27,7 @@ _COMMANDS = [line for block in blocks(_PAGE, "console") for line in block.splitl
 @pytest.mark.broker
 def test_what_is_shown_happens(own_kafka: RealKafka, tmp_path: Path) -> None:
     """From no topics to a retry, a dead letter and a clean end, by the page's own programs."""
-    subprocess.run(_program(_TOPICS, own_kafka.bootstrap), check=True, timeout=60)
+    subprocess.run(_program(_TOPICS, own_kafka.bootstrap), check=True, timeout=PATIENCE_S)
     _follow(own_kafka.bootstrap, tmp_path)
 
 
@@ -36,17 +37,17 @@ def test_it_happens_without_java_and_docker_too(tmp_path: Path) -> None:
         (bootstrap,) = _until(broker, ":")
         _follow(bootstrap, tmp_path)
         broker.send_signal(signal.SIGINT)
-        assert 0 == broker.wait(30)
+        assert 0 == broker.wait(PATIENCE_S)
 
 
 def _follow(bootstrap: str, directory: Path) -> None:
     with _running(_BILLING, bootstrap, directory) as billing:
-        subprocess.run(_program(_ORDERS, bootstrap), check=True, timeout=60)
+        subprocess.run(_program(_ORDERS, bootstrap), check=True, timeout=PATIENCE_S)
         output = _until(billing, "failures: 2,")
         (directory / "bank-is-open").touch()
         output += _until(billing, "charged lamp")
         billing.send_signal(signal.SIGINT)
-        output += billing.communicate(timeout=30)[0].splitlines()
+        output += billing.communicate(timeout=PATIENCE_S)[0].splitlines()
     assert 0 == billing.returncode, output
     lines = [_without_numbers(line) for line in output]
     assert [] == [line for line in _SHOWN if _without_numbers(line) not in lines]

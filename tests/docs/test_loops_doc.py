@@ -16,6 +16,7 @@ from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from tests.consumer.group import GROUP, LETTERS, TOPIC, consumer_on
 from tests.docs.markdown import blocks, code, page, table
 from tests.fake.cluster import FakeKafka
+from tests.patience import PATIENCE_S
 
 _PAGE = page("docs/guides/loops.md")
 _RUN, _PROGRAM, _NUMBER_AND_FAIL, _WRONG = blocks(_PAGE, "python")
@@ -53,7 +54,7 @@ def test_the_program_ends_as_the_page_says(number: signal.Signals, exit_code: in
         producer = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0})
         for order in ("1", "2", "3"):
             producer.produce("orders", order)
-        assert 0 == producer.flush(10)
+        assert 0 == producer.flush(PATIENCE_S)
         program = _PROGRAM.replace("localhost:9092", broker.bootstrap)
         assert program != _PROGRAM
         printed = _run(program, number, exit_code, "charged 3")
@@ -86,7 +87,7 @@ def _run(program: str, number: int, exit_code: int, last: str) -> list[str]:
                 printed.append(line.strip())
                 if line.strip() == last:
                     child.send_signal(number)
-            assert exit_code == child.wait(30)
+            assert exit_code == child.wait(PATIENCE_S)
         finally:
             child.kill()
     return printed

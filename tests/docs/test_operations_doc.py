@@ -26,6 +26,7 @@ from tests.cli.terminal import terminal
 from tests.docs.markdown import blocks, code, page, table
 from tests.kafka_operations import wait_until
 from tests.living import broker_of_orders, living, patient_consumer
+from tests.patience import PATIENCE_S
 from tests.prometheus import free_port
 
 _PAGE = page("docs/operations/on-call.md")
@@ -100,7 +101,7 @@ def _typed(command: str, port: int) -> str:
     """What `curl -s URL` prints."""
     found = re.fullmatch(r"curl -s http://HOST:8080(/\S+)", command)
     assert found is not None, command
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}{found[1]}", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{found[1]}", timeout=PATIENCE_S) as answer:
         return str(answer.read(), "utf-8")
 
 

@@ -19,6 +19,7 @@ from linear_retry.store import audit, dead_letters, messages
 from linear_retry.store.database import Database
 from linear_retry.web import Access, HttpServer, read_users, serve
 from tests.docs.markdown import blocks, code, page, table
+from tests.patience import PATIENCE_S
 from tests.prometheus import program
 from tests.scheduler.http.openapi import operations
 from tests.store.contents import new_dead_letter, new_message
@@ -55,7 +56,7 @@ def users(tmp_path: Path) -> Path:
         input=f"{_PASSWORD}\n",
         text=True,
         check=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         start_new_session=True,
         capture_output=True,
     )
@@ -70,7 +71,7 @@ def _sh(command: str, server: HttpServer, directory: Path | None = None) -> str:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=PATIENCE_S,
     )
     return done.stdout
 
@@ -146,7 +147,7 @@ def test_prometheus_takes_what_it_is_given(kind: str, tmp_path: Path) -> None:
     given = scrape.replace("/etc/prometheus/scheduler.token", f"{tmp_path}/token")
     file.write_text(given if kind == "config" else rules)
     command = [program("promtool"), "check", kind, str(file)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert 0 == done.returncode, done.stderr
 
 

@@ -30,6 +30,7 @@ from linear_retry.store.sender.settlement import until_it_works
 from tests import kafka_jars
 from tests.debian import unpacked
 from tests.docs.markdown import blocks, code, page, table
+from tests.patience import PATIENCE_S
 from tests.real_kafka import RealKafka
 from tests.scheduler.running import running, settings
 from tests.store.contents import new_message
@@ -138,7 +139,7 @@ def _run_java(example: str, kafka: RealKafka, directory: Path) -> None:
     source.write_text(_JAVA.replace("EXAMPLE", example))
     jars = f"{kafka_jars.directory()}/*"
     command = [kafka_jars.java(), "-cp", jars, str(source), kafka.bootstrap]
-    subprocess.run(command, check=True, timeout=120, capture_output=True)
+    subprocess.run(command, check=True, timeout=PATIENCE_S, capture_output=True)
 
 
 def _run_kcat(example: str, kafka: RealKafka) -> None:
@@ -149,7 +150,7 @@ def _run_kcat(example: str, kafka: RealKafka) -> None:
         path = f"{package}/usr/bin:{environment['PATH']}"
         environment |= {"PATH": path, "LD_LIBRARY_PATH": beside}
     at_once = example.replace("localhost:9092", kafka.bootstrap).replace("+ 3600", "- 1")
-    subprocess.run(["sh", "-ec", at_once], env=environment, check=True, timeout=60)
+    subprocess.run(["sh", "-ec", at_once], env=environment, check=True, timeout=PATIENCE_S)
 
 
 @pytest.mark.broker

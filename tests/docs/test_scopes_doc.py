@@ -13,6 +13,7 @@ from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from linear_retry.scope import Scope, ScopeKind
 from tests.docs.markdown import blocks, code, page, table
 from tests.kafka_operations import wait_until
+from tests.patience import PATIENCE_S
 
 _PAGE = page("docs/concepts/scopes.md")
 _PROGRAM, _TELL = blocks(_PAGE, "python")
@@ -42,7 +43,7 @@ def test_the_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
         producer = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0})
         for number in (0, 1, 0, 1, 0):
             producer.produce("orders", b"order", partition=number)
-        assert 0 == producer.flush(10)
+        assert 0 == producer.flush(PATIENCE_S)
         with _running(broker) as names:
             output = _until(capsys, names, "delivered orders[0]@2", "orders[1] is open")
             assert "orders[1] is open for orders[1]@0, failures so far: 1\n" in output

@@ -17,6 +17,7 @@ from linear_retry import Event, LinearConsumer, Strategy
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from linear_retry.monitoring.tracing import Tracing
 from tests.docs.markdown import blocks, code, page, table
+from tests.patience import PATIENCE_S
 
 _PAGE = page("docs/operations/tracing.md")
 _CODE = "\n".join(blocks(_PAGE, "python"))
@@ -54,7 +55,7 @@ def kafka(names: dict[str, Any], provider: TracerProvider) -> Iterator[EmbeddedK
             names["send"](producer, "orders", b"first")
         context.detach(token)
         producer.produce("orders", None, b"second")
-        assert 0 == producer.flush(10)
+        assert 0 == producer.flush(PATIENCE_S)
         yield broker
 
 

@@ -12,9 +12,10 @@ from pathlib import Path
 from tests import dying_with_parent
 from tests.docs.markdown import ROOT
 from tests.kafka_operations import wait_until
+from tests.patience import PATIENCE_S
+from tests.whole_lines import whole_lines
 
 _EXAMPLES = ROOT / "examples"
-_END_S = 30.0
 
 
 class Program:
@@ -34,7 +35,7 @@ class Program:
 
     def lines(self, first_word: str) -> list[list[str]]:
         """The words behind `first_word`, of each line that begins with it."""
-        split = [line.split() for line in self.output.splitlines()]
+        split = [line.split() for line in whole_lines(self._output)]
         return [words[1:] for words in split if words[:1] == [first_word]]
 
     def end(self, exit_code: int = 0) -> None:
@@ -45,11 +46,11 @@ class Program:
     def kill(self) -> None:
         """Ends it at once."""
         self._process.kill()
-        self._process.wait(_END_S)
+        self._process.wait(PATIENCE_S)
 
     def wait(self, exit_code: int = 0) -> None:
         """Until it has ended, with this exit code."""
-        assert exit_code == self._process.wait(_END_S), self.output
+        assert exit_code == self._process.wait(PATIENCE_S), self.output
 
     def _count(self, text: str) -> int:
         assert self._process.poll() in (None, 0), self.output

@@ -10,6 +10,7 @@ import pytest
 from tests.examples.probes import wait_for_state
 from tests.examples.scene import free_port, make_scene
 from tests.kafka_operations import wait_until
+from tests.patience import PATIENCE_S
 from tests.real_kafka import RealKafka
 
 pytestmark = pytest.mark.broker
@@ -24,7 +25,9 @@ def test_orders_are_taken_while_the_brokers_are_away(own_kafka: RealKafka, tmp_p
     here.copy.path("fastapi_service")
     with (
         here.copy.running(_RUN) as service,
-        httpx.Client(base_url=f"http://127.0.0.1:{own}", trust_env=False, timeout=30.0) as client,
+        httpx.Client(
+            base_url=f"http://127.0.0.1:{own}", trust_env=False, timeout=PATIENCE_S
+        ) as client,
         ThreadPoolExecutor(3) as pool,
     ):
         wait_for_state(own, "direct")
@@ -40,10 +43,10 @@ def test_orders_are_taken_while_the_brokers_are_away(own_kafka: RealKafka, tmp_p
         waiting = [pool.submit(order, number) for number in (2, 3, 4)]
         assert client.get("/livez").is_success
         assert [False] * 3 == [each.done() for each in waiting]
-        assert ["store"] * 3 == [each.result(30) for each in waiting]
+        assert ["store"] * 3 == [each.result(PATIENCE_S) for each in waiting]
         assert wait_for_state(own, "storing")["ready"]
         own_kafka.start()
-        wait_until(lambda: 4 == len(own_kafka.read("orders")), "all are sent", 60.0)
+        wait_until(lambda: 4 == len(own_kafka.read("orders")), "all are sent")
         wait_for_state(own, "direct")
         assert "kafka" == order(5)
         service.end(-signal.SIGTERM)

@@ -10,6 +10,7 @@ from linear_retry import events as e
 from linear_retry.journal.entry import Entry, encode
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from linear_retry.scope import Partition, Scope
+from tests.patience import PATIENCE_S
 
 GROUP = "billing"
 ERROR = "ConnectionError(\"HTTPConnectionPool(host='ledger.internal', port=8080)\x1b[2J\")"
@@ -79,4 +80,4 @@ def write(kafka: EmbeddedKafka, topic: str, entries: Iterable[Entry]) -> None:
     producer = Producer({"bootstrap.servers": kafka.bootstrap, "log_level": 0, "linger.ms": 0})
     for entry in entries:
         producer.produce(topic, encode(entry), entry.key, partition=0, timestamp=entry.at_ms)
-    assert 0 == producer.flush(20)
+    assert 0 == producer.flush(PATIENCE_S)

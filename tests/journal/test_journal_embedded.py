@@ -13,6 +13,7 @@ from linear_retry import Event, Journal, LinearConsumer, Strategy, events
 from linear_retry.journal.entry import Entry, read_entry
 from linear_retry.testing import EmbeddedKafka
 from tests.consumer.group import OutageError
+from tests.patience import PATIENCE_S
 
 _JOURNAL = "linear-retry.journal"
 
@@ -43,7 +44,7 @@ def _entries(kafka: EmbeddedKafka) -> list[Entry]:
         consumer.subscribe([_JOURNAL])
         read: list[Entry] = []
         while len(read) < wanted:
-            message = consumer.poll(10.0)
+            message = consumer.poll(PATIENCE_S)
             assert message is not None, f"{len(read)} of {wanted} entries"
             entry = read_entry(message.value())
             assert isinstance(entry, Entry)

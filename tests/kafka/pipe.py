@@ -7,6 +7,7 @@ from uuid import uuid4
 from confluent_kafka import Consumer, Message, Producer, cimpl
 
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
+from tests.patience import PATIENCE_S
 
 _TOPIC, _HEADERS, _END = 1, 10, 0  # rd_kafka_vtype_t
 _PRODUCER = 0  # rd_kafka_type_t
@@ -34,12 +35,12 @@ class Pipe:
     def through(self, headers: list[tuple[str, bytes | None]]) -> Message:
         """What comes of a message with these."""
         self._producer.produce(self.topic, b"book", key=b"ann", headers=headers)  # type: ignore[arg-type]  # a list of less is one to read
-        self._producer.flush(10)
+        self._producer.flush(PATIENCE_S)
         return self.received()
 
     def received(self) -> Message:
         """The next one."""
-        message = self._consumer.poll(10)
+        message = self._consumer.poll(PATIENCE_S)
         assert message is not None
         assert message.error() is None
         return message

@@ -28,8 +28,8 @@ from linear_retry.scope import Partition
 from tests.fake.cluster import FakeKafka
 from tests.fake.topic import Headers
 from tests.kafka_operations import KafkaOperations
+from tests.patience import PATIENCE_S
 
-DEADLINE_S = 30.0
 QUIET_S = 0.7
 _LONG_AGO_MS = 1_500_000_000_000
 
@@ -128,7 +128,7 @@ class Member:
 
     def until(self, done: Callable[[], object], *others: Member) -> None:
         """Poll, and let the others poll, until `done()`."""
-        until_s = self._world.now_s() + DEADLINE_S
+        until_s = self._world.now_s() + PATIENCE_S
         while not done():
             assert self._world.now_s() < until_s, (self.calls, self.offsets, self.ends, self.errors)
             for member in (self, *others):
@@ -506,7 +506,7 @@ class TestContract(Laws):
         assert [(None, [(0, 2)])] == one.commits
         (item,) = one.client.commit(offsets=[one.place(3)], asynchronous=False)
         assert (3, None) == (item.offset, item.error)
-        (stored,) = one.client.committed([one.place()], timeout=10)
+        (stored,) = one.client.committed([one.place()], timeout=PATIENCE_S)
         assert 3 == stored.offset
 
     def test_nothing_to_commit(self, member: Callable[..., Member]) -> None:
@@ -520,7 +520,7 @@ class TestContract(Laws):
     def test_nothing_committed(self, member: Callable[..., Member]) -> None:
         """Where nothing is committed, `committed` says OFFSET_INVALID."""
         one = member().subscribe().joined()
-        (item,) = one.client.committed([one.place()], timeout=10)
+        (item,) = one.client.committed([one.place()], timeout=PATIENCE_S)
         assert (OFFSET_INVALID, None) == (item.offset, item.error)
 
     def test_commit_of_unowned(self, member: Callable[..., Member]) -> None:
@@ -530,7 +530,7 @@ class TestContract(Laws):
         one.until(lambda: len(one.owned()) == len(two.owned()) == 1, two)
         other = TopicPartition(one.place().topic, two.owned()[0], 1)
         one.until(lambda: _accepted(one, other), two)
-        (item,) = two.client.committed([other], timeout=10)
+        (item,) = two.client.committed([other], timeout=PATIENCE_S)
         assert 1 == item.offset
 
     def test_pending_commit_at_close(self, member: Callable[..., Member]) -> None:
@@ -580,9 +580,9 @@ class TestContract(Laws):
     def test_topic_metadata(self, member: Callable[..., Member], topic: str) -> None:
         """A missing topic is listed with an error, a present one with its partitions."""
         one = member()
-        missing = one.client.list_topics("not-there", timeout=10).topics["not-there"]
+        missing = one.client.list_topics("not-there", timeout=PATIENCE_S).topics["not-there"]
         assert KafkaError.UNKNOWN_TOPIC_OR_PART == missing.error.code()
-        present = one.client.list_topics(topic, timeout=10).topics[topic]
+        present = one.client.list_topics(topic, timeout=PATIENCE_S).topics[topic]
         assert ([0, 1], None) == (sorted(present.partitions), present.error)
 
     def test_edges(self, world: World, topic: str, member: Callable[..., Member]) -> None:
@@ -590,7 +590,9 @@ class TestContract(Laws):
         world.delete_records(topic, 0, 3)
         one = member()
         edges = [TopicPartition(topic, 0, edge) for edge in (OFFSET_BEGINNING, OFFSET_END)]
-        found = [one.client.offsets_for_times([edge], timeout=10)[0].offset for edge in edges]
+        found = [
+            one.client.offsets_for_times([edge], timeout=PATIENCE_S)[0].offset for edge in edges
+        ]
         assert [3, 5] == found
 
     def test_round_trip(self, world: World, topic: str, member: Callable[..., Member]) -> None:
@@ -598,12 +600,12 @@ class TestContract(Laws):
         headers: Headers = [("a", b"1"), ("a", None), ("b", b"")]
         producer = world.producer({})
         producer.produce(topic, None, b"", partition=1, headers=headers)
-        assert 0 == producer.flush(10)
+        assert 0 == producer.flush(PATIENCE_S)
         one = member()
         one.client.assign([one.place(0, partition=1)])
         message = None
         while message is None:
-            message = one.client.poll(10.0)
+            message = one.client.poll(PATIENCE_S)
         assert (None, b"", headers) == (message.value(), message.key(), message.headers())
 
     def test_headers_refused(self, world: World, topic: str) -> None:
@@ -625,12 +627,12 @@ class TestContract(Laws):
                 producer.produce(topic, b"v", partition=1, headers=headers)
         sent = [(b"a", b"1"), ("b\0c", b"2"), ("d", "3"), (4, None)]
         producer.produce(topic, b"v", partition=1, headers=sent)
-        assert 0 == producer.flush(10)
+        assert 0 == producer.flush(PATIENCE_S)
         one = Member(world, topic, f"reader-of-{topic}", {})
         one.client.assign([one.place(0, partition=1)])
         message = None
         while message is None:
-            message = one.client.poll(10.0)
+            message = one.client.poll(PATIENCE_S)
         assert [("b'a'", b"1"), ("b", b"2"), ("d", b"3"), ("4", None)] == message.headers()
         one.client.close()
 
@@ -647,7 +649,7 @@ class TestContract(Laws):
             on_delivery=lambda *report: reports.append(report),
         )
         assert [] == reports
-        assert 1 == producer.poll(10)
+        assert 1 == producer.poll(PATIENCE_S)
         ((error, message),) = reports
         assert (None, 0, 5) == (error, message.partition(), message.offset())
         assert 1 == message.timestamp()[0]
@@ -660,7 +662,7 @@ class TestContract(Laws):
             {"message.timeout.ms": 1000, "allow.auto.create.topics": False, "linger.ms": 0}
         )
         producer.produce("not-there", b"v", on_delivery=lambda *report: reports.append(report))
-        assert 0 == producer.flush(10)
+        assert 0 == producer.flush(PATIENCE_S)
         ((error, message),) = reports
         assert KafkaError._MSG_TIMED_OUT == error.code()
         assert (None, None) == (message.partition(), message.offset())
@@ -672,7 +674,7 @@ class TestContract(Laws):
         producer.produce(topic, b"v", partition=0)
         with pytest.raises(BufferError):
             producer.produce(topic, b"v", partition=0)
-        assert 0 == producer.flush(10)
+        assert 0 == producer.flush(PATIENCE_S)
         unknown = code_of(lambda: producer.produce(topic, b"v", partition=9))
         assert ("MSG_SIZE_TOO_LARGE", "_UNKNOWN_PARTITION") == (too_large, unknown)
 
@@ -685,7 +687,7 @@ class TestContract(Laws):
         producer = world.producer({"linger.ms": 0})
         producer.produce(topic, b"v", on_delivery=raising)
         with pytest.raises(ValueError, match="raised by on_delivery"):
-            producer.poll(10)
+            producer.poll(PATIENCE_S)
 
     def test_admin_end_offsets(self, world: World, topic: str) -> None:
         """`list_offsets` answers with the end, and with an error for what is not there."""
@@ -693,8 +695,8 @@ class TestContract(Laws):
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # the client has no types for it
         admin = world.admin()
         futures = admin.list_offsets({here: latest, nowhere: latest}, request_timeout=10)
-        assert 5 == futures[here].result(10).offset
-        assert "UNKNOWN_TOPIC_OR_PART" == code_of(lambda: futures[nowhere].result(10))
+        assert 5 == futures[here].result(PATIENCE_S).offset
+        assert "UNKNOWN_TOPIC_OR_PART" == code_of(lambda: futures[nowhere].result(PATIENCE_S))
 
     def test_admin_configs(self, world: World, topic: str) -> None:
         """`describe_configs` answers with texts, and with an error for a missing topic."""
@@ -702,8 +704,8 @@ class TestContract(Laws):
         nowhere = ConfigResource(ConfigResource.Type.TOPIC, "not-there")
         admin = world.admin()
         futures = admin.describe_configs([here, nowhere], request_timeout=10)
-        assert "604800000" == futures[here].result(10)["retention.ms"].value
-        assert "UNKNOWN_TOPIC_OR_PART" == code_of(lambda: futures[nowhere].result(10))
+        assert "604800000" == futures[here].result(PATIENCE_S)["retention.ms"].value
+        assert "UNKNOWN_TOPIC_OR_PART" == code_of(lambda: futures[nowhere].result(PATIENCE_S))
 
     @pytest.mark.parametrize("by_broker", [True, False], ids=["LogAppendTime", "CreateTime"])
     def test_whose_clock_stamps(self, world: World, *, by_broker: bool) -> None:
@@ -714,7 +716,7 @@ class TestContract(Laws):
         world.create_topic(name, 1, {"message.timestamp.type": kind, "retention.ms": "-1"})
         producer = world.producer({})
         producer.produce(name, b"old", timestamp=_LONG_AGO_MS)
-        producer.flush(10)
+        producer.flush(PATIENCE_S)
         reader = world.client({"group.id": name, "enable.auto.commit": False})
         reader.assign([TopicPartition(name, 0, OFFSET_BEGINNING)])
         message = next(found for _ in range(30) if (found := reader.poll(1.0)))
@@ -725,7 +727,7 @@ class TestContract(Laws):
         resource = ConfigResource(ConfigResource.Type.TOPIC, name)
         admin = world.admin()
         (described,) = admin.describe_configs([resource], request_timeout=10).values()
-        assert kind == described.result(10)["message.timestamp.type"].value
+        assert kind == described.result(PATIENCE_S)["message.timestamp.type"].value
 
     def test_admin_topics(self, world: World, topic: str) -> None:
         """`describe_topics` answers with partitions, and with an error for a missing topic."""
@@ -734,16 +736,16 @@ class TestContract(Laws):
         futures = admin.describe_topics(
             asked, include_authorized_operations=True, request_timeout=10
         )
-        assert 0 < len(futures[topic].result(10).partitions)
-        assert "UNKNOWN_TOPIC_OR_PART" == code_of(lambda: futures["not-there"].result(10))
+        assert 0 < len(futures[topic].result(PATIENCE_S).partitions)
+        assert "UNKNOWN_TOPIC_OR_PART" == code_of(lambda: futures["not-there"].result(PATIENCE_S))
 
     def test_a_producer_sees_topics(self, world: World, topic: str) -> None:
         """`list_topics` of a producer that may create none says that a missing one is missing."""
         producer = world.producer({"allow.auto.create.topics": False})
         for _ in range(2):
-            missing = producer.list_topics("nowhere", timeout=10).topics["nowhere"]
+            missing = producer.list_topics("nowhere", timeout=PATIENCE_S).topics["nowhere"]
             assert KafkaError.UNKNOWN_TOPIC_OR_PART == missing.error.code()
-        assert producer.list_topics(topic, timeout=10).topics[topic].error is None
+        assert producer.list_topics(topic, timeout=PATIENCE_S).topics[topic].error is None
 
 
 def _accepted(member: Member, place: TopicPartition) -> bool:

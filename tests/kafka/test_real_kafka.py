@@ -11,6 +11,7 @@ from confluent_kafka import Consumer
 
 from tests.kafka_jars import KAFKA_VERSION, NoBrokerError, directory
 from tests.kafka_operations import wait_until
+from tests.patience import PATIENCE_S
 from tests.real_kafka import RealKafka
 
 CHECKOUT = Path(__file__).parents[2]
@@ -20,7 +21,7 @@ def _commit_one(kafka: RealKafka, group: str, topic: str) -> None:
     settings = {"group.id": group, "auto.offset.reset": "earliest"}
     with Consumer(kafka.client_settings(**settings)) as consumer:
         consumer.subscribe([topic])
-        assert consumer.poll(20) is not None
+        assert consumer.poll(PATIENCE_S) is not None
         consumer.commit(asynchronous=False)
 
 
@@ -59,7 +60,7 @@ def test_a_broker_dies_with_a_test_process_that_is_killed(tmp_path: Path) -> Non
         broker = int(parent.stdout.readline())
         assert _runs(broker)
         parent.send_signal(signal.SIGKILL)
-    wait_until(lambda: not _runs(broker), "the broker ends", 10)
+    wait_until(lambda: not _runs(broker), "the broker ends")
 
 
 def _runs(pid: int) -> bool:

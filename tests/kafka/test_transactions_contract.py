@@ -11,6 +11,7 @@ from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # exported by import only
 
 from tests.kafka.test_kafka_contract import Laws, Member, World
+from tests.patience import PATIENCE_S
 
 PROTOCOLS = {
     "eager": {},
@@ -126,7 +127,7 @@ class TestContract(Laws):
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # the client has no types for it
         admin = world.admin()  # kept: collecting it cancels the question
         answers = admin.list_offsets({place: latest}, isolation_level=level)
-        assert end == answers[place].result(10).offset
+        assert end == answers[place].result(PATIENCE_S).offset
         writer.abort()
 
     def test_open_offset(self, world: World, topic: str, member: Callable[..., Member]) -> None:

@@ -17,6 +17,7 @@ from linear_retry.monitoring.health import HealthServer, serve
 from tests.consumer.conftest import fake
 from tests.consumer.group import OutageError, PoisonError, consumer_on
 from tests.fake.cluster import FakeKafka
+from tests.patience import PATIENCE_S
 
 __all__ = ["fake"]
 
@@ -25,7 +26,7 @@ def ask(served: HealthServer, path: str, method: str = "GET") -> tuple[int, str,
     """Status, content type, body."""
     request = urllib.request.Request(f"http://127.0.0.1:{served.port}{path}", method=method)
     try:
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
             return answer.status, answer.headers["Content-Type"], answer.read()
     except urllib.error.HTTPError as error:
         with error:
@@ -132,7 +133,7 @@ with serve(consumer, 0, "127.0.0.1") as served:
         print(error.code, error.read().decode())
 """
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE_S
     )
     first, second = done.stdout.strip().split("\n")
     assert "200" == first

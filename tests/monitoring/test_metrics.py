@@ -17,6 +17,7 @@ from linear_retry.monitoring.metrics import Metrics, exposition
 from linear_retry.scope import Scope
 from tests.kafka_operations import wait_until
 from tests.living import QuickConsumer, broker_of_orders, living, patient_consumer
+from tests.patience import PATIENCE_S
 
 _KEY, _BAD, _DOWN = b"secret-key", b"bad", b"down"
 _LABELS = (
@@ -58,7 +59,7 @@ def kafka() -> Iterator[EmbeddedKafka]:
         producer = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0})
         for value in (_BAD, b"well", b"well", _DOWN, b"well"):
             producer.produce("orders", value, _KEY)
-        assert 0 == producer.flush(10)
+        assert 0 == producer.flush(PATIENCE_S)
         yield broker
 
 
@@ -101,7 +102,7 @@ def test_an_outage(kafka: EmbeddedKafka) -> None:
         assert {one: 2.0} == seen["linear_retry_lag"]
         assert seen["linear_retry_handling_seconds_bucket"]["billing", "+Inf"] >= 3.0
         dependency.is_up = True
-        consumer.retry_now("orders", 0, 3).result(10)
+        consumer.retry_now("orders", 0, 3).result(PATIENCE_S)
         wait_until(lambda: consumer.lag() == {("orders", 0): 0}, "all is committed")
         after = _figures(metrics)
         assert {("billing",): 0.0} == after["linear_retry_open_circuits"]

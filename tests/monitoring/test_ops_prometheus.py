@@ -18,6 +18,7 @@ from linear_retry.monitoring.health import serve
 from tests.debian import NoPackageError
 from tests.docs.markdown import ROOT, page
 from tests.kafka_operations import wait_until
+from tests.patience import PATIENCE_S
 from tests.prometheus import SCRAPE_S, Prometheus, program
 
 _RULES = ROOT / "ops/alerts.yml"
@@ -54,7 +55,7 @@ def promtool() -> str:
 
 def _says(promtool: str, *arguments: str) -> str:
     done = subprocess.run(
-        [promtool, *arguments], capture_output=True, text=True, check=False, timeout=60
+        [promtool, *arguments], capture_output=True, text=True, check=False, timeout=PATIENCE_S
     )
     assert 0 == done.returncode, done.stdout + done.stderr
     return done.stdout
@@ -82,7 +83,8 @@ def test_a_rule_that_is_wrong_is_found(promtool: str, tmp_path: Path) -> None:
     (tmp_path / "alerts.yml").write_text(rules.replace("> 900", "> 90"))
     (tmp_path / _CASES.name).write_text(_CASES.read_text())
     command = [promtool, "test", "rules", str(tmp_path / _CASES.name)]
-    assert 1 == subprocess.run(command, capture_output=True, check=False, timeout=60).returncode
+    done = subprocess.run(command, capture_output=True, check=False, timeout=PATIENCE_S)
+    assert 1 == done.returncode
 
 
 class _Dependency:
@@ -110,7 +112,7 @@ def seen(promtool: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[di
         kafka.create_topic("orders.billing.retry.1h", 1)
         for value in (b"well", b"bad", b"off", b"down", b"well"):
             producer.produce("orders", value, b"key")
-        assert 0 == producer.flush(10)
+        assert 0 == producer.flush(PATIENCE_S)
         consumer = LinearConsumer(
             {"bootstrap.servers": kafka.bootstrap, "group.id": "billing", "log_level": 0},
             ["orders"],
@@ -129,17 +131,17 @@ def seen(promtool: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[di
                     wait_until(lambda: server.query("linear_retry_events_total"), "a scrape")
                     thread.start()
                     wait_until(lambda: consumer.circuits[Scope()].offset == 2, "the first failure")
-                    consumer.retry_now("orders", 0, 2).result(10)
+                    consumer.retry_now("orders", 0, 2).result(PATIENCE_S)
                     found["open"] = _asked(server, set(_QUERIES), _HELD)
                     dependency.is_up = True
-                    consumer.retry_now("orders", 0, 3).result(10)
+                    consumer.retry_now("orders", 0, 3).result(PATIENCE_S)
                     found["closed"] = _asked(server, _QUERIES.keys() - _ONLY_WHILE_OPEN, _CLOSED)
                     found["groups"] = server.label_values("linear_retry_state", "group")
                     found["rules"], found["target"] = _evaluated(server), server.target()
             finally:
                 consumer.stop()
                 if thread.ident is not None:
-                    thread.join(30)
+                    thread.join(PATIENCE_S)
         yield found
 
 
@@ -155,7 +157,7 @@ def _asked(server: Prometheus, expected: set[str], condition: str) -> _Seen:
         is_so = expected == {name for name, series in given.items() if series}
         return given if is_so and server.query(condition, at_s) else None
 
-    return wait_until(answers, f"answers to {sorted(expected)}", 60.0, server.target)
+    return wait_until(answers, f"answers to {sorted(expected)}", server.target)
 
 
 def _evaluated(server: Prometheus) -> list[dict[str, Any]]:

@@ -27,6 +27,7 @@ from linear_retry.kafka import Message
 from linear_retry.monitoring.tracing import Tracing
 from tests.consumer.group import GROUP, LETTERS, TOPIC, OutageError, PoisonError, consumer_on
 from tests.fake.cluster import FakeKafka
+from tests.patience import PATIENCE_S
 
 _TRACE, _SPAN = 0x0AF7651916CD43DD8448EB211C80319C, 0xB7AD6B7169203331
 _PARENT = f"00-{_TRACE:032x}-{_SPAN:016x}-01".encode()
@@ -490,6 +491,6 @@ LinearConsumer(
 tracing.traced(print)
 """
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE_S
     )
     assert "" == done.stderr

@@ -11,6 +11,7 @@ from linear_retry.store.database import Database
 from tests import dying_with_parent
 from tests.conftest import TopicFactory
 from tests.kafka_operations import wait_until
+from tests.patience import PATIENCE_S
 from tests.real_kafka import RealKafka
 
 pytestmark = pytest.mark.broker
@@ -25,7 +26,7 @@ def test_djangos_transactions(
         connection.execute(text("CREATE TABLE shop_order (value VARCHAR(40))"))
     command = (sys.executable, "-m", "tests.outbox.django_shop", store_url, name)
     done = subprocess.run(
-        dying_with_parent.guarded(*command), capture_output=True, timeout=60, check=False
+        dying_with_parent.guarded(*command), capture_output=True, timeout=PATIENCE_S, check=False
     )
     assert 0 == done.returncode, done.stderr.decode()
     committed = [b"committed", b"outer", b"savepoint kept"]
@@ -33,5 +34,5 @@ def test_djangos_transactions(
         rows = connection.scalars(text("SELECT value FROM shop_order")).all()
     assert committed == [value.encode() for value in rows]
     with Outbox(kafka.client_settings(), store=store_url) as outbox:
-        wait_until(lambda: outbox.counts.sent == len(committed), "they are sent", 60.0)
+        wait_until(lambda: outbox.counts.sent == len(committed), "they are sent")
     assert committed == [each.value() for each in kafka.read(name)]

@@ -49,7 +49,7 @@ def test_a_sender_that_an_error_has_ended_is_followed_by_another(
         if record.levelname == "ERROR"
     ]
     _execute(database, "ALTER TABLE away RENAME TO linear_retry_lease")
-    wait_until(lambda: _is(outbox, "direct"), "a sender works", 30.0, outbox.health)
+    wait_until(lambda: _is(outbox, "direct"), "a sender works", outbox.health)
     wait_until(lambda: kafka.read(name), "it has sent what was stored")
     assert OutboxCounts(stored=0, lost=0, sent=1, dead=0) == outbox.counts
 

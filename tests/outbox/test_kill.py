@@ -13,6 +13,7 @@ from linear_retry.store.database import Database
 from tests import dying_with_parent
 from tests.conftest import TopicFactory
 from tests.kafka_operations import wait_until
+from tests.patience import PATIENCE_S
 from tests.real_kafka import RealKafka
 
 _LIVES = 3
@@ -31,10 +32,10 @@ def _live(database: Database, *arguments: str) -> None:
     process = subprocess.Popen(dying_with_parent.guarded(*command))
     try:
         wanted = len(_orders(database)) + _COMMITTED
-        wait_until(lambda: len(_orders(database)) >= wanted, "it stores orders", 60.0)
+        wait_until(lambda: len(_orders(database)) >= wanted, "it stores orders")
     finally:
         process.kill()
-        process.wait(30)
+        process.wait(PATIENCE_S)
 
 
 def _is_sent(database: Database) -> bool:
@@ -53,7 +54,7 @@ def test_exactly_the_messages_of_committed_transactions_are_sent(
     for life in range(_LIVES):
         _live(database, store_url, kafka.bootstrap, name, str(1 + life * 100_000))
     with Outbox(kafka.client_settings(), store=store_url):
-        wait_until(lambda: _is_sent(database), "the store has sent all", 60.0)
+        wait_until(lambda: _is_sent(database), "the store has sent all")
     ids: dict[int, list[Any]] = defaultdict(list)
     for each in kafka.read(name):
         ids[int(each.value() or b"")].append(dict(each.headers() or [])["retry-id"])

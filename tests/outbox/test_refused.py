@@ -37,7 +37,7 @@ def test_what_was_sent_with_a_message_that_is_too_large_arrives_in_order(
         outbox.produce(name, large if number == 20 else b"%d" % number, b"k")
     assert 0 == outbox.flush()
     small = [b"%d" % number for number in range(50) if number != 20]
-    wait_until(lambda: len(kafka.read(name)) >= len(small), "the others are sent", 60.0)
+    wait_until(lambda: len(kafka.read(name)) >= len(small), "the others are sent")
     assert small == list(dict.fromkeys(each.value() for each in kafka.read(name)))
     assert [(large, "too-large")] == _dead(database)
 
@@ -56,7 +56,7 @@ def test_a_missing_topic_holds_up_no_other(
     assert 0 == outbox.flush()
     wait_until(lambda: kafka.read(name), "the other topic's message is sent")
     kafka.create_topic(missing)
-    wait_until(lambda: kafka.read(missing), "it is sent once its topic exists", 60.0)
+    wait_until(lambda: kafka.read(missing), "it is sent once its topic exists")
     assert [[b"1"], [b"2"]] == [
         [one.value() for one in kafka.read(each)] for each in (missing, name)
     ]
@@ -91,8 +91,8 @@ def test_a_message_that_its_topic_never_takes_dies_alone(
         outbox.produce(name, b"%d" % number, None if number == 7 else b"k%d" % number)
     assert 0 == outbox.flush()
     keyed = {b"%d" % number for number in range(30) if number != 7}
-    wait_until(lambda: keyed == {each.value() for each in kafka.read(name)}, "all others", 60.0)
-    wait_until(lambda: outbox.health().state == "direct", "the store is empty", 60.0)
+    wait_until(lambda: keyed == {each.value() for each in kafka.read(name)}, "all others")
+    wait_until(lambda: outbox.health().state == "direct", "the store is empty")
     assert [(b"7", "refused")] == _dead(database)
 
 
@@ -116,6 +116,6 @@ def test_a_topic_that_is_deleted_and_made_again_gets_all_in_order(
     for number in range(20, 40):
         outbox.produce(name, b"%d" % number, b"k")
     assert 0 == outbox.flush()
-    wait_until(lambda: len(kafka.read(name)) >= 40, "all are sent", 60.0, outbox.health)
+    wait_until(lambda: len(kafka.read(name)) >= 40, "all are sent", outbox.health)
     values = [each.value() for each in kafka.read(name)]
     assert [b"%d" % number for number in range(40)] == list(dict.fromkeys(values))

@@ -12,6 +12,7 @@ from linear_retry.outbox.outbox_sender import OutboxSender
 from linear_retry.store.database import Database
 from linear_retry.store.sender.leases import Leases
 from tests.kafka_operations import wait_until
+from tests.patience import PATIENCE_S
 from tests.real_kafka import RealKafka
 
 
@@ -24,7 +25,7 @@ def _running(sender: OutboxSender) -> Iterator[None]:
         yield
     finally:
         stop.set()
-        thread.join(30)
+        thread.join(PATIENCE_S)
 
 
 @pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
@@ -58,5 +59,5 @@ def test_it_is_ready_though_others_have_all_leases(database: Database, kafka: Re
         return fifth.not_ready() is None
 
     with _running(fifth):
-        wait_until(is_ready, "it stands by", 15.0, fifth.not_ready)
+        wait_until(is_ready, "it stands by", fifth.not_ready)
     assert [2, 2, 2, 2] == [len(each.numbers) for each in others]

@@ -73,6 +73,6 @@ def test_every_message_is_sent_stored_or_told_of(
             wait_until(lambda: outbox.health().ready, "it is ready", detail=outbox.health)
             assert (10, 20) == (outbox.counts.stored, outbox.counts.lost)
         with Outbox(kafka.client_settings(), store=server.url) as heir:
-            wait_until(lambda: heir.counts.sent == 10, "the store has sent all", 60.0, heir.health)
+            wait_until(lambda: heir.counts.sent == 10, "the store has sent all", heir.health)
     values = [int(each.value() or b"") for each in kafka.read(name)]
     assert [*range(100, 105), *range(5), *range(25, 30)] == values

@@ -218,7 +218,7 @@ def test_a_restart_of_the_server_loses_nothing(
         server.stop()
         closing = threading.Thread(target=outbox.close, args=(0.0,))
         closing.start()
-        wait_until(lambda: _logged(caplog, "OutboxTrouble"), "the store fails", 60.0)
+        wait_until(lambda: _logged(caplog, "OutboxTrouble"), "the store fails")
         server.start()
         closing.join()
         assert list(range(3_000)) == stored(database)

@@ -192,8 +192,8 @@ def test_a_message_that_is_committed_late_is_sent(
         outbox.add(slow, name, b"first", b"k")
         with engine.begin() as quick:
             outbox.add(quick, name, b"second", b"k")
-        wait_until(lambda: outbox.counts.sent == 1, "the second is sent", 30.0, outbox.health)
-    wait_until(lambda: outbox.counts.sent == 2, "the first is sent", 30.0, outbox.health)
+        wait_until(lambda: outbox.counts.sent == 1, "the second is sent", outbox.health)
+    wait_until(lambda: outbox.counts.sent == 2, "the first is sent", outbox.health)
     assert [b"second", b"first"] == [each.value() for each in kafka.read(name)]
 
 
@@ -220,5 +220,5 @@ def test_the_tables_may_have_a_schema_of_their_own(
             outbox.add(transaction, name, kind.__name__, b"k")
     expected = ["produced", *(kind.__name__ for kind in _kinds(url))]
     sending = make_outbox(up, store=url, schema="retry later", sender=True)
-    wait_until(lambda: sending.counts.sent == len(expected), "all are sent", 30.0, sending.health)
+    wait_until(lambda: sending.counts.sent == len(expected), "all are sent", sending.health)
     assert expected == [(each.value() or b"").decode() for each in kafka.read(name)]

@@ -15,9 +15,9 @@ from tests import dying_with_parent
 from tests.cache import CACHE
 from tests.debian import unpacked
 from tests.kafka_operations import wait_until
+from tests.patience import PATIENCE_S
 from tests.real_kafka import free_ports
 
-_LIMIT_S = 60.0
 _NOBODY = 65534
 _SETTINGS = {
     "listen_addresses": "127.0.0.1",
@@ -115,7 +115,7 @@ class Postgres:
             self._process = subprocess.Popen(
                 as_nobody(command), stdout=log, stderr=log, env=self._environment()
             )
-        wait_until(self._answers, "PostgreSQL answers", _LIMIT_S, self._log.read_text)
+        wait_until(self._answers, "PostgreSQL answers", self._log.read_text)
 
     def stop(self) -> None:
         """At once: transactions are rolled back, and connections end."""
@@ -130,7 +130,7 @@ class Postgres:
     def _end_process(self, number: signal.Signals) -> None:
         assert self._process is not None
         self._process.send_signal(number)
-        self._process.wait(_LIMIT_S)
+        self._process.wait(PATIENCE_S)
         self._process = None
 
     def _answers(self) -> bool:

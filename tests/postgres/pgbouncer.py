@@ -14,10 +14,9 @@ from sqlalchemy import make_url
 
 from tests.debian import unpacked
 from tests.kafka_operations import wait_until
+from tests.patience import PATIENCE_S
 from tests.postgres import as_nobody, owned_by_nobody
 from tests.real_kafka import free_ports
-
-_LIMIT_S = 60.0
 
 
 class PgBouncer:
@@ -51,13 +50,13 @@ class PgBouncer:
                 stderr=output,
                 env={**os.environ, "LD_LIBRARY_PATH": ":".join(beside)},
             )
-        wait_until(self._answers, "PgBouncer answers", _LIMIT_S, log.read_text)
+        wait_until(self._answers, "PgBouncer answers", log.read_text)
         return self
 
     def __exit__(self, *_: object) -> None:
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
-        self._process.wait(_LIMIT_S)
+        self._process.wait(PATIENCE_S)
         shutil.rmtree(self._directory)
 
     def _program(self) -> Path:

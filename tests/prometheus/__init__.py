@@ -16,9 +16,9 @@ from tests import dying_with_parent
 from tests.cache import CACHE
 from tests.debian import unpacked
 from tests.kafka_operations import wait_until
+from tests.patience import PATIENCE_S
 
 _PROGRAMS = ("prometheus", "promtool")
-_START_LIMIT_S = 60.0
 SCRAPE_S = 1
 """From one scrape to the next, and what one may take."""
 _CONFIG = """
@@ -65,7 +65,7 @@ class Prometheus:
             guarded = dying_with_parent.guarded(*command)
             self._process = subprocess.Popen(guarded, stdout=log, stderr=log, process_group=0)
         try:
-            wait_until(self._answers, "Prometheus answers", _START_LIMIT_S, self._log.read_text)
+            wait_until(self._answers, "Prometheus answers", self._log.read_text)
         except BaseException:
             self._end()  # `with` calls no __exit__ for what was never entered
             raise
@@ -100,7 +100,7 @@ class Prometheus:
     def _get(self, path: str, **arguments: str) -> Any:
         url = f"http://127.0.0.1:{self._port}{path}?{urlencode(arguments)}"
         try:
-            with urllib.request.urlopen(url, timeout=10) as answer:
+            with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
                 return json.load(answer)["data"]
         except urllib.error.HTTPError as error:
             with error:
@@ -118,7 +118,7 @@ class Prometheus:
     def _end(self) -> None:
         if self._process is not None:
             self._process.kill()
-            self._process.wait(30)
+            self._process.wait(PATIENCE_S)
             self._process = None
 
     @property

@@ -26,10 +26,10 @@ def test_waiting_goes_on_while_the_machine_sleeps() -> None:
     """By the clock that counts suspend, where there is one: the broker's session timeout does not
     wait. What the machine has slept is what that clock is ahead of one that stands still."""
     clock = SystemClock()
-    earliest_s = _waiting_s()
-    now_s, slept_s = clock.now_s(), clock.now_s() - clock.awake_s()
+    earliest_s, least_awake_s = _waiting_s(), time.monotonic()
+    now_s, awake_s = clock.now_s(), clock.awake_s()
     assert earliest_s <= now_s <= _waiting_s()
-    assert abs(slept_s - (earliest_s - time.monotonic())) < 1.0
+    assert least_awake_s <= awake_s <= time.monotonic()
     assert hasattr(time, "CLOCK_BOOTTIME") == (SystemClock.now_s is not time.monotonic)
 
 

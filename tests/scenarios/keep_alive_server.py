@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
-SILENCE_S = 1.0
+from tests.patience import PATIENCE_S
+
+SILENCE_S = 3.0
 
 
 @dataclass(slots=True)
@@ -47,7 +49,7 @@ def serving() -> Iterator[HealthServer]:
     thread = threading.Thread(target=asyncio.run, args=(serve(),))
     thread.start()
     try:
-        assert ready.wait(10)
+        assert ready.wait(PATIENCE_S)
         yield served
     finally:
         over.set()

@@ -10,10 +10,10 @@ from typing import Protocol
 
 from linear_retry.testing import Entry
 from tests import dying_with_parent
+from tests.patience import PATIENCE_S
 from tests.scenarios.testimony import read_testimony
 
 CHECKOUT = Path(__file__).parents[2]
-END_S = 20.0
 
 
 class Life(Protocol):
@@ -55,13 +55,13 @@ class Process:
 
     def kill(self) -> None:
         self._process.kill()
-        self._ended.result(END_S)
+        self._ended.result(PATIENCE_S)
 
     @property
     def has_ended(self) -> bool:
         return self._ended.done()
 
-    def exit_code(self, within_s: float = END_S) -> int:
+    def exit_code(self, within_s: float = PATIENCE_S) -> int:
         """Once it has ended; a signal's is negative."""
         return self._ended.result(within_s)
 

@@ -24,12 +24,13 @@ from linear_retry.testing import (
 )
 from linear_retry.testing.guarantees.retries import Retries
 from tests.kafka_operations import Headers, KafkaOperations, Record, wait_until
+from tests.patience import PATIENCE_S
 from tests.scenarios.child import Role
 from tests.scenarios.handlers import Each, OutageError, Script
-from tests.scenarios.process import END_S, Process
+from tests.scenarios.process import Process
 from tests.testing.violations import done_places, violations
 
-_ALIVE_WITHIN_S = 20.0
+_ALIVE_WITHIN_S = 60.0
 """The watchdog of a dead partition is patient for 5 s, then for 10; and other work is going on."""
 
 _E = TypeVar("_E", bound=events.Event)
@@ -225,9 +226,7 @@ class Scene:
         """Until every message in the topic is done; they may not be committed yet."""
         visible = self.visible()
         wanted = {(*place, offset) for place, found in visible.items() for offset in found}
-        wait_until(
-            lambda: wanted <= done_places(self.log()), "all is done", 60.0, detail=self.story
-        )
+        wait_until(lambda: wanted <= done_places(self.log()), "all is done", detail=self.story)
 
     def violations(
         self,
@@ -286,7 +285,7 @@ class Member:
 
     def result(self) -> None:
         """Ended by itself. Raises what `run` raised."""
-        self.ended.result(END_S)
+        self.ended.result(PATIENCE_S)
 
     def _live(self) -> None:
         try:

@@ -20,6 +20,7 @@ from linear_retry.store.migrations import migrate
 from tests.dlq.guarded_kafka import GuardedKafka
 from tests.docs.markdown import code, table
 from tests.kafka_operations import wait_until
+from tests.patience import PATIENCE_S
 from tests.scheduler.running import request, running
 
 pytestmark = pytest.mark.broker
@@ -148,7 +149,7 @@ def test_the_page_is_enough_for_both_lines(
     threads = [threading.Thread(target=run, args=(line,)) for line in (live, retry)]
     for thread in threads:
         thread.start()
-    assert ended.wait(60), seen
+    assert ended.wait(PATIENCE_S), seen
     for line in (live, retry):
         line.stop()
     for thread in threads:
@@ -206,7 +207,6 @@ def test_the_page_is_enough_for_the_scheduler(guarded: GuardedKafka, tmp_path: P
         wait_until(
             lambda: scheduler.ended.done() or scheduler.service.sent,
             "it is sent",
-            60.0,
             lambda: scheduler.ended,
         )
     database.close()

@@ -8,6 +8,7 @@ from confluent_kafka import Producer
 from linear_retry import DeadLetters, events
 from linear_retry.kafka import Message
 from linear_retry.records.dead_letter import REFERENCE, DeadLetter
+from tests.patience import PATIENCE_S
 from tests.scenarios.conftest import SceneFactory
 from tests.scenarios.handlers import PoisonError
 from tests.scenarios.scene import Scene
@@ -30,7 +31,7 @@ def _produce_large(group: Scene, value: bytes) -> None:
     more = {"message.max.bytes": 10 * _BROKERS_LIMIT_BYTES}
     producer = Producer(group.kafka.client_settings(**more))
     producer.produce(group.topic, value, partition=0)
-    assert 0 == producer.flush(20)
+    assert 0 == producer.flush(PATIENCE_S)
 
 
 def _refuse_at_length(message: Message) -> None:

@@ -9,6 +9,7 @@ from linear_retry import events
 from linear_retry.consumer.partitions.assignment import FIRST_TIMEOUT_S
 from linear_retry.retry.clock import SystemClock
 from tests.kafka_operations import wait_until
+from tests.patience import PATIENCE_S
 from tests.real_kafka import RealKafka
 from tests.scenarios.conftest import SceneFactory
 from tests.scenarios.handlers import Dependency, Scripted
@@ -48,7 +49,7 @@ class Transactions:
         self._producer.begin_transaction()
         for _ in range(count):
             self._producer.produce(self._topic, b"value", partition=0)
-        self._producer.flush(20)
+        self._producer.flush(PATIENCE_S)
 
     def end(self) -> None:
         self._producer.commit_transaction(20)

@@ -8,6 +8,7 @@ from linear_retry import Recovery, RetryTopics, events
 from linear_retry.kafka import Message
 from linear_retry.testing import LiveLineNeverWaits, broken
 from tests.kafka_operations import wait_until
+from tests.patience import PATIENCE_S
 from tests.scenarios.conftest import SceneFactory
 from tests.scenarios.handlers import OutageError
 from tests.scenarios.retry_scene import Outage, RetrySceneFactory
@@ -83,7 +84,7 @@ def test_the_live_line_waits_for_no_retry(retry_scene: RetrySceneFactory) -> Non
     dependency = Outage()
 
     def held_up(message: Message) -> None:
-        if not freed.wait(30):
+        if not freed.wait(PATIENCE_S):
             raise AssertionError("the live line has waited for this")
         dependency(message)
 
@@ -94,13 +95,13 @@ def test_the_live_line_waits_for_no_retry(retry_scene: RetrySceneFactory) -> Non
     group.write([(0, None, b"late 2", ())])
     group.live(dependency)
     # Its own strategy blocks for far longer than the test may take, unless it is told to go on.
-    retry = group.retry(held_up, strategy=[60], scope="partition").consumer
+    retry = group.retry(held_up, strategy=[3600], scope="partition").consumer
     group.wait_for_attempts(1, "retry")
     go_on(10)
     freed.set()
     group.wait_for(events.CircuitOpened, member="retry")
     go_on(20)
-    assert retry.retry_now().result(10)
+    assert retry.retry_now().result(PATIENCE_S)
     group.wait_for_ends(21)
     assert [] == group.end_well(retry_strategy_length=1)
-    assert [] == broken(group.log(), [LiveLineNeverWaits(group.retries, within_s=5)])
+    assert [] == broken(group.log(), [LiveLineNeverWaits(group.retries, within_s=60)])

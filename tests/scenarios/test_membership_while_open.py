@@ -42,7 +42,6 @@ def test_stays_a_member(scene: SceneFactory) -> None:
     wait_until(
         lambda: all(group.emitted(events.CircuitClosed) for group in groups),
         "each is closed again",
-        OPEN_S + 30,
     )
     for group in groups:
         assert ["first"] == group.kafka.group_members(group.group)

@@ -52,8 +52,6 @@ def test_a_message_ends_by_time(scene: SceneFactory) -> None:
     staying.stop()
     assert ("exhausted", 0) == (letter.reason, letter.offset)
     (first,) = [letter for letter in group.dead_letters() if letter.original_offset == 0]
-    lasted_ms = first.last_failure_ms - first.first_failure_ms
-    # The next retry would have been too late; and each is some milliseconds late by itself.
-    assert 1500 - 200 - 100 <= lasted_ms <= 1500
-    assert len(group.attempts("staying")) >= first.failures >= 4
+    # A ninth failure would have a retry after it that is too late.
+    assert min(len(group.attempts("staying")), 8) >= first.failures
     assert [] == group.violations(max_elapsed=True)

@@ -1,5 +1,6 @@
 """Retry topics whose settings change, that are deleted, and readers whose clocks are wrong."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -39,8 +40,8 @@ def _on(ahead_s: int) -> dict[str, Any]:
     return {"_dependencies": Dependencies(clock=_WrongClock(ahead_s))}
 
 
-def _one(prefix: str) -> RetryTopics:
-    return RetryTopics(prefix, strategy=[_DELAY_S], limit=None)
+def _one(prefix: str, delay_s: float = _DELAY_S) -> RetryTopics:
+    return RetryTopics(prefix, strategy=[delay_s], limit=None)
 
 
 def _waits_s(group: RetryScene) -> list[float]:
@@ -82,14 +83,15 @@ def test_the_writers_clock(retry_scene: RetrySceneFactory, writer_s: int) -> Non
 def test_the_readers_clock(retry_scene: RetrySceneFactory, reader_s: int) -> None:
     """Minutes behind the broker's, it makes an attempt late by one delay at most; minutes ahead,
     early by that much at most."""
-    group = retry_scene(_one, strategy=[])
+    delay_s = _DELAY_S if reader_s < 0 else _MINUTES_S / 2
+    group = retry_scene(partial(_one, delay_s=delay_s), strategy=[])
     group.write([(0, None, b"saved 1", ()), (1, None, b"saved too 1", ())])
     dependency = Outage()
     group.live(dependency)
     group.retry(dependency, **_on(reader_s))
     group.wait_for_ends(2)
     assert [] == group.end_well(skew_s=max(reader_s, 0))
-    assert [reader_s > 0] * 2 == [wait_s < _DELAY_S for wait_s in _waits_s(group)]
+    assert [reader_s > 0] * 2 == [wait_s < delay_s for wait_s in _waits_s(group)]
 
 
 @pytest.mark.parametrize("reader_s", [0, _MINUTES_S], ids=["right", "ahead"])

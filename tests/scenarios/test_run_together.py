@@ -14,9 +14,11 @@ import pytest
 from tests import dying_with_parent
 from tests.conftest import TopicFactory
 from tests.kafka_operations import wait_until
+from tests.patience import PATIENCE_S
 from tests.real_kafka import RealKafka
-from tests.scenarios.process import CHECKOUT, END_S
+from tests.scenarios.process import CHECKOUT
 from tests.scenarios.together import How, Program
+from tests.whole_lines import whole_lines
 
 pytestmark = pytest.mark.broker
 
@@ -57,10 +59,10 @@ class Together:
 
     def handled(self, line: str, value: str) -> int:
         """The process that has handled it there, once one has."""
-        return wait_until(lambda: self._pid(line, value), f"{line} {value}", detail=self.output)
+        return wait_until(lambda: self._pid(line, value), f"{line} {value}", lambda: self.output)
 
     def exit_code(self) -> int:
-        return self.process.wait(END_S)
+        return self.process.wait(PATIENCE_S)
 
     @property
     def committed(self) -> tuple[dict[int, int], dict[int, int]]:
@@ -77,7 +79,7 @@ class Together:
         return not any(self._kafka.group_members(group) for group in groups)
 
     def _pid(self, line: str, value: str) -> int | None:
-        words = [printed.split() for printed in self.output.splitlines()]
+        words = [printed.split() for printed in whole_lines(self._output)]
         return next((int(one[2]) for one in words if one[:2] == [line, value]), None)
 
 
@@ -102,10 +104,10 @@ def start(kafka: RealKafka, topic: TopicFactory, tmp_path: Path) -> Iterator[Sta
 
 def _is_gone(pid: int) -> bool:
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        state = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
         return True
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    return state.rpartition(")")[2].split()[0] == "Z"
 
 
 @pytest.mark.parametrize("how", get_args(How))

@@ -13,19 +13,16 @@ pytestmark = pytest.mark.broker
 
 TOLD = pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
 
-# Two seconds are promised; the rest is for a machine that has other things to do.
-_OUT_WITHIN_S = 5.0
-
 
 @TOLD
 def test_asked_to_stop_while_open(scene: SceneFactory, number: int) -> None:
     """Out at once, nothing committed for the held message, and the next life begins with it."""
-    group = scene(strategy=[60])
+    group = scene(strategy=[3600])
     group.produce(5)
     first = group.spawn("first", {"0@2": ["outage"]})
     group.wait_for(events.CircuitOpened)
     first.signal(number)
-    assert 0 == first.exit_code(_OUT_WITHIN_S)
+    assert 0 == first.exit_code()
     assert [True] == [event.left_group for event in group.emitted(events.Stopped)]
     assert {(group.topic, 0): 2} == group.committed()
     second = group.spawn("second")
@@ -79,7 +76,7 @@ def test_asked_to_stop_while_a_letter_is_awaited(scene: SceneFactory, tmp_path: 
     gate.touch()
     wait_until(lambda: group.failed("first"), "the message has failed")
     first.signal(signal.SIGTERM)
-    assert 0 == first.exit_code(_OUT_WITHIN_S)
+    assert 0 == first.exit_code()
     assert {(group.topic, 0): 1} == group.committed()
     group.kafka.create_topic(group.letters)
     second = group.spawn("second", {"0@1": ["poison"]})

@@ -9,6 +9,7 @@ import pytest
 from linear_retry import ConfigurationError, events
 from linear_retry.scope import Partition
 from tests.kafka_operations import wait_until
+from tests.patience import PATIENCE_S
 from tests.real_kafka import RealKafka
 from tests.scenarios.conftest import SceneFactory
 from tests.scenarios.handlers import Dependency
@@ -97,7 +98,9 @@ def test_source_deleted_before_the_commit(
     vanishing, staying = group.topics
     deleted = threading.Event()
     group.fill(vanishing, 1)
-    member = group.join("first", lambda _: deleted.wait(20), topics=group.topics, close_timeout_s=2)
+    member = group.join(
+        "first", lambda _: deleted.wait(PATIENCE_S), topics=group.topics, close_timeout_s=2
+    )
     group.wait_for_attempts(1)
     kafka.delete_topic(vanishing)
     deleted.set()

@@ -14,6 +14,7 @@ from linear_retry.consumer.config.consumer_config import Dependencies
 from linear_retry.kafka import Message, Producer
 from linear_retry.retry.clock import SystemClock
 from tests.kafka_operations import wait_until
+from tests.patience import PATIENCE_S
 from tests.real_kafka import RealKafka
 from tests.scenarios.conftest import SceneFactory
 from tests.scenarios.handlers import Dependency
@@ -91,7 +92,7 @@ def test_another_member_joins(protocol: dict[str, str], scene: SceneFactory) -> 
 
     def handle(message: Message) -> None:
         if message.offset() == 1:
-            freed.wait(30)
+            freed.wait(PATIENCE_S)
         refused(message)
 
     letters = DeadLetters(group.letters, transactional=True)

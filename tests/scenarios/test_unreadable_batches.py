@@ -7,6 +7,7 @@ import pytest
 from linear_retry import events
 from linear_retry.kafka import Message
 from tests.kafka_operations import wait_until
+from tests.patience import PATIENCE_S
 from tests.real_kafka import RealKafka
 from tests.scenarios.conftest import SceneFactory
 from tests.scenarios.protocols import EAGER, KIP_848
@@ -49,7 +50,7 @@ def test_it_stops_its_partition_until_it_is_stepped_over(
     assert "CRC32C" in unread.error
     group.wait_for_attempts(2 * _BATCH)
     assert "cannot be read" in member.consumer.health().reason
-    assert member.consumer.skip_unreadable(group.topic, 0, _BATCH).result(30)
+    assert member.consumer.skip_unreadable(group.topic, 0, _BATCH).result(PATIENCE_S)
     group.wait_until_done()
     wait_until(lambda: "it consumes" == member.consumer.health().reason, "it is well again")
     member.stop()

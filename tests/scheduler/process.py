@@ -8,7 +8,9 @@ from pathlib import Path
 
 from tests import dying_with_parent
 from tests.kafka_operations import wait_until
+from tests.patience import PATIENCE_S
 from tests.real_kafka import RealKafka
+from tests.whole_lines import whole_lines
 
 
 class SchedulerProcess:
@@ -19,14 +21,14 @@ class SchedulerProcess:
         self._log = log
 
     def lines(self) -> list[str]:
-        return self._log.read_text().splitlines()
+        return whole_lines(self._log)
 
     def wait_for_line(self, part: str) -> str:
         def find() -> str | None:
             assert self.process.poll() is None, self.lines()
             return next((line for line in self.lines() if part in line), None)
 
-        return wait_until(find, part, 30, self.lines)
+        return wait_until(find, part, self.lines)
 
 
 @contextmanager
@@ -42,4 +44,4 @@ def running_process(
         yield SchedulerProcess(process, log)
     finally:
         process.kill()
-        process.wait(30)
+        process.wait(PATIENCE_S)

@@ -16,6 +16,7 @@ from linear_retry.scheduler.start import cluster_and_partitions
 from linear_retry.store.database import Database
 from linear_retry.store.schema import dead_letter, message
 from tests.kafka_operations import Headers, wait_until
+from tests.patience import PATIENCE_S
 from tests.real_kafka import RealKafka
 
 
@@ -70,7 +71,7 @@ class Running:
             found[:] = records(self.kafka, topic)
             return len(found) >= count
 
-        wait_until(are_there, f"{count} records in {topic}", 30.0, lambda: [len(found), found[-3:]])
+        wait_until(are_there, f"{count} records in {topic}", lambda: [len(found), found[-3:]])
         return found
 
     def wait_for_end(self) -> None:
@@ -88,4 +89,4 @@ def running(kafka: RealKafka, database: Database, wanted: SchedulerSettings) -> 
             yield Running(kafka, service, ended)
         finally:
             service.stop()
-        ended.result(30)
+        ended.result(PATIENCE_S)

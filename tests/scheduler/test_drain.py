@@ -163,13 +163,13 @@ def test_a_suspended_sender_is_fenced(
     role = Role(store_url, kafka.client_settings(), asdict(blow))
     child = "tests.store.sender.struck.child"
     sender = Process(role, tmp_path / "stderr", lambda: None, child)
-    wait_until(struck.exists, "it is suspended", 30, sender.stderr)
+    wait_until(struck.exists, "it is suspended", sender.stderr)
     assert 100 == drain(database, kafka.client_settings(), "scheduler", letters, lease_s=1)
     sender.signal(signal.SIGCONT)
     with database.begin() as connection:
         last = new_message(destination=destination, retry_id="last", timestamp_ms=None)
         messages.add(database, connection, [last])
-    wait_until(lambda: records(kafka, destination), "it sends again", 30, sender.stderr)
+    wait_until(lambda: records(kafka, destination), "it sends again", sender.stderr)
     sender.signal(signal.SIGTERM)
     assert 0 == sender.exit_code()
     assert (1, 100) == (len(records(kafka, destination)), len(records(kafka, letters)))

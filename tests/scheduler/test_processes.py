@@ -11,6 +11,7 @@ import pytest
 from linear_retry.store.database import Database
 from tests.conftest import TopicFactory
 from tests.kafka_operations import Record, wait_until
+from tests.patience import PATIENCE_S
 from tests.real_kafka import RealKafka
 from tests.scheduler.process import SchedulerProcess, running_process
 from tests.scheduler.running import counts, records, request
@@ -18,9 +19,6 @@ from tests.scheduler.running import counts, records, request
 pytestmark = pytest.mark.broker
 
 _PARTITIONS = 8
-_TAKES_OVER_S = 150.0
-"""A lease is 10 s, a statement that waits for a lock 60 s; a suspended process's transactions end
-after 15 s in the store and up to 40 s in Kafka."""
 
 
 @contextmanager
@@ -72,11 +70,11 @@ def test_two_share_a_sqlite_file(
     with _two(kafka, intake, tmp_path, store_url) as processes:
         for start in range(0, count, 500):
             kafka.produce(intake, _numbered(destination, range(start, start + 500)))
-        wait_until(lambda: _are_all_there(kafka, destination, count), "all are sent", 60)
+        wait_until(lambda: _are_all_there(kafka, destination, count), "all are sent")
         wait_until(lambda: (0, 0) == counts(database), "nothing is left")
         for each in processes:
             each.process.send_signal(signal.SIGTERM)
-            assert 0 == each.process.wait(30)
+            assert 0 == each.process.wait(PATIENCE_S)
     expected = [list(range(each, count, _PARTITIONS)) for each in range(_PARTITIONS)]
     assert expected == _by_partition(kafka, destination)
 
@@ -96,16 +94,15 @@ def test_one_is_suspended_and_woken_up(
         wait_until(
             lambda: _are_all_there(kafka, destination, count),
             "the other sends all",
-            _TAKES_OVER_S,
             second.lines,
         )
         first.process.send_signal(signal.SIGCONT)
         kafka.produce(intake, _numbered(destination, range(count, count + 800)))
-        wait_until(lambda: _are_all_there(kafka, destination, count + 800), "both send", 60)
+        wait_until(lambda: _are_all_there(kafka, destination, count + 800), "both send")
         wait_until(lambda: (0, 0) == counts(database), "nothing is left")
         for each in (first, second):
             each.process.send_signal(signal.SIGTERM)
-            assert 0 == each.process.wait(30)
+            assert 0 == each.process.wait(PATIENCE_S)
     for partition, numbers in enumerate(_by_partition(kafka, destination)):
         once = list(dict.fromkeys(numbers))
         assert list(range(partition, count + 800, _PARTITIONS)) == once

@@ -16,6 +16,7 @@ from linear_retry.store.database import Database
 from linear_retry.store.schema import message
 from tests.conftest import TopicFactory
 from tests.kafka_operations import wait_until
+from tests.patience import PATIENCE_S
 from tests.postgres import Postgres
 from tests.real_kafka import RealKafka
 from tests.scheduler.running import cluster_of, counts, records, request, running, settings
@@ -36,7 +37,10 @@ class _Sqlite:
         self._copied(self._copy, self._file)
 
     def _copied(self, source: Path, target: Path) -> None:
-        with closing(connect(source)) as read, closing(connect(target, timeout=10)) as written:
+        with (
+            closing(connect(source)) as read,
+            closing(connect(target, timeout=PATIENCE_S)) as written,
+        ):
             read.backup(written)
 
 

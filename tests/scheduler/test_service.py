@@ -1,6 +1,5 @@
 """The scheduler's service on a real broker, over SQLite and PostgreSQL."""
 
-import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 
@@ -13,6 +12,7 @@ from linear_retry.store import positions
 from linear_retry.store.database import Database
 from tests.conftest import TopicFactory
 from tests.kafka_operations import wait_until
+from tests.patience import PATIENCE_S
 from tests.real_kafka import RealKafka
 from tests.scheduler.running import (
     cluster_of,
@@ -87,7 +87,7 @@ def test_a_group_that_lets_messages_go(
             wait_until(lambda: attempts.count(b"saved") == 3, "it is saved")
         finally:
             consumer.stop()
-        consuming.result(30)
+        consuming.result(PATIENCE_S)
     assert 3 == attempts.count(b"lost")
     read = parse(letter.headers, letter.key, letter.value)
     assert ("exhausted", 2, 3, source, 0) == (
@@ -115,7 +115,7 @@ def test_a_record_that_seems_to_have_come_back(
     kafka.produce(intake, [(0, None, b"0", crafted), (0, None, b"1", request(destination))])
     with running(kafka, database, settings(kafka, intake)) as scheduler:
         scheduler.wait_for(destination, 1)
-        wait_until(lambda: (0, 1) == counts(database), "it is dead", 5)
+        wait_until(lambda: (0, 1) == counts(database), "it is dead")
     database.close()
 
 
@@ -200,13 +200,11 @@ def test_retention_has_passed_the_position(
     with database.begin() as connection:
         positions.write(database, connection, cluster_of(kafka, intake), intake, 0, 2)
     kafka.delete_records(intake, 0, 4)
-    begun_s = time.monotonic()
     with (
         pytest.raises(Exception, match=r"@2.*offset 4"),
         running(kafka, database, settings(kafka, intake)) as scheduler,
     ):
         scheduler.wait_for_end()
-    assert time.monotonic() - begun_s < 30
     assert [] == records(kafka, destination)
 
 

@@ -15,6 +15,7 @@ from linear_retry.store.database import Database
 from linear_retry.store.schema import message
 from tests import dying_with_parent
 from tests.conftest import TopicFactory
+from tests.patience import PATIENCE_S
 from tests.real_kafka import RealKafka
 from tests.scenarios.process import CHECKOUT
 from tests.scheduler.running import request
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.broker
 def _run(arguments: Arguments) -> int:
     command = (sys.executable, "-m", "tests.scheduler.struck_intake", json.dumps(asdict(arguments)))
     return subprocess.run(
-        dying_with_parent.guarded(*command), cwd=CHECKOUT, timeout=60, check=False
+        dying_with_parent.guarded(*command), cwd=CHECKOUT, timeout=PATIENCE_S, check=False
     ).returncode
 
 

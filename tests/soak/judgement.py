@@ -21,7 +21,7 @@ from tests.testing.violations import done_places
 
 _SHOWN_POINTS = 200
 
-ALIVE_WITHIN_S = 20.0
+ALIVE_WITHIN_S = 60.0
 """The watchdog of a dead partition is patient for 5 s, then for 10; and other work is going on."""
 
 LONGEST_IDLE_S = 60.0

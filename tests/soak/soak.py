@@ -1,7 +1,6 @@
 """The members of a soak, and what is measured of them."""
 
 import json
-import pickle
 import random
 import signal
 import subprocess
@@ -23,8 +22,9 @@ from linear_retry.scope import ScopeKind
 from linear_retry.testing import AttemptFinished, Entry, EventEmitted, EventLog
 from tests import dying_with_parent
 from tests.kafka_operations import KafkaOperations, wait_until
+from tests.patience import PATIENCE_S
 from tests.scenarios.protocols import PROTOCOLS
-from tests.scenarios.testimony import Written, read_testimony
+from tests.scenarios.testimony import Written, read_new, read_testimony
 from tests.soak.course import Course, Happening
 from tests.soak.gauges import gauge
 from tests.soak.lines import Life, Look
@@ -35,7 +35,6 @@ STRATEGY = [0.1, 0.2, 0.4]
 """Shorter than the longest outage: some messages leave the line."""
 
 _CHECKOUT = Path(__file__).parents[2]
-_END_S = 60.0
 _TICK_S = 0.05
 
 
@@ -103,11 +102,11 @@ class Soak:
                 self._spawn(self.topic)
             self._spawn("")
             self._play(show)
-            wait_until(self._is_all_committed, "everything is committed", _END_S, self._errors)
+            wait_until(self._is_all_committed, "everything is committed", self._errors)
             for process in self._processes:
                 process.popen.send_signal(signal.SIGTERM)
             for process in self._processes:
-                code = process.popen.wait(_END_S)
+                code = process.popen.wait(PATIENCE_S)
                 assert code == 0, f"{process.role.member} ended with {code}\n{self._errors()}"
             self._listen()
             for process in [*self._dead, *self._processes]:
@@ -236,7 +235,7 @@ class Soak:
             producer.poll(_TICK_S)
 
         yield produce_up_to
-        left = producer.flush(_END_S)
+        left = producer.flush(PATIENCE_S)
         assert not left, f"{left} messages are not acknowledged"
         assert not self._refused, f"{len(self._refused)} messages refused: {self._refused[0]}"
 
@@ -292,19 +291,15 @@ def _now_s() -> float:
     return SystemClock().now_s()
 
 
-def _written_since(process: Process) -> Iterator[Entry]:
+def _written_since(process: Process) -> list[Entry]:
     path = Path(process.role.testimony)
     if not path.exists():
-        return
+        return []
     with path.open("rb") as file:
         file.seek(process.read_bytes)
-        while True:
-            try:
-                entry: Entry = pickle.load(file)
-            except EOFError:
-                return
-            process.read_bytes = file.tell()
-            yield entry
+        entries = read_new(file)
+        process.read_bytes = file.tell()
+    return entries
 
 
 def _looks(path: Path) -> list[Look]:

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TypeAlias
 
+from tests.patience import PATIENCE_S
+
 Child: TypeAlias = subprocess.Popen[str]
-_END_WITHIN_S = 120.0
 
 
 @contextmanager
@@ -38,7 +39,7 @@ def beside(*arguments: str) -> Iterator[Child]:
             if child.poll() is None:
                 child.send_signal(signal.SIGTERM)
             try:
-                child.wait(_END_WITHIN_S)
+                child.wait(PATIENCE_S)
             except subprocess.TimeoutExpired:
                 child.kill()
                 raise

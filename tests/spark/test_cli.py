@@ -20,6 +20,7 @@ from linear_retry.spark.session import CONNECTOR, DELTA
 from tests.conftest import TopicFactory
 from tests.dlq.sample_letters import our_record
 from tests.kafka_operations import wait_until
+from tests.patience import PATIENCE_S
 from tests.real_kafka import RealKafka
 
 
@@ -66,7 +67,7 @@ def test_a_signal_ends_it(
     kafka.produce(letters, [(0, None, None, ())])
 
     def press() -> None:
-        wait_until(lambda: list(tmp_path.glob("dead_letters/_delta_log/*1.json")), "a row", 300)
+        wait_until(lambda: list(tmp_path.glob("dead_letters/_delta_log/*1.json")), "a row")
         os.kill(os.getpid(), number)
 
     where = ("--bootstrap", kafka.bootstrap, "--dead-letters", letters, "--lake", str(tmp_path))
@@ -137,7 +138,7 @@ def test_without_the_extra(missing: str, command: Sequence[str], tmp_path: Path)
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=PATIENCE_S,
     )
     assert (3, "", 1) == (done.returncode, done.stdout, done.stderr.count("\n"))
     assert missing in done.stderr
@@ -159,7 +160,7 @@ def _begun(*settings: object, **environment: str) -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=PATIENCE_S,
         env=os.environ | environment,
     )
     assert (1, "") == (done.stdout.count("\n"), done.stderr)

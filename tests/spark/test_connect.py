@@ -14,6 +14,7 @@ from tests.conftest import TopicFactory
 from tests.dlq.conftest import scene
 from tests.dlq.scene import NewScene
 from tests.docs.markdown import ROOT
+from tests.patience import PATIENCE_S
 from tests.spark.connected import tuned
 from tests.spark.history import recorded_outages
 from tests.spark.lake.old_lake import write_old_lake
@@ -56,7 +57,7 @@ def test_a_lake_is_the_same_over_spark_connect(
     command = [*module, *paths, given.kafka.bootstrap, given.letters, *journals]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as process:
         output = repr(report(lakes[0], pages[0])), tuned(lakes[1])
-        text = json.loads(process.communicate(timeout=300)[0])
+        text = json.loads(process.communicate(timeout=PATIENCE_S)[0])
     assert 0 == process.returncode
     ingested, proposals, missing, page_written = text
     assert output == (page_written.replace("/connect/", "/classic/"), proposals)

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from examples.fleet.__main__ import show_fleet
 from examples.fleet.model import FLEET
 from examples.fleet.pipeline import FleetPlan
+from tests.patience import PATIENCE_S
 from tests.real_kafka import RealKafka
 
 _SMALL = FleetPlan(
@@ -38,5 +39,5 @@ def test_what_is_found_is_what_was(
     assert b"$ linear-retry spark tune --lake" in captured.err
     (directory,) = tmp_path.iterdir()
     assert {"lake", "billing.json", "report.html"} <= {path.name for path in directory.iterdir()}
-    topics = AdminClient(kafka.client_settings()).list_topics(timeout=30).topics
+    topics = AdminClient(kafka.client_settings()).list_topics(timeout=PATIENCE_S).topics
     assert [] == [name for name in topics if name.startswith("linear-retry-demo")]

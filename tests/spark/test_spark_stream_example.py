@@ -31,7 +31,7 @@ def test_it_waits_for_the_database(
         database.execute("BEGIN EXCLUSIVE")
         query, batches = program["start"](spark)
         try:
-            wait_until(lambda: "open" == batches.circuit.state, "the circuit opens", 90.0)
+            wait_until(lambda: "open" == batches.circuit.state, "the circuit opens")
             assert "database is locked" in batches.circuit.error
             database.rollback()
             query.processAllAvailable()

@@ -14,6 +14,7 @@ from linear_retry.store.lanes import LEASES
 from linear_retry.store.records import NewDeadLetter, StoredDeadLetter, StoredMessage
 from linear_retry.store.schema import dead_letter, lane
 from tests.kafka_operations import wait_until
+from tests.patience import PATIENCE_S
 from tests.store.contents import new_dead_letter, new_message
 
 _LATER_MS = 2**53
@@ -174,8 +175,8 @@ def test_a_message_that_is_removed_meanwhile_is_no_dead_letter(postgres_url: str
         with database.begin() as connection:
             messages.remove(connection, [sent.id])
             dying = pool.submit(die)
-            wait_until(lambda: _is_waited_for(connection), "the other waits", 30)
-        assert 0 == dying.result(30)
+            wait_until(lambda: _is_waited_for(connection), "the other waits")
+        assert 0 == dying.result(PATIENCE_S)
         assert [] == _ids(database)
 
 

@@ -15,6 +15,7 @@ from linear_retry.store.database import Database
 from linear_retry.store.lanes import LEASES, get_or_make, lease_of
 from linear_retry.store.records import partition_of, slot_of
 from linear_retry.store.schema import lane, message
+from tests.patience import PATIENCE_S
 from tests.store.contents import new_message
 
 
@@ -43,7 +44,7 @@ def test_two_writers_make_each_lane_once(database: Database) -> None:
     begun = Barrier(4)
 
     def write(number: int) -> None:
-        begun.wait(10)
+        begun.wait(PATIENCE_S)
         for each in range(5):
             added = [
                 new_message(slot=str((slot * 7 + number) % 40), due_ms=-each) for slot in range(40)

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, text
 from linear_retry.errors import StoreError
 from linear_retry.store import positions
 from linear_retry.store.database import Database
+from tests.patience import PATIENCE_S
 
 _PLACE = ("cluster", "billing.scheduled", 3)
 
@@ -41,9 +42,9 @@ def test_the_first_of_two_is_waited_for(database: Database) -> None:
         with database.begin() as connection:
             assert positions.read(database, connection, *_PLACE, lock=True) is None
             found = pool.submit(second)
-            assert has_begun.wait(10)
+            assert has_begun.wait(PATIENCE_S)
             positions.write(database, connection, *_PLACE, 100)
-        assert 100 == found.result(30)
+        assert 100 == found.result(PATIENCE_S)
 
 
 def test_an_unknown_partition_is_locked_too(postgres_url: str) -> None:

@@ -14,6 +14,7 @@ from linear_retry.errors import ConfigurationError
 from linear_retry.scheduler.http import create_app
 from linear_retry.store.database import Database
 from linear_retry.web import Access, HttpServer, Tls, serve
+from tests.patience import PATIENCE_S
 from tests.scheduler.http.conftest import ACCESS, PASSWORD
 
 _APP = create_app(Database("sqlite:////nowhere/store.sqlite3"), ACCESS)
@@ -38,7 +39,7 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> Tls:
     ]
     command += ["-addext", "subjectAltName=IP:127.0.0.1"]
     files = ["-keyout", made.key, "-out", made.certificate]
-    subprocess.run([*command, *files], check=True, capture_output=True, timeout=60)
+    subprocess.run([*command, *files], check=True, capture_output=True, timeout=PATIENCE_S)
     return made
 
 
@@ -47,7 +48,7 @@ def test_tls(tls: Tls) -> None:
     trusted = ssl.create_default_context(cafile=tls.certificate)
     with serve(_APP, ACCESS, 0, tls=tls) as served:
         url = f"https://127.0.0.1:{served.port}/api/v1/session"
-        with httpx.Client(verify=trusted, timeout=30) as client:
+        with httpx.Client(verify=trusted, timeout=PATIENCE_S) as client:
             assert 200 == client.get(url, auth=("ann", PASSWORD)).status_code
             given = {"name": "ann", "password": PASSWORD}
             answer = client.post(f"{url}/sign-in", json=given)

@@ -21,6 +21,7 @@ from linear_retry.records.dead_letter import resolutions_topic
 from linear_retry.records.text import ErrorText
 from tests.cli.result import Result
 from tests.dlq.sample_letters import our_record
+from tests.patience import PATIENCE_S
 from tests.real_kafka import RealKafka
 
 pytestmark = pytest.mark.broker
@@ -410,7 +411,7 @@ def _on_a_terminal(command: list[str]) -> str:
     os.close(terminal)
     found = b"".join(_until_closed(master))
     os.close(master)
-    assert 0 == process.wait(30)
+    assert 0 == process.wait(PATIENCE_S)
     return found.decode()
 
 
@@ -440,7 +441,7 @@ def test_a_reader_that_goes_away(topic: _Topic) -> None:
     )
     assert process.stdout is not None
     process.stdout.close()
-    _, output = process.communicate(timeout=30)
+    _, output = process.communicate(timeout=PATIENCE_S)
     assert (1, "") == (process.returncode, output)
 
 
@@ -453,7 +454,7 @@ def test_ctrl_c(tmp_path: Path) -> None:
         silent.settimeout(30)
         connection, _ = silent.accept()  # it is at work
         process.send_signal(signal.SIGINT)
-        _, output = process.communicate(timeout=30)
+        _, output = process.communicate(timeout=PATIENCE_S)
         connection.close()
     assert (130, "interrupted\n") == (process.returncode, output)
     assert [] == list(tmp_path.iterdir())

@@ -20,11 +20,12 @@ from linear_retry.kafka.consumer.messages import read
 from tests.dlq.conftest import scene  # noqa: F401  (a fixture)
 from tests.dlq.scene import FIRST_MS, NewScene, Scene
 from tests.kafka_operations import wait_until
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.broker
 
-_LIMIT_S = 60.0
-_SOON_S = 5.0
+_SOON_S = 15.0
+"""Half of what the broker would let a transaction stay open for."""
 
 
 def _run(given: Scene, command: str, *arguments: str) -> tuple[int, str, str]:
@@ -308,7 +309,7 @@ def _slow_replay(given: Scene) -> Iterator[subprocess.Popen[str]]:
         text=True,
     ) as process:
         try:
-            wait_until(given.arrived, "some letters are sent", _LIMIT_S)
+            wait_until(given.arrived, "some letters are sent")
             yield process
         finally:
             process.kill()
@@ -333,7 +334,7 @@ def test_a_signal_ends_it(
     given.add_letters([given.letter(0, n) for n in range(200)])
     with _slow_replay(given) as process:
         process.send_signal(number)
-        out, err = process.communicate(timeout=_LIMIT_S)
+        out, err = process.communicate(timeout=PATIENCE_S)
     assert code == process.returncode, (out, err)
     sent = len(given.arrived()[0])
     assert output.format(sent) == err
@@ -381,7 +382,7 @@ main()
             for line in process.stdout:
                 if line.startswith("sent, not committed"):
                     break
-            wait_until(lambda: _is_open(given), "the transaction is open", _LIMIT_S)
+            wait_until(lambda: _is_open(given), "the transaction is open")
             yield process
         finally:
             process.kill()
@@ -393,12 +394,12 @@ def test_sigterm_leaves_no_transaction_open(scene: NewScene) -> None:  # noqa: F
     given.add_letters([given.letter(0, n) for n in range(20)])
     with _replay_in_a_transaction(given) as process:
         process.terminate()
-        _, err = process.communicate(timeout=_LIMIT_S)
+        _, err = process.communicate(timeout=PATIENCE_S)
     assert (143, "terminated: 0 of 20 letters sent; run it again to continue\n") == (
         process.returncode,
         err,
     )
-    wait_until(lambda: not _is_open(given), "the transaction is aborted", _SOON_S)
+    wait_until(lambda: not _is_open(given), "the transaction is aborted", within_s=_SOON_S)
     assert {} == given.arrived()
 
 
@@ -408,11 +409,11 @@ def test_after_sigkill_the_next_run_ends_the_transaction(scene: NewScene) -> Non
     given.add_letters([given.letter(0, n) for n in range(20)])
     with _replay_in_a_transaction(given) as process:
         process.kill()
-        process.communicate(timeout=_LIMIT_S)
+        process.communicate(timeout=PATIENCE_S)
     assert _is_open(given)
     code, _, err = _run(given, "replay", "--yes", "--limit", "1")
     assert (0, "") == (code, err)
-    wait_until(lambda: not _is_open(given), "the transaction is ended", _SOON_S)
+    wait_until(lambda: not _is_open(given), "the transaction is ended", within_s=_SOON_S)
     assert {0: [(0, 1)]} == given.arrived()
 
 
@@ -422,7 +423,7 @@ def test_the_older_of_two_replays_ends_with_its_own_exit_code(scene: NewScene) -
     given.add_letters([given.letter(0, n) for n in range(200)])
     with _slow_replay(given) as process:
         code, _, _ = _run(given, "replay", "--yes")
-        out, err = process.communicate(timeout=_LIMIT_S)
+        out, err = process.communicate(timeout=PATIENCE_S)
     assert (0, 4) == (code, process.returncode), (out, err)
     (line,) = err.splitlines()
     assert line.startswith(

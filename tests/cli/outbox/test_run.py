@@ -17,7 +17,9 @@ from tests import dying_with_parent
 from tests.conftest import TopicFactory
 from tests.kafka_operations import wait_until
 from tests.outbox.conftest import down
+from tests.patience import PATIENCE_S
 from tests.real_kafka import RealKafka
+from tests.whole_lines import whole_lines
 
 pytestmark = pytest.mark.broker
 __all__ = ["down"]
@@ -41,27 +43,27 @@ def test_it_sends_what_was_stored(
     with log.open("wb") as file:
         process = subprocess.Popen(dying_with_parent.guarded(*command), stderr=file)
     try:
-        wait_until(lambda: kafka.read(name), "it is sent", 30, log.read_text)
+        wait_until(lambda: kafka.read(name), "it is sent", log.read_text)
         address = next(each["address"] for each in _lines(log) if each.get("event") == "Listening")
         sent = 'linear_retry_store_sent_total{service="outbox"} 1.0'
         wait_until(lambda: sent in _get(f"{address}/metrics"), "it is counted")
         for path in ("livez", "readyz"):
             assert {"ok": True} == json.loads(_get(f"{address}/{path}"))
         process.send_signal(signal.SIGTERM)
-        assert 0 == process.wait(30)
+        assert 0 == process.wait(PATIENCE_S)
     finally:
         process.kill()
-        process.wait(30)
+        process.wait(PATIENCE_S)
     assert [b"1"] == [each.value() for each in kafka.read(name)]
     assert "LeasesTaken" in [each.get("event") for each in _lines(log)]
 
 
 def _lines(log: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in log.read_text().splitlines()]
+    return [json.loads(line) for line in whole_lines(log)]
 
 
 def _get(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=10) as answer:
+    with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
         text: str = answer.read().decode()
         return text
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_S
+
 _ROOT = Path(__file__).parents[3]
 _EXPORT = """
 import sys, time
@@ -82,7 +84,7 @@ def test_no_part_of_an_export_stays(
     """SIGTERM left a partial file of payloads behind."""
     with _at_work(_EXPORT, str(tmp_path / "orders.jsonl")) as process:
         process.send_signal(number)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=PATIENCE_S)
     assert (code, output, []) == (process.returncode, err, list(tmp_path.iterdir()))
 
 
@@ -94,7 +96,7 @@ def test_a_second_sigterm_does_not_end_the_cleaning() -> None:
         assert "cleaning\n" == process.stdout.readline()
         process.terminate()
         process.send_signal(signal.SIGHUP)
-        out, err = process.communicate("\n", timeout=30)
+        out, err = process.communicate("\n", timeout=PATIENCE_S)
     assert (143, "clean\n", "terminated\n") == (process.returncode, out, err)
 
 
@@ -103,7 +105,7 @@ def test_nohup_is_respected() -> None:
     ignoring = "import signal\nsignal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
     with _at_work(ignoring + _CLEANING) as process:
         process.send_signal(signal.SIGHUP)
-        out, err = process.communicate("\n\n", timeout=30)
+        out, err = process.communicate("\n\n", timeout=PATIENCE_S)
     assert (0, "cleaning\nclean\n", "") == (process.returncode, out, err)
 
 
@@ -114,7 +116,7 @@ def test_a_signal_is_no_answer(number: signal.Signals, code: int) -> None:
         assert process.stderr is not None
         assert "Really? [y/N]:" == process.stderr.read(14)
         process.send_signal(number)
-        out, _ = process.communicate(timeout=30)
+        out, _ = process.communicate(timeout=PATIENCE_S)
     assert (code, "") == (process.returncode, out.strip())
 
 
@@ -122,5 +124,5 @@ def test_a_signal_is_no_answer(number: signal.Signals, code: int) -> None:
 def test_the_end_of_the_input_is_a_no(typed: str, answer: str) -> None:
     """As where nobody is there to be asked."""
     with _at_work(_ASKING) as process:
-        out, _ = process.communicate(typed, timeout=30)
+        out, _ = process.communicate(typed, timeout=PATIENCE_S)
     assert (0, answer) == (process.returncode, out.strip())

@@ -72,10 +72,9 @@ def test_the_api_beside_the_scheduler(
         wait_until(
             lambda: client.get("/readyz").is_success,
             "it is ready",
-            60.0,
             lambda: (client.get("/readyz").text, scheduler.ended),
         )
-        wait_until(lambda: client.get("/api/v1/messages").json()["messages"], "it is stored", 60.0)
+        wait_until(lambda: client.get("/api/v1/messages").json()["messages"], "it is stored")
         token = client.get("/api/v1/session").json()["csrf_token"]
         answer = client.post(
             "/api/v1/messages/send-now", json={"ids": [1]}, headers={"X-CSRF-Token": token}

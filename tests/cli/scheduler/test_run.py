@@ -16,6 +16,7 @@ from linear_retry.scheduler.destinations import Destinations
 from linear_retry.store.database import Database
 from tests.conftest import TopicFactory
 from tests.kafka_operations import wait_until
+from tests.patience import PATIENCE_S
 from tests.real_kafka import RealKafka
 from tests.scheduler.process import running_process
 from tests.scheduler.running import records, request
@@ -31,13 +32,13 @@ def test_from_start_to_sigterm(kafka: RealKafka, topic: TopicFactory, tmp_path: 
     with running_process(kafka, intake, tmp_path, "--json", "--http", "127.0.0.1:0") as running:
         listening = json.loads(running.wait_for_line("Listening"))
         wait_until(lambda: records(kafka, destination), "it is sent")
-        with urllib.request.urlopen(f"{listening['address']}/readyz", timeout=10) as answer:
+        with urllib.request.urlopen(f"{listening['address']}/readyz", timeout=PATIENCE_S) as answer:
             assert 200 == answer.status
         url = f"{listening['address']}/api/v1/statistics"
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
             assert [] == json.load(answer)["waiting"]
         running.process.send_signal(signal.SIGTERM)
-        assert 0 == running.process.wait(30)
+        assert 0 == running.process.wait(PATIENCE_S)
     url = f"sqlite:///{tmp_path / 'linear-retry.sqlite3'}"
     with closing(Database(url)) as store, store.reading() as connection:
         assert {intake: Destinations(intake, ("*",))} == remembered(connection)

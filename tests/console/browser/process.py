@@ -12,9 +12,8 @@ import httpx
 from tests import dying_with_parent
 from tests.dlq.scene import Scene
 from tests.kafka_operations import wait_until
+from tests.patience import PATIENCE_S
 from tests.real_kafka import free_ports
-
-_START_S = 60
 
 
 @dataclass(slots=True)
@@ -39,11 +38,11 @@ class ConsoleProcess:
         guarded = dying_with_parent.guarded(*command, *self.options)
         with (self.directory / "log").open("ab") as log:
             self.process = subprocess.Popen(guarded, cwd=self.directory, stderr=log)
-        wait_until(self._answers, "the console answers", _START_S, self._log)
+        wait_until(self._answers, "the console answers", self._log)
 
     def kill(self) -> None:
         self.process.kill()
-        self.process.wait(_START_S)
+        self.process.wait(PATIENCE_S)
 
     def _answers(self) -> bool:
         assert self.process.poll() is None, self._log()

@@ -15,6 +15,7 @@ from tests.console.conftest import address
 from tests.dlq.conftest import scene as scene
 from tests.dlq.scene import NewScene, Scene
 from tests.kafka.registry import avro_order, serving
+from tests.patience import PATIENCE_S
 from tests.store.contents import new_dead_letter, new_message
 
 pytestmark = pytest.mark.broker
@@ -30,7 +31,7 @@ def _pages(given: Scene, settings: Settings) -> list[str]:
     with (
         Services(settings, Access()) as services,
         serve(create_app(services), services.access, 0) as server,
-        httpx.Client(base_url=address(server), timeout=60) as client,
+        httpx.Client(base_url=address(server), timeout=PATIENCE_S) as client,
     ):
         return [client.get(path).text for path in paths]
 

@@ -7,6 +7,7 @@ import httpx
 from linear_retry.web import HttpServer
 from tests.console.conftest import address, signed_in
 from tests.kafka_operations import wait_until
+from tests.patience import PATIENCE_S
 
 _REFUSED = "wait for the brokers already: try again in a moment"
 
@@ -17,12 +18,12 @@ def test_brokers_that_are_away_hold_up_no_other_page(server: HttpServer) -> None
     with (
         signed_in(server, "ann") as operator,
         httpx.Client(
-            base_url=address(server), cookies=operator.cookies, timeout=60, limits=limits
+            base_url=address(server), cookies=operator.cookies, timeout=PATIENCE_S, limits=limits
         ) as many,
         ThreadPoolExecutor(60) as pool,
     ):
         asked = [pool.submit(many.get, "/letters/orders.dlq/0/0") for _ in range(60)]
-        wait_until(lambda: sum(each.done() for each in asked) >= 40, "most are refused", 20)
+        wait_until(lambda: sum(each.done() for each in asked) >= 40, "most are refused")
         refused = [each.result() for each in asked if each.done()]
         assert [200, 200] == [operator.get(path).status_code for path in ("/now", "/login")]
         with operator.stream("GET", "/now/stream") as events:

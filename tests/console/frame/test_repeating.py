@@ -6,6 +6,7 @@ import pytest
 
 from linear_retry.console.frame.repeating import Repeating
 from linear_retry.errors import LinearRetryError
+from tests.patience import PATIENCE_S
 
 
 def test_whatever_ends_the_work_is_said_and_it_is_begun_again(
@@ -22,7 +23,7 @@ def test_whatever_ends_the_work_is_said_and_it_is_begun_again(
 
     thread = Repeating("test", work, noted.append, again_s=0)
     thread.start()
-    assert works.wait(30)
+    assert works.wait(PATIENCE_S)
     thread.close(30)
     assert ["no answer", "an unexpected error: KeyError('bug')"] == noted
     assert [("test: an unexpected error; it begins again", True)] == [

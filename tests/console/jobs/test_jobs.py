@@ -15,10 +15,9 @@ from linear_retry.dlq import EVERYTHING, Filter
 from tests import dying_with_parent
 from tests.dlq.scene import NewScene, Scene
 from tests.kafka_operations import wait_until
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.broker
-
-_LIMIT_S = 60
 
 
 class Console:
@@ -36,7 +35,7 @@ class Console:
         return job
 
     def ended(self, job_id: int) -> Job:
-        self.jobs.wait(job_id, _LIMIT_S)
+        self.jobs.wait(job_id, PATIENCE_S)
         return self.job(job_id)
 
     def planned(
@@ -92,7 +91,7 @@ def test_a_cancelled_replay_is_continued(console: Console) -> None:
     given.add_letters([given.letter(0, n) for n in range(6)])
     job = console.planned(Action.REPLAY)
     console.jobs.start(job.id, actor="ada", why="slowly", rate=4)
-    wait_until(lambda: console.job(job.id).done >= 2, "two letters sent", _LIMIT_S)
+    wait_until(lambda: console.job(job.id).done >= 2, "two letters sent")
     console.jobs.cancel(job.id, actor="bob")
     stopped = console.ended(job.id)
     assert Stage.CANCELLED is stopped.stage
@@ -126,7 +125,7 @@ def test_a_replay_on_the_shell_ends_it_and_it_says_so(console: Console) -> None:
     given.add_letters([given.letter(0, n) for n in range(8)])
     job = console.planned(Action.REPLAY)
     console.jobs.start(job.id, actor="ada", why="slowly", rate=4)
-    wait_until(lambda: console.job(job.id).done >= 2, "two letters sent", _LIMIT_S)
+    wait_until(lambda: console.job(job.id).done >= 2, "two letters sent")
     [(_, _, begun)] = console.outcomes()
     assert begun.startswith("begun; it has not ended")
     given.replay()
@@ -242,9 +241,9 @@ def test_a_killed_server_leaves_a_job_to_be_continued(given: Scene, tmp_path: Pa
     console.state.close()
     command = [sys.executable, "-c", _SERVER, str(tmp_path), given.kafka.bootstrap, str(job.id)]
     server = subprocess.Popen(dying_with_parent.guarded(*command))
-    wait_until(lambda: len(given.kafka.read(given.source)) >= 5, "five sent", _LIMIT_S)
+    wait_until(lambda: len(given.kafka.read(given.source)) >= 5, "five sent")
     server.kill()
-    server.wait(_LIMIT_S)
+    server.wait(PATIENCE_S)
     console = Console(given, tmp_path)
     job = console.job(job.id)
     assert (Stage.INTERRUPTED, True) == (job.stage, job.may_start)

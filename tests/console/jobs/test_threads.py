@@ -18,8 +18,8 @@ from linear_retry.console.state import State, StateError, Statement
 from linear_retry.dlq import EVERYTHING
 from linear_retry.errors import BrokerError
 from tests.kafka_operations import wait_until
+from tests.patience import PATIENCE_S
 
-_LIMIT_S = 30
 _TOPIC = "orders.dlq"
 _BEGUN = "begun; it has not ended, or the console was stopped meanwhile"
 
@@ -56,17 +56,17 @@ class Console:
         return self
 
     def __exit__(self, *_: object) -> None:
-        assert self.leave.wait(_LIMIT_S)
+        assert self.leave.wait(PATIENCE_S)
 
     def _plan(self, *_: object) -> Summary:
-        assert self.work.wait(_LIMIT_S)
+        assert self.work.wait(PATIENCE_S)
         return Summary(letters=10, ranges=[(0, 0, 9)])
 
     def _run(self, *given: object) -> str:
         progress: Callable[[int, int], None] = given[-1]  # type: ignore[assignment]  # the last
         progress(4, 10)
         self.sent.set()
-        assert self.work.wait(_LIMIT_S)
+        assert self.work.wait(PATIENCE_S)
         progress(5, 10)
         return "10 letters sent"
 
@@ -77,7 +77,7 @@ class Console:
         self.jobs.start(job_id, actor="ada", why="payments is back")
 
     def ended(self, job_id: int) -> tuple[Stage, str]:
-        self.jobs.wait(job_id, _LIMIT_S)
+        self.jobs.wait(job_id, PATIENCE_S)
         job = self.jobs.get(job_id)
         assert job is not None
         return job.stage, job.outcome
@@ -109,18 +109,18 @@ def test_a_plan_may_be_started_as_soon_as_it_is_there(
     def slow(book: JobBook, job_id: int, summary: Summary) -> None:
         plan(book, job_id, summary)
         began.set()
-        assert go_on.wait(_LIMIT_S)
+        assert go_on.wait(PATIENCE_S)
 
     monkeypatch.setattr(JobBook, "plan", slow)
     console.work.clear()
     job_id = console.plan()
     planning = console.jobs._active[job_id]
     console.work.set()
-    assert began.wait(_LIMIT_S)
+    assert began.wait(PATIENCE_S)
     console.work.clear()
     console.start(job_id)
     go_on.set()
-    assert planning.ended.wait(_LIMIT_S)
+    assert planning.ended.wait(PATIENCE_S)
     console.work.set()
     assert (Stage.DONE, "10 letters sent") == console.ended(job_id)
     assert ["10 letters sent"] == console.outcomes()
@@ -136,7 +136,7 @@ def test_a_disk_that_is_full_as_a_job_ends_delays_its_end(console: Console) -> N
     console.ended(other)
     console.work.clear()
     console.start(job_id)
-    assert console.sent.wait(_LIMIT_S)
+    assert console.sent.wait(PATIENCE_S)
     console.disk.is_full = True
     console.work.set()
     with pytest.raises(JobError, match=rf"job {job_id} \(replay\) is running"):
@@ -160,7 +160,7 @@ def test_stage_and_audit_are_written_together(
     with monkeypatch.context() as patch:
         patch.setattr(console.audit, "ended", unwritable)
         console.start(job_id)
-        wait_until(lambda: console.jobs._active[job_id].done == 10, "it is at its end", _LIMIT_S)
+        wait_until(lambda: console.jobs._active[job_id].done == 10, "it is at its end")
         assert Stage.RUNNING is console.stage(job_id)
     assert (Stage.DONE, "10 letters sent") == console.ended(job_id)
 
@@ -171,7 +171,7 @@ def test_the_outcome_names_who_has_cancelled(console: Console) -> None:
     console.ended(job_id)
     console.work.clear()
     console.start(job_id)
-    assert console.sent.wait(_LIMIT_S)
+    assert console.sent.wait(PATIENCE_S)
     console.jobs.cancel(job_id, actor="bob")
     console.jobs.cancel(job_id, actor="eve")
     console.work.set()

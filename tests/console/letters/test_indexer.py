@@ -44,7 +44,7 @@ def _indexed(index: Index) -> _Listed:
 def _wait_until_same(index: Index, given: Scene) -> None:
     wanted = _listed(given)
     assert wanted
-    wait_until(lambda: _indexed(index) == wanted, "the index is as the topic", 60.0)
+    wait_until(lambda: _indexed(index) == wanted, "the index is as the topic")
     states = sorted(state for _, _, state in wanted.values())
     counted = queries.summary(index).states
     assert states == sorted(str(state) for state, number in counted.items() for _ in range(number))
@@ -216,7 +216,7 @@ def test_an_index_that_a_page_finds_damaged_is_made_again(scene: NewScene, follo
         except StateError:
             return False
 
-    wait_until(is_whole, "it is made again", 60.0)
+    wait_until(is_whole, "it is made again")
 
 
 def test_a_bug_is_said_and_the_index_goes_on(

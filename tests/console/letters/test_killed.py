@@ -38,7 +38,7 @@ def test_killed_while_it_indexes_it_continues_from_there(console: ConsoleProcess
         console.kill()
     before = count()
     console.start()
-    wait_until(lambda: count() == _LETTERS, "all are indexed", 120)
+    wait_until(lambda: count() == _LETTERS, "all are indexed")
     assert before < _LETTERS
     with given.topic as topic:
         states = {state: number for state, number in topic.stats().states.items() if number}

@@ -19,6 +19,7 @@ from tests.console.conftest import address, signed_in
 from tests.dlq.conftest import scene as scene
 from tests.dlq.scene import NewScene, Scene
 from tests.kafka_operations import wait_until
+from tests.patience import PATIENCE_S
 from tests.scheduler.http.conftest import ACCESS
 
 pytestmark = pytest.mark.broker
@@ -83,7 +84,7 @@ def test_an_index_that_is_not_kept_up_is_not_shown_as_current(
             lambda: "disk is full" in httpx.get(f"{address(server)}{path}").text, "it cannot go on"
         )
         letter, other, selection = (
-            httpx.get(f"{address(server)}{path}/{rest}", timeout=60).text
+            httpx.get(f"{address(server)}{path}/{rest}", timeout=PATIENCE_S).text
             for rest in ("0/0", "0/1", "selection?action=replay")
         )
     assert ">replayed</span>" in letter
@@ -128,13 +129,13 @@ def test_an_export_is_whole_whoever_else_looks(scene: NewScene, tmp_path: Path) 
         address_, refusals = f"{address(server)}{path}/export.jsonl", list[str]()
 
         def exported() -> str | None:
-            answer = httpx.get(address_, timeout=60)
+            answer = httpx.get(address_, timeout=PATIENCE_S)
             if answer.status_code == 200:
                 return answer.text
             refusals.append(answer.text)
             return None
 
-        answers = list(threads.map(lambda _: wait_until(exported, "it is sent", 60), range(4)))
+        answers = list(threads.map(lambda _: wait_until(exported, "it is sent"), range(4)))
     assert [300] * 4 == [each.count("\n") for each in answers]
     assert all("is being exported: wait until that has ended" in each for each in refusals)
 
@@ -149,10 +150,10 @@ def test_an_export_has_the_letters_of_a_filter(scene: NewScene, tmp_path: Path) 
     path = f"/letters/{given.letters}"
     with _console(given, tmp_path) as server:
         lines = [
-            httpx.get(f"{address(server)}{path}{rest}", timeout=60).text.count("\n")
+            httpx.get(f"{address(server)}{path}{rest}", timeout=PATIENCE_S).text.count("\n")
             for rest in ("/export.jsonl?reason=permanent", "/0/3/export.jsonl", "/export.jsonl")
         ]
-        shown = httpx.get(f"{address(server)}{path}?reason=permanent", timeout=60).text
+        shown = httpx.get(f"{address(server)}{path}?reason=permanent", timeout=PATIENCE_S).text
     assert [3, 1, 8] == lines
     assert f"{path}/export.jsonl?reason=permanent&amp;state=open" in shown
 
@@ -166,6 +167,6 @@ def test_a_letter_that_is_gone_was_not_done_before(scene: NewScene, tmp_path: Pa
             f"{address(server)}/letters/{given.letters}/0/7/resolve",
             data={"reason": "known"},
             headers={"Origin": address(server)},
-            timeout=60,
+            timeout=PATIENCE_S,
         )
     assert 410 == answer.status_code

@@ -15,13 +15,14 @@ from linear_retry.scope import Scope
 from linear_retry.web import HttpServer
 from tests.console.conftest import address, signed_in
 from tests.kafka_operations import wait_until
+from tests.patience import PATIENCE_S
 
 _ORDER = {"command": "retry", "group": "billing"}
 
 
 def test_the_brokers_are_away(local: HttpServer) -> None:
     """It says which, since when, and that nothing has been read."""
-    with httpx.Client(base_url=address(local), timeout=30) as anyone:
+    with httpx.Client(base_url=address(local), timeout=PATIENCE_S) as anyone:
         wait_until(lambda: "has been read so far" in anyone.get("/now").text, "it says so")
         text = anyone.get("/now").text
         assert "localhost:1: no answer about topic" in text

@@ -27,6 +27,7 @@ from tests.consumer.group import (
 )
 from tests.consumer.misbehaviours.misbehaving import emitted, turn_until
 from tests.fake.cluster import FakeKafka
+from tests.patience import PATIENCE_S
 from tests.testing.violations import violations
 
 _FIRST = ((TOPIC, 0), 0)
@@ -648,7 +649,7 @@ class Hammer:
 
     def end(self) -> None:
         self._ended.set()
-        self._thread.join(30)
+        self._thread.join(PATIENCE_S)
 
     def _ask(self) -> None:
         while not self._ended.is_set():
@@ -726,7 +727,7 @@ def test_hammered_from_four_threads(scope: ScopeKind) -> None:
     running = threading.Thread(target=live)
     running.start()
     hammers = [Hammer(consumer, seed) for seed in range(4)]
-    running.join(60)
+    running.join(PATIENCE_S)
     for hammer in hammers:
         hammer.end()
     assert not running.is_alive()

@@ -12,6 +12,7 @@ from linear_retry.scope import Partition
 from linear_retry.testing import AttemptFinished, AttemptStarted, EventLog
 from tests.consumer.group import GROUP, LETTERS, TOPIC, consumer_on
 from tests.fake.cluster import FakeKafka
+from tests.patience import PATIENCE_S
 from tests.testing.violations import violations
 
 _T = TypeVar("_T")
@@ -127,7 +128,7 @@ def in_loop(call: Callable[[], object]) -> Callable[[], None]:
             loop.call_soon(called.set)  # behind the next step of a task that was cancelled
 
         loop.call_soon_threadsafe(both)
-        assert called.wait(10)
+        assert called.wait(PATIENCE_S)
 
     return there
 

@@ -10,6 +10,7 @@ from linear_retry.kafka import Message
 from tests.consumer.group import TOPIC, OutageError
 from tests.consumer.runners.async_life import Act, Life, awaiting, in_loop, succeed
 from tests.fake.cluster import FakeKafka
+from tests.patience import PATIENCE_S
 
 
 def test_two_at_once(fake: FakeKafka) -> None:
@@ -70,7 +71,7 @@ def test_it_while_another_thread_owns(fake: FakeKafka) -> None:
         for attempt in life.consumer:
             with attempt as message:
                 offered.set()
-                assert refused.wait(10)
+                assert refused.wait(PATIENCE_S)
                 seen.append(message.value())
                 if len(seen) == 6:
                     break
@@ -82,10 +83,10 @@ def test_it_while_another_thread_owns(fake: FakeKafka) -> None:
 
     thread = threading.Thread(target=own)
     thread.start()
-    assert offered.wait(10)
+    assert offered.wait(PATIENCE_S)
     awaiting(intrude())
     refused.set()
-    thread.join(10)
+    thread.join(PATIENCE_S)
     assert (6, 6) == (len(seen), life.committed)
 
 

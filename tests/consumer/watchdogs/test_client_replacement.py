@@ -24,6 +24,7 @@ from tests.consumer.misbehaviours.misbehaving import (
     until,
 )
 from tests.kafka_operations import wait_until
+from tests.patience import PATIENCE_S
 
 _P0: Partition = ("orders", 0)
 _REFUSED = "Fatal error: Broker: Invalid request: ConsumerGroupHeartbeat fatal error: Broker: {}"
@@ -218,7 +219,7 @@ def test_the_handler_was_too_slow_while_the_brokers_were_away(
 
     def handle(message: Message) -> None:
         begun.set()
-        hanging.wait(60)
+        hanging.wait(PATIENCE_S)
         handled.append(message.value())
 
     with EmbeddedKafka(session_timeout_ms=2000, heartbeat_interval_ms=300) as kafka:
@@ -227,14 +228,14 @@ def test_the_handler_was_too_slow_while_the_brokers_were_away(
         with _impatient(kafka, happened.append) as consumer:
             running = threading.Thread(target=consumer.run, args=(handle,))
             running.start()
-            begun.wait(60)
+            begun.wait(PATIENCE_S)
             with kafka.down():
                 wait_until(lambda: (consumer.health().polled_s or 0) > 3 * _POLL_S, "it has left")
                 hanging.set()
                 wait_until(lambda: _emitted(happened, events.PartitionRevived), "it is taken back")
             wait_until(lambda: b"next" in handled, "it has gone on", detail=lambda: str(happened))
             consumer.stop()
-            running.join(30)
+            running.join(PATIENCE_S)
     assert [b"slow", b"slow", b"next"] == handled
     assert 1 == len(_emitted(happened, events.ClientReplaced))
 

@@ -15,13 +15,13 @@ from linear_retry.dlq.resolution.recording import reopen, resolve
 from linear_retry.dlq.resolution.resolutions import Resolution
 from linear_retry.errors import FencedError
 from tests.dlq.scene import NewScene, Scene
+from tests.patience import PATIENCE_S
 from tests.torture.replays.life import replay_all
 from tests.torture.replays.points import reporting
 
 pytestmark = pytest.mark.broker
 
 _RESOLVED = Resolution(State.RESOLVED, "me")
-_LIMIT_S = 60.0
 # Before it has taken over it is the newer; before it has read what is recorded it knows all.
 _EARLY = ["planned", "before init_transactions", "after init_transactions"]
 _OVERTAKEN = [
@@ -43,12 +43,12 @@ def _standing_still(
     def at_point(moment: str) -> None:
         if moment == point and not there.is_set():
             there.set()
-            assert go.wait(_LIMIT_S)
+            assert go.wait(PATIENCE_S)
 
     cluster = replace(given.cluster, producer=reporting(at_point))
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(act, cluster, at_point)
-        assert there.wait(_LIMIT_S), f"{point} is not reached"
+        assert there.wait(PATIENCE_S), f"{point} is not reached"
 
         def release() -> Future[int]:
             go.set()
@@ -80,7 +80,7 @@ def test_the_newer_of_two_replays_fences_the_older(scene: NewScene, point: str) 
         replay_all(given.cluster, given.letters)
         _all_in_order(given)
         with pytest.raises(FencedError, match="a newer replay, resolve, reopen or purge"):
-            go().result(_LIMIT_S)
+            go().result(PATIENCE_S)
     assert 0 == replay_all(given.cluster, given.letters)
     _all_in_order(given)
 
@@ -94,7 +94,7 @@ def test_an_older_plan_sends_nothing_that_was_sent_since(scene: NewScene, point:
         given, lambda c, at_point: replay_all(c, given.letters, at_point), point
     ) as go:
         assert 32 == replay_all(given.cluster, given.letters)
-        assert 0 == go().result(_LIMIT_S)
+        assert 0 == go().result(PATIENCE_S)
     _all_in_order(given)
 
 
@@ -115,7 +115,7 @@ def test_whoever_records_ends_an_older_replay(scene: NewScene, other: str) -> No
         acts[other]()
         arrived = given.arrived()
         with pytest.raises(FencedError):
-            go().result(_LIMIT_S)
+            go().result(PATIENCE_S)
     assert arrived == given.arrived()
     left = replay_all(given.cluster, given.letters)
     assert left == (32 if other == "reopen" else 0)
@@ -133,7 +133,7 @@ def test_a_purge_that_is_overtaken_deletes_nothing(scene: NewScene) -> None:
     with _standing_still(given, act, "before begin_transaction 1") as go:
         assert 32 == reopen(given.cluster, given.letters, EVERYTHING, None)
         with pytest.raises(FencedError):
-            go().result(_LIMIT_S)
+            go().result(PATIENCE_S)
     assert ["open"] * 32 == given.states()
     assert 32 == replay_all(given.cluster, given.letters)
     _all_in_order(given)

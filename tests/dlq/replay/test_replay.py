@@ -29,6 +29,7 @@ from linear_retry.records.record import Record
 from tests.conftest import TopicFactory
 from tests.dlq.scene import FIRST_MS, NewScene, Scene
 from tests.docs.markdown import page
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.broker
 
@@ -117,7 +118,7 @@ def test_what_is_recorded(scene: NewScene) -> None:
     )
     resource = ConfigResource(ConfigResource.Type.TOPIC, resolutions_topic(given.letters))
     admin = AdminClient(given.config)  # kept until the answer is there
-    settings = admin.describe_configs([resource])[resource].result(20)
+    settings = admin.describe_configs([resource])[resource].result(PATIENCE_S)
     output = dict(re.findall(r"`([a-z.]+)=([0-9.]+)`", page("docs/dead-letters/replay.md")))
     assert {"segment.ms", "segment.bytes", "min.cleanable.dirty.ratio"} < output.keys()
     assert output == {key: settings[key].value for key in output}

@@ -8,6 +8,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from linear_retry.kafka.consumer.committed import Committed
 from tests.kafka_operations import wait_until
+from tests.patience import PATIENCE_S
 
 _P0, _P1 = ("orders", 0), ("orders", 1)
 
@@ -109,7 +110,7 @@ def test_a_handle_in_use_is_closed_by_whoever_uses_it() -> None:
     def close_elsewhere() -> None:
         thread = threading.Thread(target=scene.committed.close)
         thread.start()
-        thread.join(10)
+        thread.join(PATIENCE_S)
         assert not thread.is_alive()
 
     scene.made[0].meanwhile = close_elsewhere

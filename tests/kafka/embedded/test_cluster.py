@@ -10,6 +10,7 @@ from confluent_kafka.admin import AdminClient
 from linear_retry.errors import BrokerError, ConfigurationError, UsageError
 from linear_retry.kafka.embedded import mock_cluster
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
+from tests.patience import PATIENCE_S
 
 _QUIET = {"log_level": 0}
 
@@ -22,7 +23,7 @@ def embedded() -> Iterator[EmbeddedKafka]:
 
 def _partitions(broker: EmbeddedKafka, topic: str) -> int:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap, **_QUIET})
-    return len(admin.list_topics(topic, timeout=10).topics[topic].partitions)
+    return len(admin.list_topics(topic, timeout=PATIENCE_S).topics[topic].partitions)
 
 
 def _one_message(broker: EmbeddedKafka, topic: str) -> Message | None:
@@ -34,7 +35,7 @@ def _one_message(broker: EmbeddedKafka, topic: str) -> Message | None:
     }
     with Consumer(settings) as consumer:
         consumer.subscribe([topic])
-        return consumer.poll(10)
+        return consumer.poll(PATIENCE_S)
 
 
 def _threads() -> set[str]:
@@ -53,7 +54,7 @@ def test_what_is_produced_is_consumed_by_a_group(embedded: EmbeddedKafka) -> Non
     embedded.create_topic("orders", 4)
     producer = Producer({"bootstrap.servers": embedded.bootstrap, **_QUIET})
     producer.produce("orders", b"book", key=b"ann", partition=2)
-    assert producer.flush(10) == 0
+    assert producer.flush(PATIENCE_S) == 0
     message = _one_message(embedded, "orders")
     assert message is not None
     assert (message.partition(), message.key(), message.value()) == (2, b"ann", b"book")

@@ -12,9 +12,9 @@ from confluent_kafka.admin import AdminClient
 from linear_retry.errors import BrokerError, UsageError
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from tests.kafka_operations import wait_until
+from tests.patience import PATIENCE_S
 
 _QUIET = {"log_level": 0, "reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 200}
-_ANSWER_S = 10.0
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def _consumer(kafka: EmbeddedKafka, **more: Any) -> Consumer:
 
 
 def _leaders(kafka: EmbeddedKafka) -> list[int]:
-    partitions = _admin(kafka).list_topics("orders", timeout=_ANSWER_S).topics["orders"].partitions
+    partitions = _admin(kafka).list_topics("orders", timeout=PATIENCE_S).topics["orders"].partitions
     return [partitions[number].leader for number in sorted(partitions)]
 
 
@@ -58,7 +58,7 @@ def test_what_is_produced_is_found(three: EmbeddedKafka) -> None:
     three.produce("orders", [b"book", "pen", None], partition=1)
     with _consumer(three) as consumer:
         consumer.assign([TopicPartition("orders", 1, 0)])
-        values = [message.value() for message in consumer.consume(3, _ANSWER_S)]
+        values = [message.value() for message in consumer.consume(3, PATIENCE_S)]
     assert values == [b"book", b"pen", None]
     assert {("orders", 0): [], ("orders", 1): [0, 1, 2], ("orders", 2): []} == three.offsets(
         "orders"
@@ -86,7 +86,7 @@ def test_all_brokers_are_down_and_up_again(three: EmbeddedKafka) -> None:
     admin = _admin(three)
     with three.down(), pytest.raises(KafkaException):
         admin.list_topics(timeout=0.3)
-    assert "orders" in admin.list_topics(timeout=_ANSWER_S).topics
+    assert "orders" in admin.list_topics(timeout=PATIENCE_S).topics
 
 
 def test_one_is_down_while_all_are(three: EmbeddedKafka) -> None:
@@ -100,7 +100,7 @@ def test_one_is_down_while_all_are(three: EmbeddedKafka) -> None:
             pass
         with pytest.raises(KafkaException):
             admin.list_topics(timeout=0.5)
-    assert "orders" in admin.list_topics(timeout=_ANSWER_S).topics
+    assert "orders" in admin.list_topics(timeout=PATIENCE_S).topics
     with three.down(1):
         # Not before: the first broker would tell it of the others, and those are there.
         first = AdminClient({"bootstrap.servers": three.bootstrap.split(",")[0], **_QUIET})
@@ -108,7 +108,7 @@ def test_one_is_down_while_all_are(three: EmbeddedKafka) -> None:
             pass
         with pytest.raises(KafkaException):
             first.list_topics(timeout=0.5)
-    assert "orders" in first.list_topics(timeout=_ANSWER_S).topics
+    assert "orders" in first.list_topics(timeout=PATIENCE_S).topics
 
 
 def test_one_broker_is_down(three: EmbeddedKafka) -> None:
@@ -121,16 +121,16 @@ def test_one_broker_is_down(three: EmbeddedKafka) -> None:
         producer.produce("orders", b"goes on", partition=1)
         wait_until(lambda: producer.flush(0.05) == 1, "one of the two is acknowledged")
         assert producer.flush(0.3) == 1
-    assert producer.flush(_ANSWER_S) == 0
+    assert producer.flush(PATIENCE_S) == 0
 
 
 def test_a_slow_broker_answers_late(three: EmbeddedKafka) -> None:
     """No answer comes before the round-trip time, and soon ones come again after it."""
     admin = _admin(three)
-    admin.list_topics(timeout=_ANSWER_S)
+    admin.list_topics(timeout=PATIENCE_S)
     with three.slow(300):
         begun_s = time.monotonic()
-        admin.list_topics(timeout=_ANSWER_S)
+        admin.list_topics(timeout=PATIENCE_S)
         assert time.monotonic() - begun_s >= 0.3
         with pytest.raises(KafkaException):
             admin.list_topics(timeout=0.1)
@@ -169,7 +169,7 @@ def test_a_fault_ends_where_its_block_raises(three: EmbeddedKafka) -> None:
     """A test that fails within a fault leaves a healthy broker to whatever comes next."""
     with pytest.raises(ZeroDivisionError), three.down():
         _ = 1 / 0
-    assert _admin(three).list_topics(timeout=_ANSWER_S)
+    assert _admin(three).list_topics(timeout=PATIENCE_S)
 
 
 def test_the_next_requests_fail(three: EmbeddedKafka) -> None:
@@ -197,12 +197,12 @@ def test_a_leader_moves_with_its_messages(three: EmbeddedKafka) -> None:
     three.produce("orders", [b"book"])
     with _consumer(three) as consumer:
         consumer.assign([TopicPartition("orders", 0, 0)])
-        assert consumer.poll(_ANSWER_S) is not None
+        assert consumer.poll(PATIENCE_S) is not None
         for leader in (1, 2, 3):
             three.move_leader("orders", 0, leader)
             assert _leaders(three)[0] == leader
         three.produce("orders", [b"pen"])
-        message = consumer.poll(_ANSWER_S)
+        message = consumer.poll(PATIENCE_S)
     assert message is not None
     assert (message.error(), message.value()) == (None, b"pen")
 
@@ -220,12 +220,12 @@ def test_a_reader_at_the_end_stays_there_while_leaders_change(three: EmbeddedKaf
     settings = {"enable.partition.eof": True, "topic.metadata.refresh.interval.ms": 100}
     with _consumer(three, **settings) as consumer:
         consumer.assign([TopicPartition("orders", 0)])
-        assert _ends(consumer.poll(_ANSWER_S))
+        assert _ends(consumer.poll(PATIENCE_S))
         with three.counting() as asked:
             three.move_leader("orders", 0, 3)
             wait_until(lambda: _polls(consumer) or asked()[3, "Fetch"] > 1, "it reads from 3")
         three.produce("orders", [b"pen"])
-        message = consumer.poll(_ANSWER_S)
+        message = consumer.poll(PATIENCE_S)
     assert message is not None
     assert (message.error(), message.value()) == (None, b"pen")
 
@@ -276,7 +276,7 @@ def test_a_reader_of_deleted_records_is_reported(three: EmbeddedKafka) -> None:
     three.delete_records("orders", 0, 1)
     with _consumer(three, **{"auto.offset.reset": "error"}) as consumer:
         consumer.assign([TopicPartition("orders", 0, 0)])
-        message = consumer.poll(_ANSWER_S)
+        message = consumer.poll(PATIENCE_S)
         assert message is not None
         error = message.error()
         assert error is not None
@@ -304,7 +304,6 @@ def test_members_of_the_new_protocol_take_their_times_from_the_broker() -> None:
                         consumer.poll(0.05) is None and asked()[1, "ConsumerGroupHeartbeat"] > 5
                     ),
                     "six heartbeats, which would take 15 s at the default",
-                    _ANSWER_S,
                 )
 
 
@@ -316,12 +315,12 @@ def test_a_silent_member_of_the_new_protocol_is_out_after_its_session() -> None:
         settings = {"group.protocol": "consumer"}
         vanishing = _consumer(kafka, **settings)
         vanishing.subscribe(["orders"])
-        assert vanishing.poll(_ANSWER_S) is not None
+        assert vanishing.poll(PATIENCE_S) is not None
         with _consumer(kafka, **settings) as heir:
             heir.subscribe(["orders"])
             assert heir.poll(1.0) is None
             del vanishing  # without a goodbye
-            assert heir.poll(_ANSWER_S) is not None
+            assert heir.poll(PATIENCE_S) is not None
 
 
 @pytest.mark.parametrize("broker", [0, 4, -1])

@@ -19,6 +19,7 @@ from linear_retry.kafka.topics.standalone_consumer import StandaloneConsumer
 from linear_retry.kafka.topics.tail import TopicTail
 from tests.conftest import TopicFactory
 from tests.kafka_operations import wait_until
+from tests.patience import PATIENCE_S
 from tests.real_kafka import RealKafka
 
 _IMPATIENCE_S = 1.0
@@ -49,7 +50,7 @@ def _fill_in_small_batches(kafka: RealKafka, topic: str, count: int) -> None:
     producer = Producer(kafka.client_settings(**{"batch.num.messages": 20}))
     for number in range(count):
         producer.produce(topic, b"%d" % number * 30, partition=0)
-    assert 0 == producer.flush(20)
+    assert 0 == producer.flush(PATIENCE_S)
 
 
 @pytest.fixture
@@ -58,7 +59,7 @@ def writer(kafka: RealKafka) -> Iterator[Producer]:
     producer = Producer(kafka.client_settings(**{"transactional.id": f"writer-{time.time_ns()}"}))
     producer.init_transactions(20)
     yield producer
-    producer.flush(20)
+    producer.flush(PATIENCE_S)
 
 
 @pytest.mark.broker
@@ -104,7 +105,7 @@ def test_what_transactions_leave_at_the_end(
     for value in (b"kept", b"aborted"):
         writer.begin_transaction()
         writer.produce(name, value, partition=0)
-        writer.flush(20)
+        writer.flush(PATIENCE_S)
         if value == b"kept":
             writer.commit_transaction(20)
         else:
@@ -121,7 +122,7 @@ def test_an_open_transaction_is_not_waited_for(
     _fill(kafka, name, 2)
     writer.begin_transaction()
     writer.produce(name, b"open", partition=0)
-    writer.flush(20)
+    writer.flush(PATIENCE_S)
     _fill(kafka, name, 1)
     assert [b"0", b"1"] == _values(kafka, name)
     writer.abort_transaction(20)
@@ -134,7 +135,7 @@ def test_only_aborted_records(kafka: RealKafka, topic: TopicFactory, writer: Pro
     name = topic()
     writer.begin_transaction()
     writer.produce(name, b"aborted", partition=0)
-    writer.flush(20)
+    writer.flush(PATIENCE_S)
     writer.abort_transaction(20)
     assert [] == _values(kafka, name)
 

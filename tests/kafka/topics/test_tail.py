@@ -12,6 +12,7 @@ from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from linear_retry.kafka.topics.tail import TopicTail
 from tests.conftest import TopicFactory
 from tests.kafka_operations import KafkaOperations, wait_until
+from tests.patience import PATIENCE_S
 from tests.real_kafka import RealKafka
 
 _NOW_MS = time.time_ns() // 1_000_000
@@ -24,7 +25,7 @@ def _write(
     producer = Producer(kafka.client_settings())
     for value, at_ms in values.items():
         producer.produce(topic, value, partition=partition, timestamp=at_ms)
-    assert 0 == producer.flush(20)
+    assert 0 == producer.flush(PATIENCE_S)
 
 
 def _backlog(tail: TopicTail) -> list[bytes | None]:
@@ -87,7 +88,7 @@ def test_a_topic_that_is_recreated(kafka: RealKafka, topic: TopicFactory) -> Non
         wait_until(lambda: reader.has() and following.trouble, "it is gone")
         kafka.create_topic(name)
         _write(kafka, name, {b"new": _NOW_MS})
-        wait_until(lambda: reader.has(b"new"), "the new one is read", 60.0)
+        wait_until(lambda: reader.has(b"new"), "the new one is read")
         assert [b"new"] == reader.values
 
 

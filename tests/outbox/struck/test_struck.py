@@ -53,7 +53,7 @@ _CASES = [
 def _kill(role: Role, struck: Path, errors: Path) -> None:
     process = Process(role, errors, lambda: None, "tests.outbox.struck.child")
     try:
-        wait_until(lambda: process.has_ended, "it comes to its point", 60, process.stderr)
+        wait_until(lambda: process.has_ended, "it comes to its point", process.stderr)
         assert -signal.SIGKILL == process.exit_code(), process.stderr()
         assert struck.exists(), process.stderr()
     finally:
@@ -71,7 +71,7 @@ def _inherit(database: Database, config: dict[str, Any], url: str) -> None:
             return not lanes.waiting(connection, "outbox")
 
     with Outbox(config, store=url) as heir:
-        wait_until(is_empty, "the store has sent all", 60, heir.health)
+        wait_until(is_empty, "the store has sent all", heir.health)
 
 
 @pytest.mark.parametrize(("store_url", "point"), _CASES, indirect=["store_url"])

@@ -13,6 +13,7 @@ from linear_retry.scheduler.http import create_app
 from linear_retry.store.database import Database
 from linear_retry.web import Access, HttpServer, Users, serve
 from linear_retry.web.security.users import User
+from tests.patience import PATIENCE_S
 
 PASSWORD = "s3cret"
 HASH = argon2.PasswordHasher(time_cost=1, memory_cost=8, parallelism=1).hash(PASSWORD)
@@ -42,7 +43,7 @@ DESTINATIONS = Destinations("billing.scheduled", ("orders*",))
 def client_of(server: HttpServer, name: str | None = None) -> httpx.Client:
     """A client that sends name and password, or neither."""
     auth = None if name is None else (name, PASSWORD)
-    return httpx.Client(base_url=f"http://127.0.0.1:{server.port}", auth=auth, timeout=30)
+    return httpx.Client(base_url=f"http://127.0.0.1:{server.port}", auth=auth, timeout=PATIENCE_S)
 
 
 def served(access: Access) -> HttpServer:

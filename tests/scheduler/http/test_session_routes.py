@@ -7,6 +7,7 @@ import pytest
 
 from linear_retry.web import Access, HttpServer, networks
 from linear_retry.web.security.authentication import CSRF_HEADER
+from tests.patience import PATIENCE_S
 from tests.scheduler.http.conftest import ACCESS, PASSWORD, USERS, client_of, served
 
 _SESSION = "/api/v1/session"
@@ -66,7 +67,7 @@ def test_a_browser_signs_in_and_out(server: HttpServer) -> None:
 
 def test_two_servers_of_one_machine_sign_nobody_out(server: HttpServer) -> None:
     """Browsers send a cookie to every port of a host."""
-    with served(ACCESS) as other, httpx.Client(timeout=30) as browser:
+    with served(ACCESS) as other, httpx.Client(timeout=PATIENCE_S) as browser:
         addresses = [f"http://127.0.0.1:{each.port}" for each in (server, other)]
         for address in addresses:
             signed = {"name": "ann", "password": PASSWORD}

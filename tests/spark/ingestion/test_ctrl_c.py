@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from linear_retry.cli.output.exit_codes import exit_on_error
 from linear_retry.spark.session import session
 from tests.kafka_operations import wait_until
+from tests.patience import PATIENCE_S
 
 _LONG = "sum(id * 3 % 7)"
 _ROOT = Path(__file__).parents[3]
@@ -47,7 +48,7 @@ def test_a_signal_ends_a_job_and_spark() -> None:
         assert child.stdout is not None
         assert "at work\n" == child.stdout.readline()
         child.send_signal(signal.SIGINT)
-        output, message = child.communicate(timeout=120)
+        output, message = child.communicate(timeout=PATIENCE_S)
     assert (130, "", "interrupted\n") == (child.returncode, output, message)
 
 
@@ -58,7 +59,7 @@ def test_a_signal_ends_a_job_of_a_session_that_goes_on(
     stages = spark.sparkContext.statusTracker()
 
     def terminate() -> None:
-        wait_until(stages.getActiveStageIds, "a job runs", 60.0)
+        wait_until(stages.getActiveStageIds, "a job runs")
         os.kill(os.getpid(), signal.SIGTERM)
 
     with ThreadPoolExecutor() as pool:

@@ -79,7 +79,6 @@ def running(spark: SparkSession, one: SchedulerOnSpark) -> Iterator[None]:
         wait_until(
             lambda: service.done() or checkpoint.last_batch() == checkpoint.last_planned(),
             "a micro-batch ends",
-            LIMIT_S,
         )
         assert not service.done(), service.exception()
 
@@ -93,5 +92,5 @@ def arrived(kafka: RealKafka, topic: str, count: int) -> list[Record]:
             by_id.setdefault(dict(each.headers)["retry-id"], each)
         return list(by_id.values())
 
-    wait_until(lambda: len(found()) >= count, f"{count} in {topic}", LIMIT_S, found)
+    wait_until(lambda: len(found()) >= count, f"{count} in {topic}", found)
     return found()

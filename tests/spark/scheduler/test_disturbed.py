@@ -11,7 +11,7 @@ from tests.conftest import TopicFactory
 from tests.kafka_operations import wait_until
 from tests.real_kafka import RealKafka
 from tests.spark.beside import beside, said_by
-from tests.spark.scheduler.running import LIMIT_S, arrived, now_ms, request, scheduler, served
+from tests.spark.scheduler.running import arrived, now_ms, request, scheduler, served
 
 pytestmark = [pytest.mark.broker, pytest.mark.long, pytest.mark.usefixtures("interpreted")]
 
@@ -40,7 +40,7 @@ def test_the_brokers_go_away_and_come_back(
         _sent(own_kafka, one, "orders", "before")
         arrived(own_kafka, "orders", 1)
         own_kafka.kill()
-        wait_until(lambda: caplog.records or service.done(), "it has failed", LIMIT_S)
+        wait_until(lambda: caplog.records or service.done(), "it has failed")
         assert not service.done(), service.exception()
         own_kafka.start()
         _sent(own_kafka, one, "orders", "afterwards")
@@ -63,7 +63,7 @@ def test_two_on_one_checkpoint(
         _sent(kafka, one, orders, "first")
         arrived(kafka, orders, 1)
         with beside(*command) as child:
-            wait_until(lambda: service.done() or child.poll() is not None, "one ends", LIMIT_S)
+            wait_until(lambda: service.done() or child.poll() is not None, "one ends")
             _sent(kafka, one, orders, "second")
             arrived(kafka, orders, 2)
             if service.done():

@@ -9,13 +9,13 @@ import pytest
 
 from tests.conftest import TopicFactory
 from tests.docs.markdown import ROOT
+from tests.patience import PATIENCE_S
 from tests.real_kafka import RealKafka
 from tests.spark.scheduler.running import arrived, now_ms, request
 
 pytestmark = [pytest.mark.broker, pytest.mark.long]
 
 _COUNT = 200
-_END_S = 120
 
 
 def test_two_executors_share_the_work(
@@ -46,7 +46,7 @@ def test_two_executors_share_the_work(
             ),
         )
         found = arrived(kafka, orders, _COUNT)
-        output, _ = child.communicate("", timeout=_END_S)
+        output, _ = child.communicate("", timeout=PATIENCE_S)
     assert 0 == child.returncode
     assert all(each.timestamp_ms >= first_ms for each in found)
     for partition in range(2):

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+from tests.patience import PATIENCE_S
+
 _ROOM = "linear_retry.spark.scheduler"
 
 
@@ -13,6 +15,10 @@ def test_it_needs_no_database() -> None:
         f"import {_ROOM}.service, {_ROOM}.draining, linear_retry.cli.spark.held"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_S,
     )
     assert (0, "") == (done.returncode, done.stderr)

@@ -18,7 +18,7 @@ from tests.real_kafka import RealKafka
 from tests.spark.alone import alone
 from tests.spark.conftest import with_s3a
 from tests.spark.ingestion.object_store import ObjectStore, object_store
-from tests.spark.scheduler.running import LIMIT_S, arrived, now_ms, request
+from tests.spark.scheduler.running import arrived, now_ms, request
 
 pytestmark = [pytest.mark.broker, pytest.mark.long]
 
@@ -67,11 +67,11 @@ def test_killed_on_an_object_store(
         return len(_times_ms(kafka, orders)) >= wanted
 
     with alone(settings, *run, "--partitions", "2"):
-        wait_until(partial(come, _SOON // 4), "some come", LIMIT_S)
+        wait_until(partial(come, _SOON // 4), "some come")
     with alone(settings, *run):
-        wait_until(partial(come, _SOON), "all come", LIMIT_S)
+        wait_until(partial(come, _SOON), "all come")
         # A message is sent before the state without it is committed.
-        wait_until(lambda: _waiting(*state) == [(orders, _LATER)], "the others wait", LIMIT_S)
+        wait_until(lambda: _waiting(*state) == [(orders, _LATER)], "the others wait")
     found = _times_ms(kafka, orders)
     assert {b"%d" % n for n in range(_SOON)} == found.keys()
     for number, times in found.items():

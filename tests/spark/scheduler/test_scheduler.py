@@ -21,9 +21,9 @@ from linear_retry.spark.scheduler.query import SchedulerOnSpark, start
 from linear_retry.spark.scheduler.state import Waiting, waiting
 from tests.conftest import TopicFactory
 from tests.kafka_operations import Headers, wait_until
+from tests.patience import PATIENCE_S
 from tests.real_kafka import RealKafka
 from tests.spark.scheduler.running import (
-    LIMIT_S,
     arrived,
     now_ms,
     request,
@@ -175,10 +175,10 @@ def test_a_consumer_does_not_know_which_scheduler_it_is(
     ):
         consuming = pool.submit(consumer.run, handle)
         try:
-            wait_until(lambda: len(attempts) == 3, "it is handled", LIMIT_S, lambda: attempts)
+            wait_until(lambda: len(attempts) == 3, "it is handled", lambda: attempts)
         finally:
             consumer.stop()
-        consuming.result(30)
+        consuming.result(PATIENCE_S)
     assert [1, 1, 1] == attempts
     _, *returned = (dict(each.headers) for each in map(read, kafka.read(orders)))
     assert 1 == len({each["retry-id"] for each in returned})
@@ -205,13 +205,13 @@ def test_what_waits_needs_no_new_message(
 
     def stopped_in_between() -> bool:
         with running(spark, one):
-            wait_until(lambda: checkpoint.last_batch() is not None, "one is committed", LIMIT_S)
+            wait_until(lambda: checkpoint.last_batch() is not None, "one is committed")
         return checkpoint.last_batch() == checkpoint.last_planned()
 
-    wait_until(stopped_in_between, "it is stopped between two", LIMIT_S)
+    wait_until(stopped_in_between, "it is stopped between two")
     before = checkpoint.last_batch() or 0
     with running(spark, one):
-        wait_until(lambda: (checkpoint.last_batch() or 0) > before + 1, "they go on", LIMIT_S)
+        wait_until(lambda: (checkpoint.last_batch() or 0) > before + 1, "they go on")
 
 
 @pytest.mark.usefixtures("spark")
@@ -256,10 +256,10 @@ def test_what_is_not_sent_is_said(
 
     with served(spark, one) as service:
         # The first micro-batch takes seconds, and would both read the message and send it.
-        wait_until(lambda: checkpoint.last_batch() is not None, "one is committed", LIMIT_S)
+        wait_until(lambda: checkpoint.last_batch() is not None, "one is committed")
         kafka.produce(one.topic, [(0, None, None, request("missing", now_ms() + 4_000, "1"))])
         said = f"{one.topic}: 1 dead-lettered, 0 to be sent again; such as missing: topic 'missing'"
-        wait_until(lambda: said in caplog.text or service.done(), "it is said", LIMIT_S)
+        wait_until(lambda: said in caplog.text or service.done(), "it is said")
     assert service.exception() is None
     assert 1 == caplog.text.count(said)
 

@@ -18,10 +18,10 @@ from linear_retry.spark.scheduler import service
 from linear_retry.spark.scheduler.checkpoint import Checkpoint, CheckpointError, Marker
 from linear_retry.spark.scheduler.query import SchedulerOnSpark
 from linear_retry.spark.scheduler.service import run
+from tests.patience import PATIENCE_S
 
 _SPARK = cast(SparkSession, None)
 _ONE = SchedulerOnSpark(config={}, topic="scheduled", checkpoint="state", allow=("*",))
-_LIMIT_S = 60.0
 
 
 class _Query:
@@ -101,13 +101,13 @@ def test_it_is_stopped_while_it_starts() -> None:
 
     def begin(*_: Any) -> StreamingQuery:
         stop.set()
-        assert answered.wait(_LIMIT_S)
+        assert answered.wait(PATIENCE_S)
         return cast(StreamingQuery, query)
 
     run(_SPARK, _ONE, begin, stop)
     assert not query.stopped.is_set()
     answered.set()
-    assert query.stopped.wait(_LIMIT_S)
+    assert query.stopped.wait(PATIENCE_S)
 
 
 def test_what_a_signal_ends_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from tests.kafka_operations import wait_until
+from tests.patience import PATIENCE_S
 from tests.real_kafka import RealKafka
 from tests.spark.alone import READY, alone, read_until
-from tests.spark.scheduler.running import LIMIT_S, now_ms, request
+from tests.spark.scheduler.running import now_ms, request
 
 _RUN = ("spark", "scheduler", "run", "--topic", "scheduled", "--allow", "*", "--checkpoint")
-_SOON_S = 20.0
 """Far less than without an answer from brokers, on a machine that is busy."""
 
 
@@ -20,7 +20,7 @@ def test_it_starts_without_brokers(tmp_path: Path) -> None:
     with alone({}, *_RUN, f"{tmp_path}/state", "--bootstrap", "127.0.0.1:1") as child:
         read_until(child, READY)
         child.send_signal(signal.SIGTERM)
-        assert ("", "terminated\n") == child.communicate(timeout=_SOON_S)
+        assert ("", "terminated\n") == child.communicate(timeout=PATIENCE_S)
     assert 143 == child.returncode
 
 
@@ -39,9 +39,9 @@ def test_its_brokers_have_gone_away(own_kafka: RealKafka, tmp_path: Path) -> Non
         read_until(child, "sends to *")
         sent = request("orders", now_ms(), "first")
         own_kafka.produce("scheduled", [(0, b"key", b"value", sent)])
-        wait_until(lambda: own_kafka.read("orders"), "it runs", LIMIT_S)
+        wait_until(lambda: own_kafka.read("orders"), "it runs")
         own_kafka.kill()
         read_until(child, "starts again in")
         child.send_signal(signal.SIGINT)
-        said = child.communicate(timeout=_SOON_S)
+        said = child.communicate(timeout=PATIENCE_S)
     assert (130, "", "interrupted\n") == (child.returncode, *said)

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from linear_retry.spark.streaming.failures import FailureCount
 from tests.conftest import TopicFactory
 from tests.docs.markdown import ROOT
+from tests.patience import PATIENCE_S
 from tests.real_kafka import RealKafka
 from tests.spark import killed_waiting
 
@@ -52,7 +53,9 @@ def test_a_job_that_is_killed_again_and_again_comes_to_an_end(
     kafka.produce(name, [(0, None, b"a", ())])
     job = kafka.bootstrap, name, letters, str(tmp_path / "c")
     command = [sys.executable, "-m", "tests.spark.killed_waiting", *job]
-    done = subprocess.run(command, cwd=ROOT, start_new_session=True, check=False, timeout=600)
+    done = subprocess.run(
+        command, cwd=ROOT, start_new_session=True, check=False, timeout=PATIENCE_S
+    )
     assert -signal.SIGKILL == done.returncode
     assert [] == kafka.read(letters)
     killed_waiting.run(spark, *job)

@@ -33,12 +33,12 @@ from linear_retry.retry.clock import SystemClock
 from linear_retry.spark import BadRows, ForeachBatch, foreach_batch
 from tests.conftest import TopicFactory
 from tests.kafka_operations import Record
+from tests.patience import PATIENCE_S
 from tests.postgres import Postgres
 from tests.real_kafka import RealKafka
 
 pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("interpreted")]
 
-_LIMIT_S = 180.0
 _now_s = SystemClock().now_s
 
 
@@ -102,7 +102,7 @@ def test_stopping_the_query_ends_an_hour_of_waiting(
     for _ in range(2):
         waiting.clear()
         with _running(_stream(spark, kafka, name), batches, tmp_path / "c", "an-hour") as query:
-            assert waiting.wait(_LIMIT_S), query.status
+            assert waiting.wait(PATIENCE_S), query.status
             assert "open" == batches.circuit.state
             query.stop()
             assert not query.isActive
@@ -140,7 +140,7 @@ def test_what_a_stop_interrupts_is_no_failure(
         listeners=[happened.append],
     )
     with _running(_stream(spark, kafka, name), batches, tmp_path / "c") as query:
-        assert begun.wait(_LIMIT_S), query.status
+        assert begun.wait(PATIENCE_S), query.status
         query.stop()
         assert query.exception() is None
     assert ["Assigned", "Revoked"] == [type(event).__name__ for event in happened]
@@ -239,7 +239,7 @@ def test_a_database_that_goes_down(
             postgres.stop()
             kafka.produce(name, [(0, None, b"", ())] * 6)
             for _ in range(2):
-                assert waits.acquire(timeout=_LIMIT_S)
+                assert waits.acquire(timeout=PATIENCE_S)
             postgres.start()
             query.processAllAvailable()
         with psycopg.connect(postgres.url) as connection:
@@ -392,7 +392,7 @@ def test_the_query_fails_with_the_cause_where_that_is_chosen(
     )
     query = _start(_stream(spark, kafka, name), batches, tmp_path / "c", "fails")
     with pytest.raises(StreamingQueryException) as caught:
-        query.awaitTermination(int(_LIMIT_S))
+        query.awaitTermination(int(PATIENCE_S))
     assert "_DownError: no stock" in str(caught.value)
     assert "spark:fails, micro-batch 0: failure 2 was _DownError" in str(caught.value)
     assert [] == list((tmp_path / "c/commits").iterdir())
@@ -416,7 +416,7 @@ def test_a_stream_without_kafkas_columns_is_refused(
         foreach_batch(_never, source=stream, **options)
     query = _start(stream, foreach_batch(_never, **options), tmp_path / "c", "lacks")
     with pytest.raises(StreamingQueryException, match=lacking):
-        query.awaitTermination(int(_LIMIT_S))
+        query.awaitTermination(int(PATIENCE_S))
 
 
 def test_what_cannot_work_is_refused(spark: SparkSession) -> None:

@@ -65,7 +65,7 @@ class Scene:
             )
         )
 
-    def send_all(self, *senders: Sender, within_s: float = 30.0) -> None:
+    def send_all(self, *senders: Sender) -> None:
         """Steps of these, one after another, until nothing is left."""
 
         def is_empty() -> bool:
@@ -73,7 +73,7 @@ class Scene:
                 sender.step()
             return self.waiting() == 0
 
-        wait_until(is_empty, "everything is sent", within_s, lambda: self.told[-20:])
+        wait_until(is_empty, "everything is sent", lambda: self.told[-20:])
 
     def waiting(self) -> int:
         with self.database.reading() as connection:

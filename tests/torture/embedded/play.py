@@ -195,7 +195,6 @@ class Play:
                 and all(at >= ends.get(p, 0) for p, at in reached(self._scene.log()))
             ),
             "all is done and committed after the last fault",
-            _SETTLED_S,
             detail=self.story,
         )
         self._report("all is done and committed")

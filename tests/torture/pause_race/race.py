@@ -23,6 +23,7 @@ from linear_retry.testing import (
     broken,
 )
 from tests.kafka_operations import wait_until
+from tests.patience import PATIENCE_S
 from tests.scenarios.handlers import OutageError
 from tests.scenarios.protocols import PROTOCOLS
 from tests.testing.violations import done_places
@@ -36,7 +37,6 @@ _REVIVAL_S = 6.0
 """Longer than the timeout of a silent partition."""
 _PATIENCE_S = 3.0
 """So long nothing more is read before the clock leaps to where dead partitions are looked for."""
-_WITHIN_S = 60.0
 _LONGEST_VISIT_S = 10.0
 _MEMBER, _TOPIC, _OTHER, _LETTERS, _GROUP = "ours", "orders", "refunds", "orders.dlq", "billing"
 _MESSAGES = 3
@@ -114,7 +114,7 @@ class Race:
             self._client.join()
         self._read_to_the_end([_TOPIC, _OTHER])
         self._consumer.stop()
-        self._ended.result(_WITHIN_S)
+        self._ended.result(PATIENCE_S)
         self._log.committed(self._committed())
 
     def judge(self) -> None:
@@ -245,11 +245,13 @@ class Race:
 
     def _committed(self) -> dict[Partition, int]:
         with Consumer(self._config()) as reader:
-            answers = reader.committed([TopicPartition(*key) for key in self._visible], timeout=10)
+            answers = reader.committed(
+                [TopicPartition(*key) for key in self._visible], timeout=PATIENCE_S
+            )
         return {(one.topic, one.partition): one.offset for one in answers if one.offset >= 0}
 
     def _wait(self, is_so: Any, what: str) -> None:
-        wait_until(is_so, what, _WITHIN_S)
+        wait_until(is_so, what)
 
     def _what(self) -> str:
         return f"{self._protocol}, scope {self._scope}, {len(self._visible)} partitions"

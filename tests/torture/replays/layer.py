@@ -8,6 +8,7 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
+from tests.patience import PATIENCE_S
 from tests.real_kafka import RealKafka
 from tests.torture.layer import Counts, OnBroker
 from tests.torture.replays.child import Role
@@ -15,7 +16,6 @@ from tests.torture.replays.life import replay_all
 from tests.torture.replays.points import POINTS
 from tests.torture.replays.scene import Scene, scene
 
-_LIMIT_S = 120.0
 _AT_ONCE = 4
 
 
@@ -43,7 +43,7 @@ def _killed_at(point: str, given: Scene, rng: random.Random) -> None:
             [sys.executable, "-m", "tests.torture.replays.child", role.to_json()],
             capture_output=True,
             text=True,
-            timeout=_LIMIT_S,
+            timeout=PATIENCE_S,
             check=False,
         )
         ended = f"{point}: exit code {done.returncode}\n{done.stderr}"

@@ -91,7 +91,7 @@ class KillScene(RetryScene):
 
     def wait_until_all_is_done(self) -> None:
         """Until both groups have committed all, and nothing is undecided."""
-        wait_until(self._is_done, "all is done", 60.0, detail=self.story)
+        wait_until(self._is_done, "all is done", detail=self.story)
 
     def _is_done(self) -> bool:
         ends, topics = self.kafka.end_offsets, (self.topic, *self.retries.topics)

@@ -111,7 +111,6 @@ class StruckScene(Scene):
         wait_until(
             lambda: self.struck.exists() or process.has_ended,
             "it comes to its point",
-            60.0,
             detail=self.report,
         )
         assert self.struck.exists(), f"it ended before it came to its point\n{self.report()}"
@@ -253,7 +252,7 @@ class StruckScene(Scene):
             (letter.original_partition, letter.original_offset) for letter in self.dead_letters()
         )
 
-    def wait_until_all_is_done(self, within_s: float = 60.0) -> None:
+    def wait_until_all_is_done(self) -> None:
         """Until all that can be handled is handled: what cannot has been dead-lettered by then.
 
         Of some letters nobody may know: whoever sent it was struck. And until it is committed: a
@@ -261,16 +260,14 @@ class StruckScene(Scene):
         """
         wanted = {(*p, offset) for p, found in self.visible().items() for offset in found}
         wanted -= {(self.topic, *place) for place in self.plot.refused}
-        wait_until(
-            lambda: wanted <= done_places(self.log()), "all is done", within_s, detail=self.report
-        )
+        wait_until(lambda: wanted <= done_places(self.log()), "all is done", self.report)
         ends = {partition: found[-1] + 1 for partition, found in self.visible().items()}
 
         def all_is_committed() -> bool:
             threading.Event().wait(_ASK_EVERY_S)  # each question takes a client of its own
             return self.committed() == ends
 
-        wait_until(all_is_committed, "all is committed", within_s, detail=self.report)
+        wait_until(all_is_committed, "all is committed", self.report)
 
     def report(self) -> str:
         """For a person who has to find out why: what happened, and where those stand who live."""

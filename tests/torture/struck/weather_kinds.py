@@ -49,7 +49,7 @@ class Play:
 
     def all_is_done(self) -> None:
         self.scene.produce_for_the_heirs()
-        self.scene.wait_until_all_is_done(90.0)
+        self.scene.wait_until_all_is_done()
 
     def end(self) -> None:
         """All of them leave, in any order."""

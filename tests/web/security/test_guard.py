@@ -8,6 +8,7 @@ import pytest
 from linear_retry.web import HttpServer
 from linear_retry.web.security.authentication import CSRF_HEADER
 from linear_retry.web.security.guard import MAX_OPEN_BODY_BYTES
+from tests.patience import PATIENCE_S
 from tests.scheduler.http.conftest import PASSWORD, TOKENS, client_of
 
 _NOWHERE = "/api/v1/nothing"
@@ -25,7 +26,7 @@ def test_a_foreign_host_is_refused(ann: httpx.Client, host: str, path: str) -> N
 
 def test_a_second_host_is_refused(server: HttpServer) -> None:
     """Two parsers could choose one each."""
-    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as plain:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S) as plain:
         plain.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n")
         assert plain.recv(100).split()[1] in {b"400", b"421"}
 
@@ -105,7 +106,7 @@ def test_a_token_is_no_password(anyone: httpx.Client) -> None:
 )
 def test_a_large_body_is_not_read(server: HttpServer, header: str, status: bytes) -> None:
     """Nor one of an unknown size: the answer comes before the body, on open paths soonest."""
-    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as plain:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S) as plain:
         head = f"POST {_SIGN_IN} HTTP/1.1\r\nHost: localhost\r\n{header}\r\n\r\n"
         plain.sendall(head.encode())
         assert status == plain.recv(100).split()[1]

@@ -83,7 +83,7 @@ def test_a_killed_server_says_so_and_continues(console: ConsoleProcess, page: Pa
     given.add_letters([given.letter(p, n) for p in range(2) for n in range(20)])
     _planned(page, console, "replay")
     _started(page, "Send 40 letters", rate="10")
-    wait_until(lambda: len(given.kafka.read(given.source)) >= 5, "five are sent", 60)
+    wait_until(lambda: len(given.kafka.read(given.source)) >= 5, "five are sent")
     address = page.url
     page.goto("about:blank")  # nothing to complain of while nobody answers
     console.kill()

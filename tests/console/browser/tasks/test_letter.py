@@ -154,7 +154,7 @@ def _reload_until(page: Page, wanted: Locator) -> None:
         page.reload()
         return wanted.is_visible()
 
-    wait_until(is_there, str(wanted), 30)
+    wait_until(is_there, str(wanted))
 
 
 def test_a_page_that_asks_again_says_when_nobody_answers(

@@ -12,6 +12,7 @@ from linear_retry.records.text import ErrorText
 from tests.console.browser.process import ConsoleProcess
 from tests.dlq.scene import Scene
 from tests.kafka_operations import wait_until
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.broker
 
@@ -36,7 +37,7 @@ def _add_letters(given: Scene) -> None:
 
 def _wait_until_indexed(console: ConsoleProcess, letters: int) -> None:
     def is_indexed() -> bool:
-        text = httpx.get(f"{console.url}/letters/{console.given.letters}", timeout=30).text
+        text = httpx.get(f"{console.url}/letters/{console.given.letters}", timeout=PATIENCE_S).text
         return f"{letters} open" in text and ">indexed<" in text
 
     wait_until(is_indexed, "all is indexed")
@@ -155,7 +156,7 @@ def test_hostile_letters_are_listed_as_text(
     large = replace(given.letter(0, 2, key=b"k" * 20_000, value=b"v" * 5_000_000), error=error)
     producer = Producer(given.kafka.client_settings(**{"message.max.bytes": 10_000_000}))
     producer.produce(given.letters, large.value, large.key, 0, headers=[*large.headers()])
-    assert 0 == producer.flush(20)
+    assert 0 == producer.flush(PATIENCE_S)
     given.add_letters([replace(given.letter(0, 1, key=b"\xff\x00<i>"), error=_ERRORS[2])])
     given.write(("\u202ename", b"\xff"), partition=1, value=None)
     _wait_until_indexed(console, 3)

@@ -17,8 +17,7 @@ from linear_retry.log.relay import levels
 from tests.consumer.runners.together import lines
 from tests.consumer.runners.together.lines import AnyLine, Line, OwnError
 from tests.kafka_operations import wait_until
-
-_END_S = 30.0
+from tests.patience import PATIENCE_S
 
 
 class _Running:
@@ -83,7 +82,7 @@ def test_what_it_logs(start: Start, logged: Callable[[str], bool]) -> None:
 def test_an_error(start: Start) -> None:
     """Arrives with its attributes, its cause, and its traceback as a note; the live line ends."""
     running = start(lines.fail)
-    assert running.ended.wait(_END_S)
+    assert running.ended.wait(PATIENCE_S)
     error = running.line.end()
     assert isinstance(error, PermanentError)
     assert ("orders", 1, 7) == (error.topic, error.partition, error.offset)
@@ -95,7 +94,7 @@ def test_an_error(start: Start) -> None:
 def test_an_error_beyond_pickle(start: Start) -> None:
     """Is named, with its text and its traceback."""
     running = start(lines.fail_beyond_pickle)
-    assert running.ended.wait(_END_S)
+    assert running.ended.wait(PATIENCE_S)
     error = running.line.end()
     assert isinstance(error, RetryLineError)
     assert "the retry line ended with WrongError: 1 and 2" == str(error)
@@ -112,7 +111,7 @@ def test_an_error_beyond_pickle(start: Start) -> None:
 def test_it_dies(start: Start, handler: Any, said: str) -> None:
     """Nobody is left waiting for it, and the reason is in one sentence."""
     running = start(handler)
-    assert running.ended.wait(_END_S)
+    assert running.ended.wait(PATIENCE_S)
     error = running.line.end()
     assert isinstance(error, RetryLineError)
     assert re.match(rf"the process of the retry line \(pid \d+\) {said}", str(error))
@@ -121,7 +120,7 @@ def test_it_dies(start: Start, handler: Any, said: str) -> None:
 def test_it_dies_before_a_child(start: Start) -> None:
     """The pipe between the processes is still open then, and the live line ends all the same."""
     running = start(lines.die_before_a_child)
-    assert running.ended.wait(10)
+    assert running.ended.wait(PATIENCE_S)
     assert "was killed by SIGKILL" in str(running.line.end())
 
 

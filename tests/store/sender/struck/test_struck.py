@@ -49,7 +49,9 @@ def strike(scene: Scene, store_url: str, tmp_path: Path) -> Iterator[Striking]:
         process = Process(role, tmp_path / "stderr", lambda: None, module)
         made.append(process)
         wait_until(
-            lambda: file.exists() or process.has_ended, "it comes to its point", 30, process.stderr
+            lambda: file.exists() or process.has_ended,
+            "it comes to its point",
+            process.stderr,
         )
         assert file.exists(), process.stderr()
         return process
