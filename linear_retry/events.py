@@ -265,7 +265,11 @@ class PartitionReadable(_OfMessage):
 
 @dataclass(frozen=True, slots=True)
 class DataLost(_OfMessage):
-    """The messages from `offset` to `next_offset - 1` were removed by the broker, or skipped."""
+    """The messages from `offset` to `next_offset - 1` were removed by the broker, or skipped.
+
+    If `next_offset` is not above `offset`, the partition's log is another than was read: it was
+    cut, or the topic was deleted and created again. What was lost is not known then.
+    """
 
     next_offset: int
 

@@ -125,6 +125,20 @@ class RealKafka(KafkaOperations):
         log[place + length - 2] ^= 1
         path.write_bytes(log)
 
+    def truncate(self, topic: str, partition: int, end: int) -> None:
+        """After `kill`: what a power failure does. Nothing from `end` on is in the log any more.
+
+        `end` is where a batch begins, in the only segment. The broker makes the indexes again.
+        """
+        directory = self._directory / "data" / f"{topic}-{partition}"
+        (path,) = directory.glob("*.log")
+        log, place = path.read_bytes(), 0
+        while struct.unpack_from(">q", log, place)[0] != end:
+            place += struct.calcsize(">qi") + struct.unpack_from(">qi", log, place)[1]
+        path.write_bytes(log[:place])
+        for made_again in (*directory.glob("*index"), *directory.glob("*.snapshot")):
+            made_again.unlink()
+
     def _end(self) -> None:
         self.kill()
         self._starter.shutdown()

@@ -166,17 +166,22 @@ class Wiring:
         end = BatchEnd(config.settings.config, config.dependencies.consumer)
         batches = UnreadableBatches(self.clock, assignment, flow_control, requests, end, emit)
         check = OffsetCheck(assignment, partitions.read_ahead, flow_control, commits, errors)
+        reset = OffsetReset(
+            *(self.client, assignment, flow_control, config.settings.reset, emit),
+            refuses_loss=config.dependencies.start_positions is not None,
+        )
         rebalance = Rebalance(flow_control, commits, errors, config.own_topics, emit)
         self.client.set_listener(rebalance)
         replacement = self._replacement(errors, flow_control)
         chores: list[Chore] = [
             *self._waits(partitions),
+            (reset, reset.tick),
             (commits, target.tick),
             *self._watchdogs(partitions, batches, errors, replacement),
             (self._retention, self._retention.tick),
             (self.commands, self.commands.tick),
         ]
-        accept = self._delivery_filter(partitions, check, batches, errors)
+        accept = DeliveryFilter(assignment, partitions.read_ahead, check, reset, batches, errors)
         poller = Poller(assignment, partitions.read_ahead, flow_control, accept, batches)
         return Loop(
             poller,
@@ -197,23 +202,6 @@ class Wiring:
             return []
         flow = DelayedFlow(read_ahead, partitions.flow_control)
         return [(flow, flow.tick)]
-
-    def _delivery_filter(
-        self,
-        partitions: Partitions,
-        check: OffsetCheck,
-        unreadable: UnreadableBatches,
-        errors: ClientErrors,
-    ) -> DeliveryFilter:
-        assignment, flow_control = partitions.assignment, partitions.flow_control
-        reset, emit = self.config.settings.reset, self.monitor.emit
-        refuses_loss = self.config.dependencies.start_positions is not None
-        offset_reset = OffsetReset(
-            *(self.client, assignment, flow_control, reset, emit), refuses_loss=refuses_loss
-        )
-        return DeliveryFilter(
-            assignment, partitions.read_ahead, check, offset_reset, unreadable, errors
-        )
 
     def _replacement(self, errors: ClientErrors, flow_control: FlowControl) -> ClientReplacement:
         name_wait = InstanceIdWait(

@@ -4,6 +4,15 @@ from linear_retry import events as e
 
 # The error comes last: it is the longest part, which a narrow terminal truncates.
 _FAILURE = "{0.place}, failures: {0.failures}, next attempt in {due}"
+_REMOVED = (
+    "was not handled; the next offset is {}. Either retention removed it (raise the topic's "
+    "retention.ms), or an operator skipped a batch that could not be read"
+)
+_CUT = (
+    "was next, and is not in the log any more; reading continues at offset {}. Either the broker "
+    "lost the end of its log (a power failure, an unclean leader election), or the topic was "
+    "deleted and created again; what else was lost is not known"
+)
 _TEXTS: dict[type, str] = {
     e.Assigned: "assigned: {partitions}",
     e.Revoked: "revoked: {partitions}",
@@ -39,9 +48,7 @@ _TEXTS: dict[type, str] = {
     "log, or skip the batch with consumer.skip_unreadable; attempts: {0.attempts}, next attempt in "
     "{due}",
     e.PartitionReadable: "{0.place} is readable again, after {0.stalled_s:.3f} s",
-    e.DataLost: "data lost: {0.place} was not handled; the next offset is {0.next_offset}. Either "
-    "retention removed it (raise the topic's retention.ms), or an operator skipped a batch that "
-    "could not be read",
+    e.DataLost: "data lost: {0.place} {lost}",
     e.HandlerTooSlow: "{0.what} too slow: {0.place}, {0.elapsed_s:.1f} s since the last poll, "
     "above max.poll.interval.ms ({0.max_poll_interval_s:g} s), {0.attempts} times in a row; its "
     "result does not count. Make the {0.what} faster, or raise the limit",
@@ -74,6 +81,9 @@ def _parts(event: e.Event) -> dict[str, object]:
             return {"place": f" {topic}[{partition}]@{offset}" if topic else ""}
         case e.DeadLettered(escaped_headers=names):
             return {"escaped": f", escaped headers: {', '.join(names)}" * bool(names)}
+        case e.DataLost(offset=offset, next_offset=next_offset):
+            text = _REMOVED if offset < next_offset else _CUT
+            return {"lost": text.format(next_offset)}
         case e.PartitionRevived(offset=offset):
             return {"at": "the committed offset" if offset is None else offset}
         case e.RetentionTooShort(retention_ms=retention_ms):

@@ -101,10 +101,12 @@ class Joined:
             *(self.assignment, self.read_ahead, self.flow_control, self.commits, self.errors)
         )
 
-    def delivery_filter(self, check: OffsetCheck | None = None) -> DeliveryFilter:
+    def delivery_filter(
+        self, check: OffsetCheck | None = None, reset: OffsetReset | None = None
+    ) -> DeliveryFilter:
         return DeliveryFilter(
             *(self.assignment, self.read_ahead, check or self.offset_check()),
-            self.offset_reset(),
+            reset or self.offset_reset(),
             UnreadableBatches(
                 *(self.clock, self.assignment, self.flow_control, Requests()),
                 BatchEnd(self.settings.config, self._make),

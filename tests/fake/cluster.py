@@ -122,6 +122,10 @@ class FakeKafka:
     def delete_records(self, topic: str, partition: int, before: int) -> None:
         self.topics[topic].partitions[partition].delete_before(before)
 
+    def truncate(self, topic: str, partition: int, end: int) -> None:
+        """A broker has lost the end of its log, as after a power failure."""
+        self.topics[topic].partitions[partition].truncate(end)
+
     def corrupt(self, partition: Partition, first: int, last: int, *, repeats: bool) -> None:
         """These offsets are one batch, and its checksum is wrong (`check.crcs=true`)."""
         topic, number = partition

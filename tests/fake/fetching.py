@@ -29,7 +29,7 @@ class Fetch:
     """One assigned partition. `start` may be logical, `next_offset` is None until it is resolved.
 
     `position` is what `position()` says: -1001 until something was delivered from `start`.
-    `before_seek` is where it was.
+    `before_seek` is where it was; `epoch` the leader's epoch at the last delivery.
     """
 
     start: int
@@ -42,6 +42,7 @@ class Fetch:
     ready_at_s: float = 0.0
     before_seek: int | None = None
     garbage: bool = False
+    epoch: int = 0
 
 
 class Fetching:
@@ -195,10 +196,29 @@ class Fetching:
         stored = fetch.next_offset is None and fetch.start < OFFSET_BEGINNING
         if stored and self._undecided(partition):
             return None  # where to begin is asked for until an open transaction has ended
-        refused = self._settle_start(partition, fetch, log) or self._unread(partition, fetch, log)
+        refused = (
+            self._truncated(partition, fetch, log)
+            or self._settle_start(partition, fetch, log)
+            or self._unread(partition, fetch, log)
+        )
         if refused is not None:
             return refused
         return self._deliver(partition, fetch, log, leaks=leaks)
+
+    def _truncated(self, partition: Partition, fetch: Fetch, log: PartitionLog) -> Message | None:
+        """Noticed only by who has read since it was assigned or sought (measured)."""
+        cut = min(log.cuts[fetch.epoch :], default=None)
+        position = fetch.next_offset
+        if fetch.first_after is not None or cut is None or position is None or position <= cut:
+            return None
+        fetch.stopped = True
+        fetch.position = OFFSET_INVALID
+        text = (
+            f"Partition log truncation detected at offset {position} (leader epoch {fetch.epoch}): "
+            f"broker end offset is {cut} (offset leader epoch {fetch.epoch}). Reset to INVALID.: "
+            "Local: Partition log truncation detected (broker 1)"
+        )
+        return error_message(partition, KafkaError._AUTO_OFFSET_RESET, text, None)
 
     def _unread(self, partition: Partition, fetch: Fetch, log: PartitionLog) -> Message | None:
         """What librdkafka says of a batch whose checksum is wrong, in its order."""
@@ -216,6 +236,7 @@ class Fetching:
         self, partition: Partition, fetch: Fetch, log: PartitionLog, *, leaks: bool
     ) -> Message | None:
         assert fetch.next_offset is not None
+        fetch.epoch = len(log.cuts)
         if fetch.first_after is None:
             back = self._faults.takes_rewind(partition)
             fetch.next_offset = max(fetch.next_offset - back, log.low)

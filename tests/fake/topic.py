@@ -39,6 +39,7 @@ class PartitionLog:
     """Records in offset order, as a `read_committed` reader finds them.
 
     Offsets may have gaps, at the end too. Nothing is read past what a transaction has not ended.
+    `cuts` is where it was truncated, each time; each began a leader epoch.
     `broker_ms`, the broker's clock, stamps the records of a topic with `LogAppendTime`.
     """
 
@@ -47,6 +48,7 @@ class PartitionLog:
     records: list[Record] = field(default_factory=list)
     corrupt: list[CorruptBatch] = field(default_factory=list)
     broker_ms: Callable[[], int] | None = None
+    cuts: list[int] = field(default_factory=list)
     _offsets: list[int] = field(default_factory=list)
     _pending: dict[int, Record] = field(default_factory=dict)
 
@@ -95,6 +97,13 @@ class PartitionLog:
     def corrupt_at(self, offset: int) -> CorruptBatch | None:
         """The batch with this offset, where it cannot be read."""
         return next((one for one in self.corrupt if one.first <= offset <= one.last), None)
+
+    def truncate(self, end: int) -> None:
+        """The broker has lost what is from `end` on, and gives its offsets again."""
+        index = bisect_left(self._offsets, end)
+        del self.records[index:], self._offsets[index:]
+        self.end = end
+        self.cuts.append(end)
 
     def before(self, offset: int) -> Record | None:
         """The last record below `offset`."""

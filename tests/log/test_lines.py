@@ -227,6 +227,7 @@ def test_the_line_about_a_wait_says_everything(
         (_sample(PartitionRevived), "is fetched again from 1042: the reason"),
         (_sample(PartitionRevived, offset=None), "from the committed offset"),
         (_sample(DataLost), "the next offset is 2000."),
+        (_sample(DataLost, next_offset=7), "reading continues at offset 7. Either the broker"),
         (
             _sample(RetentionTooShort),
             "waits 7200 s in total, but orders keeps its messages for 3600 s",

@@ -1,8 +1,9 @@
 """Resets a partition whose committed offset does not exist, or no longer does."""
 
 import math
+import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from linear_retry.consumer.partitions.assignment import Assignment
 from linear_retry.consumer.partitions.flow_control import FlowControl
@@ -12,6 +13,8 @@ from linear_retry.kafka.consumer.client import BEGINNING, END, Client
 from linear_retry.scope import Partition, Place
 
 _PAUSE_S = 3.0
+_NONE_COMMITTED = "no previously committed offset"
+_TRUNCATED = "log truncation detected"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +25,24 @@ class _Missing:
     serial: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """A log without the offset that was to be read next in `epoch`; it continues at `there`."""
+
+    epoch: int | None
+    offset: int
+    there: int | None
+
+
 class OffsetReset:
     """Asks the broker where partitions begin or end, and starts them there.
 
     Until the broker answers, such a partition delivers nothing. An unanswered request blocks the
     polling for a second, so after one all others wait.
+
+    A partition is `cut` if its log does not reach up to its next offset any more: offsets are given
+    again. It continues where the log was cut, once nothing of it is in memory; until then nothing
+    that it delivers counts.
     """
 
     def __init__(
@@ -53,18 +69,31 @@ class OffsetReset:
         self._refuses_loss = refuses_loss
         self._emit = emit
         self.missing: dict[Partition, _Missing] = {}
+        self.cut: dict[Partition, _Cut] = {}
         self._unanswered_at_s = -math.inf
 
-    def lost(self, partition: Partition, offset: int | None) -> None:
+    @property
+    def due_at_s(self) -> float:
+        return -math.inf if self.cut else math.inf
+
+    def lost(self, partition: Partition, offset: int | None, text: str = _NONE_COMMITTED) -> None:
         """Handles a partition without a committed offset, or with one that is gone.
 
         librdkafka's own `auto.offset.reset` is set to `error`, so that it reports both; the second
-        is a loss. Messages in memory are still handled.
+        is a loss. Messages in memory are still handled. `text` is librdkafka's: only that says that
+        the log was truncated, and where.
 
         Raises `DataLossError` if the user chose `error` too, or no loss is accepted.
         """
         missing = offset if offset is not None and offset >= 0 else None
+        if _TRUNCATED in text:
+            end = re.search(r"broker end offset is (\d+)", text)
+            self.note_cut(partition, None if end is None else int(end[1]))
+            return
         if self._offsets.is_old_news(partition, missing):
+            if missing is None and _NONE_COMMITTED not in text:
+                # Whatever it is: librdkafka has stopped reading there.
+                self._flow_control.reassign(partition)
             return
         is_refused = self._reset == "error" and (missing is None or not self._refuses_loss)
         if is_refused and not self._is_garbage(partition, missing):
@@ -72,6 +101,40 @@ class OffsetReset:
         self.missing[partition] = _Missing(missing, self._assignment.serial)
         if self._assignment.now_s() >= self._unanswered_at_s + _PAUSE_S:
             self._ask(partition)
+
+    def note_cut(self, partition: Partition, there: int | None = None) -> None:
+        """Handles a partition whose log ends before its next offset, or is another topic's.
+
+        `there` is where the log was cut, as far as that is known. Reading on there, as Java's
+        client does, repeats nothing and passes nothing over; elsewhere `auto.offset.reset` says.
+
+        Raises `DataLossError` as `lost` does.
+        """
+        offset = self._flow_control.next_to_fetch(partition) or 0
+        if self._refuses_loss:
+            raise self._refused(partition, offset)
+        if self._reset == "error":
+            raise DataLossError(_no_place_to_begin(partition, offset))
+        self.missing.pop(partition, None)
+        self.cut[partition] = _Cut(self._assignment.epochs.get(partition), offset, there)
+        if there is not None:
+            self._emit(DataLost(*partition, offset=offset, next_offset=there))
+        self.tick()
+
+    def tick(self) -> None:
+        """Starts what was cut again, as soon as nothing of it is in memory."""
+        for partition, cut in tuple(self.cut.items()):
+            if self._assignment.epochs.get(partition) != cut.epoch:
+                del self.cut[partition]  # its owner begins at the committed offset
+            elif cut.there is None:
+                self._locate(partition, cut)
+            elif not self._flow_control.has_in_memory(partition):
+                del self.cut[partition]
+                # Another log is another ownership: nothing is compared with the earlier one's.
+                self._assignment.take([partition])
+                self._offsets.begin([partition])
+                self._offsets.start_at(partition, cut.there)
+                self._flow_control.reassign(partition)
 
     def ask_again(self) -> None:
         """Repeats unanswered requests. Must be called before new arrivals are processed.
@@ -100,8 +163,22 @@ class OffsetReset:
             self.missing[partition] = missing  # re-added last: others may be answered
             self._unanswered_at_s = self._assignment.now_s()
             return False
-        self._begin(partition, missing.offset, there)
+        if missing.offset is not None and there < missing.offset and not self._refuses_loss:
+            self.note_cut(partition, there)
+        else:
+            self._begin(partition, missing.offset, there)
         return True
+
+    def _locate(self, partition: Partition, cut: _Cut) -> None:
+        """Asks where a log that was cut begins, or ends, if that was not reported."""
+        if self._assignment.now_s() < self._unanswered_at_s + _PAUSE_S:
+            return
+        there = self._client.ask_offset(partition, END if self._begins_at_end else BEGINNING)
+        if there is None:
+            self._unanswered_at_s = self._assignment.now_s()
+            return
+        self.cut[partition] = replace(cut, there=there)
+        self._emit(DataLost(*partition, offset=cut.offset, next_offset=there))
 
     def _is_garbage(self, partition: Partition, missing_offset: int | None) -> bool:
         """Whether the missing offset is bogus: it is above the next one, which the broker has.

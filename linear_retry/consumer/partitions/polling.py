@@ -200,7 +200,11 @@ class DeliveryFilter:
         if self._offset_reset.missing:
             self._offset_reset.ask_again()
         # The fast path must cost next to nothing.
-        if not any(map(Message.error, arrivals)) and self._offset_check.trusts(arrivals):
+        if (
+            not any(map(Message.error, arrivals))
+            and not self._offset_reset.cut
+            and self._offset_check.trusts(arrivals)
+        ):
             self._read_ahead.keep(arrivals)
             return
         serial = self._assignment.serial
@@ -210,12 +214,14 @@ class DeliveryFilter:
                 self._errors.report(error, message.topic())
             elif partition not in self._assignment:
                 continue  # we gave it up: its new owner reads it
+            elif partition in self._offset_reset.cut:
+                continue  # it is read again from where its log was cut
             elif error is not None and is_unreadable(error):
                 if not self._assignment.is_stale(partition, serial):
                     self._unreadable.stop(partition, offset_of(message), error)
             elif error is not None and error.code() == KafkaError._AUTO_OFFSET_RESET:
                 if partition not in self._assignment.stopped:
-                    self._offset_reset.lost(partition, message.offset())
+                    self._offset_reset.lost(partition, message.offset(), error.str())
             elif self._offset_check.accept(message, partition, serial) and (
                 partition in self._assignment.unreadable
             ):

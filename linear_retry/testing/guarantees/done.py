@@ -79,8 +79,8 @@ def _runs_done_by_event(event: events.Event) -> tuple[Run, ...]:
             return (_run(event.place),)
         case events.ReturnedToSource() | events.Skipped() | events.PassedOver():
             return (_run(event.place),)
-        case events.DataLost():
-            return (((event.topic, event.partition), event.offset, event.next_offset),)
+        case events.DataLost(topic, partition, offset, next_offset) if offset < next_offset:
+            return (((topic, partition), offset, next_offset),)
         case _:
             return ()
 

@@ -1,12 +1,26 @@
 """Where a partition begins whose offset the broker does not have."""
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
 
-from linear_retry import events
-from tests.consumer.group import GROUP, FakeGroup, Protocol
+from linear_retry import DataLossError, events
+from tests.consumer.group import GROUP, TOPIC, FakeGroup, Protocol
 from tests.consumer.joined_parts import Joined
-from tests.consumer.misbehaviours.misbehaving import P0, P1, all_protocols, begun, emitted
+from tests.consumer.misbehaviours.misbehaving import (
+    P0,
+    P1,
+    all_protocols,
+    begun,
+    emitted,
+    until,
+)
 
 _LOW = 5
 
@@ -113,3 +127,90 @@ def test_it_was_reassigned_meanwhile() -> None:
     silent.joined.clock.advance(60)
     silent.offset_reset.ask_again()
     assert 1 == silent.questions
+
+
+class _Truncated:
+    """A member that has handled ten messages; the broker loses the last five, and gets others."""
+
+    def __init__(self, protocol: Protocol, config: dict[str, str] | None = None) -> None:
+        self.group = FakeGroup(protocol=protocol, partitions=2, config=config)
+        self.group.produce(0, 10)
+        self.group.fake.group(GROUP).update({P0: 0, P1: 0})
+        self.member = self.group.join()
+        self.group.share([0, 0])
+        self.group.finish()
+
+    def truncate(self, new: int = 3) -> None:
+        self.group.fake.truncate(TOPIC, 0, 5)
+        for _ in range(new):
+            self.group.fake.append(TOPIC, 0)
+
+    def turn_until_committed(self, offset: int) -> None:
+        until(self.group, lambda: offset == self.group.fake.group(GROUP)[P0])
+
+    @property
+    def handled(self) -> list[int]:
+        return [place.offset for _, place in begun(self.group)]
+
+
+@all_protocols
+def test_a_truncated_log_is_read_on_where_it_was_cut(protocol: Protocol) -> None:
+    """The bug: librdkafka says so without an offset, which was taken for old news of a missing
+    commit; and it had stopped reading there, so the partition stood still for ever."""
+    scene = _Truncated(protocol)
+    scene.truncate()
+    scene.turn_until_committed(8)
+    assert [*range(10), 5, 6, 7] == scene.handled
+    assert [events.DataLost(TOPIC, 0, 10, 5)] == emitted(scene.member, events.DataLost)
+
+
+@all_protocols
+def test_a_log_is_truncated_twice(protocol: Protocol) -> None:
+    """The second time it is as new as the first."""
+    scene = _Truncated(protocol)
+    scene.truncate()
+    scene.turn_until_committed(8)
+    scene.truncate(1)
+    scene.turn_until_committed(6)
+    assert [*range(10), 5, 6, 7, 5] == scene.handled
+    expected = [events.DataLost(TOPIC, 0, 10, 5), events.DataLost(TOPIC, 0, 8, 5)]
+    assert expected == emitted(scene.member, events.DataLost)
+
+
+def test_a_truncated_log_ends_the_run_where_loss_is_an_error() -> None:
+    """Whoever chose `error` decides where it goes on."""
+    scene = _Truncated("consumer", {"auto.offset.reset": "error"})
+    scene.truncate()
+    with pytest.raises(DataLossError, match=r"orders\[0\]@10"):
+        scene.group.turn(20)
+
+
+def test_what_was_read_before_the_log_was_cut_comes_first() -> None:
+    """It is the only copy; meanwhile nothing of the partition counts, and then it is read again
+    from the cut. Read on behind the last in memory, what came before it would be passed over."""
+    joined = Joined({"group.protocol": "consumer"})
+    joined.own(P0)
+    reset = joined.offset_reset()
+    delivery = joined.delivery_filter(reset=reset)
+    read = [Message(topic=TOPIC, partition=0, offset=offset) for offset in (8, 9)]
+    delivery.accept(read)
+    text = "Partition log truncation detected at offset 10 (leader epoch 0): broker end offset is 5"
+    cut = KafkaError(KafkaError._AUTO_OFFSET_RESET, text)
+    delivery.accept([Message(topic=TOPIC, partition=0, error=cut)])
+    delivery.accept([Message(topic=TOPIC, partition=0, offset=10)])
+    assert read == joined.read_ahead.messages
+    assert [events.DataLost(TOPIC, 0, 10, 5)] == joined.happened
+    joined.read_ahead.drop(P0.__eq__)
+    joined.offsets.done({P0: 10})
+    reset.tick()
+    assert ("incremental_assign", [(*P0, 5)]) in joined.librdkafka.calls
+    assert {P0: 5} == joined.offsets.uncommitted()
+
+
+def test_an_error_without_an_offset_is_not_ignored() -> None:
+    """librdkafka has stopped reading there, whatever its text says: it is assigned again."""
+    joined = Joined({"group.protocol": "consumer"})
+    joined.own(P0, done=5)
+    joined.offset_reset().lost(P0, None, "a text of a later librdkafka")
+    assert ("incremental_assign", [(*P0, 5)]) in joined.librdkafka.calls
+    assert [] == joined.happened

@@ -1,0 +1,73 @@
+"""A real broker loses the end of a partition's log, as after a power failure."""
+
+import pytest
+
+from linear_retry import DataLossError, events
+from tests.kafka_operations import wait_until
+from tests.real_kafka import RealKafka
+from tests.scenarios.conftest import SceneFactory
+from tests.scenarios.handlers import Dependency
+from tests.scenarios.protocols import EAGER, KIP_848, both_protocols
+from tests.scenarios.scene import Scene
+
+pytestmark = pytest.mark.broker
+
+_END, _CUT = 10, 5
+
+
+def _filled(scene: SceneFactory, protocol: dict[str, str]) -> Scene:
+    # Its members outlast the broker's end: assigned again, they would begin at what is committed.
+    session = {} if protocol == KIP_848 else {"session.timeout.ms": 40_000}
+    group = scene(config=protocol | session)
+    if protocol == KIP_848:
+        group.kafka.set_session(group.group, 40_000)
+    for _ in range(2):  # two batches: a log is cut between them
+        group.produce(_CUT)
+    return group
+
+
+def _truncate(group: Scene, kafka: RealKafka) -> None:
+    kafka.kill()
+    kafka.truncate(group.topic, 0, _CUT)
+    kafka.start()
+
+
+@both_protocols
+def test_it_goes_on_where_the_log_was_cut(
+    protocol: dict[str, str], own_kafka: RealKafka, own_scene: SceneFactory
+) -> None:
+    """The bug: the partition stood still for ever, with no line, ready and without a lag.
+
+    librdkafka reports it without an offset, and has stopped reading by then. What is written at
+    the offsets of the messages that are gone is handled, and nothing is handled twice.
+    """
+    group = _filled(own_scene, protocol)
+    member = group.join("first", Dependency())
+    wait_until(lambda: group.committed() == {(group.topic, 0): _END}, "all is committed")
+    _truncate(group, own_kafka)
+    own_kafka.produce(group.topic, [(0, None, b"new", ())] * 3)
+    wait_until(lambda: len(group.handled()) == _END + 3, "what is new", detail=group.story)
+    end = {(group.topic, 0): _CUT + 3}
+    wait_until(lambda: group.committed() == end, "what is new is committed")
+    assert "it consumes" == member.consumer.health().reason
+    member.stop()
+    assert [events.DataLost(group.topic, 0, _END, _CUT)] == group.emitted(events.DataLost)
+    offsets = [offset for _, _, offset in group.handled()]
+    assert [*range(_END), *range(_CUT, _CUT + 3)] == offsets
+
+
+def test_a_cut_log_ends_the_run_where_loss_is_an_error(
+    own_kafka: RealKafka, own_scene: SceneFactory
+) -> None:
+    """With `error` the run ends, and whoever operates it decides where it goes on."""
+    group = _filled(own_scene, EAGER)
+    before = group.join("before", Dependency())
+    wait_until(lambda: group.committed() == {(group.topic, 0): _END}, "all is committed")
+    before.stop()
+    member = group.join("first", Dependency(), config={"auto.offset.reset": "error"})
+    group.wait_for(events.Assigned, member="first")
+    group.produce(1)
+    wait_until(lambda: len(group.handled("first")) == 1, "it reads", detail=group.story)
+    _truncate(group, own_kafka)
+    with pytest.raises(DataLossError, match=rf"\[0\]@{_END + 1}"):
+        member.result()
