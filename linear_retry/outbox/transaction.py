@@ -8,7 +8,17 @@ from typing import Any
 
 import psycopg
 from psycopg.rows import tuple_row
-from sqlalchemy import Connection, create_engine
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    and_,
+    column,
+    create_engine,
+    func,
+    null,
+    select,
+    table,
+)
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
@@ -18,11 +28,13 @@ from linear_retry.outbox.message import OutboxMessage, content
 from linear_retry.store import lanes, messages
 from linear_retry.store.database import Database
 from linear_retry.store.lanes import Lane
-from linear_retry.store.migrations import check_version
+from linear_retry.store.migrations import VERSION, check_version, newest_version
 from linear_retry.store.records import slot_of
-from linear_retry.store.sender.identity import store_id
+from linear_retry.store.schema import setting
+from linear_retry.store.sender.identity import STORE_ID
 
 _OPEN = "begin a transaction first, or the message is sent even if the rest is not committed"
+_NOT_OPEN = f"add: the connection commits each statement; {_OPEN}"
 
 
 class Transactions:
@@ -35,8 +47,8 @@ class Transactions:
     def __init__(self, database: Database, own_id: str) -> None:
         """`own_id` is the id of the store whose messages are sent."""
         self._database = database
-        self._own_id = own_id
-        self._is_checked = False
+        self._own_id, self._version = own_id, newest_version()
+        self._began = null() if database.is_sqlite else func.transaction_timestamp()
         self._known: set[Lane] = set()
         self._local = threading.local()
         url = "sqlite://" if database.is_sqlite else "postgresql+psycopg://"
@@ -74,6 +86,8 @@ class Transactions:
             transaction = transaction.connection()
         if isinstance(transaction, Connection):
             self._check_kind(is_sqlite=transaction.dialect.name == "sqlite")
+            if self._database.is_sqlite and not _is_open(transaction.connection.driver_connection):
+                raise UsageError(_NOT_OPEN)
             yield transaction
             return
         raw = _raw(transaction)
@@ -97,16 +111,43 @@ class Transactions:
             )
 
     def _check(self, connection: Connection) -> None:
-        """Looks for our tables, once: a statement that fails would end the transaction."""
-        if self._is_checked:
-            return
-        check_version(self._database, connection)
-        if store_id(self._database, connection) != self._own_id:
+        """Raises unless our tables, of this version, are what the open transaction sees.
+
+        Each time: the next transaction may be another database's, or see other tables.
+        """
+        began, are_there = self._row(connection, self._began, self._are_there(connection))
+        if not are_there:  # a statement that fails would end the transaction
+            check_version(self._database, connection)
+        began_again, own_id, version = self._row(
+            connection, self._began, STORE_ID, VERSION.c.version_num
+        )
+        # Whatever the driver says of itself, and a pooler does: statements of one transaction.
+        if began_again != began:
+            raise UsageError(_NOT_OPEN)
+        if version != self._version:
+            check_version(self._database, connection)
+        if own_id != self._own_id:
             raise UsageError(
                 f"add: the transaction's database is not the store {self._database}, and nobody "
                 "would send what it has; name the transaction's own database as the store"
             )
-        self._is_checked = True
+
+    def _row(self, connection: Connection, *columns: Any) -> Any:
+        # It is the application's own connection, which does not know our schema.
+        options = self._database.execution_options
+        return connection.execute(select(*columns), execution_options=options).one()
+
+    def _are_there(self, connection: Connection) -> ColumnElement[bool]:
+        """Whether the tables that `_check` reads are where the transaction looks."""
+        names = (setting.name, VERSION.name)
+        if self._database.is_sqlite:
+            master = table("sqlite_master", column("name"))
+            found = select(func.count() == len(names)).where(master.c.name.in_(names))
+            return found.scalar_subquery()
+        schema = self._database.schema
+        quoted = connection.dialect.identifier_preparer.quote_schema(schema) if schema else ""
+        where = f"{quoted}." if schema else ""
+        return and_(*(func.to_regclass(f"{where}{name}").is_not(None) for name in names))
 
     def _make_lane(self, lane: Lane, due_ms: int | None = None) -> None:
         """Makes a missing lane in a transaction of ours, for what is due then, or from now on.
@@ -166,12 +207,21 @@ def _raw(transaction: Any) -> Any:
             idle = transaction.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
             is_open = not (idle and transaction.autocommit)
         case sqlite3.Connection():
-            is_open = transaction.in_transaction or transaction.isolation_level is not None
+            is_open = _is_open(transaction)
         case _:
             raise UsageError(
                 f"add: {type(transaction).__name__} is no transaction of SQLAlchemy (Connection or "
                 "Session), psycopg 3, sqlite3 or Django; pass one of these"
             )
     if not is_open:
-        raise UsageError(f"add: the connection commits each statement; {_OPEN}")
+        raise UsageError(_NOT_OPEN)
     return transaction
+
+
+def _is_open(connection: Any) -> bool:
+    """Whether a connection to SQLite is in a transaction, or opens one for our INSERT."""
+    # Since Python 3.12: with `autocommit=True` the level means nothing.
+    begins = connection.isolation_level is not None
+    return connection.in_transaction or (
+        begins and getattr(connection, "autocommit", None) is not True
+    )

@@ -1,8 +1,10 @@
 """The application's row and the message are stored together, or neither is."""
 
 import sqlite3
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -16,6 +18,7 @@ from linear_retry.outbox import Outbox
 from linear_retry.store.database import Database
 from linear_retry.store.migrations import migrate
 from linear_retry.store.schema import message
+from linear_retry.store.sender.identity import store_id
 from tests.conftest import TopicFactory
 from tests.kafka_operations import wait_until
 from tests.outbox.conftest import MakeOutbox
@@ -145,6 +148,52 @@ def test_a_transaction_of_another_database_is_refused(
         outbox.add(connection, "orders", b"1")
 
 
+def test_a_transaction_of_another_database_is_refused_after_one_of_the_stores_own(
+    outbox: Outbox, store_url: str, other_url: str
+) -> None:
+    """The check was made once: then the message was stored where nobody sends, and was lost."""
+    for kind in _kinds(store_url):
+        with kind(store_url) as transaction:
+            outbox.add(transaction, "orders", b"mine", b"k")
+        with kind(other_url) as transaction, pytest.raises(UsageError, match="is not the store"):
+            outbox.add(transaction, "orders", b"lost", b"k")
+    assert [] == _values(other_url)
+
+
+@pytest.fixture
+def other_url(store_url: str, tmp_path: Path, postgres: Postgres, migrated_postgres: str) -> str:
+    """A database of the same kind, with our tables, that is another store."""
+    if store_url.startswith("sqlite"):
+        url = f"sqlite:///{tmp_path}/other.sqlite3"
+    else:
+        url = postgres.new_database("another_store", template=migrated_postgres)
+    database = Database(url)
+    migrate(database)
+    with database.begin() as connection:
+        store_id(database, connection)
+    database.close()
+    return url
+
+
+def test_tables_that_change_while_it_runs_are_noticed(
+    make_outbox: MakeOutbox, down: dict[str, Any], postgres_url: str
+) -> None:
+    """Another search_path, or another version: the check was made once for all transactions."""
+    outbox = make_outbox(down, store=postgres_url)
+    with psycopg.connect(postgres_url) as connection:
+        outbox.add(connection, "orders", b"1", b"k")
+        connection.execute("SET LOCAL search_path = elsewhere")
+        with pytest.raises(StoreVersionError, match="has no tables"):
+            outbox.add(connection, "orders", b"2", b"k")
+        connection.execute("SELECT 1")
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute("UPDATE linear_retry_version SET version_num = '9999'")
+        with pytest.raises(StoreVersionError, match="version 9999"):
+            outbox.add(connection, "orders", b"3", b"k")
+        connection.rollback()
+    assert [b"1"] == _values(postgres_url)
+
+
 def test_what_commits_each_statement_is_refused(
     outbox: Outbox, store_url: str, sqlite_url: str, postgres_url: str
 ) -> None:
@@ -161,6 +210,50 @@ def test_what_commits_each_statement_is_refused(
     with pytest.raises(UsageError, match="no transaction of"):
         outbox.add(store_url, "orders", b"1")
     assert [] == _values(store_url)
+
+
+def test_a_connection_of_sqlalchemy_that_commits_each_statement_is_refused(
+    outbox: Outbox, store_url: str
+) -> None:
+    """With AUTOCOMMIT it has a transaction in name only: what was rolled back was sent."""
+    with _engine(store_url) as engine:
+        autocommit = engine.execution_options(isolation_level="AUTOCOMMIT")
+        with (
+            autocommit.begin() as connection,
+            pytest.raises(UsageError, match="commits each statement"),
+        ):
+            outbox.add(connection, "orders", b"1", b"k")
+        with (
+            Session(autocommit) as session,
+            session.begin(),
+            pytest.raises(UsageError, match="commits each statement"),
+        ):
+            outbox.add(session, "orders", b"2", b"k")
+    assert [] == _values(store_url)
+
+
+class _Autocommit(sqlite3.Connection):
+    """What `sqlite3.connect(autocommit=True)` of Python 3.12 makes, as far as it can be seen."""
+
+    autocommit = True
+
+
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
+def test_a_connection_of_python_3_12_that_commits_each_statement_is_refused(
+    outbox: Outbox, sqlite_url: str
+) -> None:
+    """It has an `isolation_level`, which says nothing there; with BEGIN it is in a transaction."""
+    path = sqlite_url.removeprefix("sqlite:///")
+    is_old = sys.version_info < (3, 12)
+    how: dict[str, Any] = {"factory": _Autocommit} if is_old else {"autocommit": True}
+    own = sqlite3.connect(path, **how)
+    with pytest.raises(UsageError, match="commits each statement"):
+        outbox.add(own, "orders", b"1", b"k")
+    own.execute("BEGIN IMMEDIATE")
+    outbox.add(own, "orders", b"2", b"k")
+    own.execute("COMMIT")
+    own.close()
+    assert [b"2"] == _values(sqlite_url)
 
 
 def test_an_error_of_the_database_is_the_librarys_own(

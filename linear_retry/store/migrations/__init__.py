@@ -12,7 +12,7 @@ from alembic.config import Config
 from alembic.runtime.environment import EnvironmentContext
 from alembic.runtime.migration import MigrationContext
 from alembic.script import Script, ScriptDirectory
-from sqlalchemy import Connection, inspect, text
+from sqlalchemy import Column, Connection, MetaData, Table, Text, inspect, text
 from sqlalchemy.schema import CreateSchema
 
 from linear_retry.errors import StoreVersionError
@@ -21,7 +21,9 @@ from linear_retry.store.database import Database
 from linear_retry.store.listing import error_search
 from linear_retry.store.migrations import versions
 
-_VERSION_TABLE = "linear_retry_version"
+VERSION = Table("linear_retry_version", MetaData(), Column("version_num", Text))
+"""Alembic's table with the version of ours, in their schema."""
+
 _LOCK = 0x6C72_7374  # "lrst", as PostgreSQL's advisory locks want a number
 
 
@@ -88,6 +90,11 @@ def check_version(database: Database, connection: Connection | None = None) -> N
         )
 
 
+def newest_version() -> str:
+    """Returns the version that the tables have to be of. Reads files."""
+    return _head(_Versions())
+
+
 @contextmanager
 def _given_or_own(database: Database, connection: Connection | None) -> Iterator[Connection]:
     if connection is not None:
@@ -103,7 +110,7 @@ def _head(scripts: ScriptDirectory) -> str:
 
 def _options(database: Database) -> dict[str, Any]:
     # Not alembic_version: the application's own migrations may be in the same database.
-    return {"version_table": _VERSION_TABLE, "version_table_schema": database.schema}
+    return {"version_table": VERSION.name, "version_table_schema": database.schema}
 
 
 def _version(database: Database, connection: Connection) -> str | None:

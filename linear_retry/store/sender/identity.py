@@ -9,6 +9,9 @@ from linear_retry.store.database import Database
 from linear_retry.store.records import Service
 from linear_retry.store.schema import setting
 
+STORE_ID = select(setting.c.value).where(setting.c.name == "store-id").scalar_subquery()
+"""The id of a store, for other statements; null if nobody has asked for it yet."""
+
 
 def store_id(database: Database, connection: Connection) -> str:
     """Returns the id of this store, a UUID; the first who asks makes it."""
