@@ -124,15 +124,17 @@ def sentence(command: Command, answer: Answer) -> str:
 def nobody(command: Command, topic: str, timeout_s: int) -> str:
     """Explains why there may be no answer."""
     place, about = command.place, "none of its members follows"
+    late = "a member that is busy in its handler"
     if place is not None:
         about = f"no member that has {place.topic}[{place.partition}] now follows"
+        late = "a member that is starting, or busy in its handler,"
     elif command.member is not None:
         about = f"no member {command.member!r} follows"
     start = "" if place is None else f"{place}: "
     return (
         f"{start}no answer from group {command.group!r} within {timeout_s} s: {about} this topic "
-        f"(control={topic!r}), or the topic is unreachable; a member that is starting, or busy in "
-        f"its handler, may still do it until {COMMAND_TTL_MS // 1000} s after it was sent"
+        f"(control={topic!r}), or the topic is unreachable; {late} may still do it until "
+        f"{COMMAND_TTL_MS // 1000} s after it was sent"
     )
 
 

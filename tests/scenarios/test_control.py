@@ -115,6 +115,9 @@ def test_a_restarted_member_repeats_nothing(
     _say(kafka, control, encode(retry))
     group.wait_for(events.ProbeFailed)
     wait_until(lambda: _final(kafka, control, retry), "it is answered")
+    for_all = replace(_command(group, "retry", 0, 0), topic=None, partition=None, offset=None)
+    _say(kafka, control, encode(for_all))
+    wait_until(lambda: _final(kafka, control, for_all), "it is answered, too")
     group.end()
     late = replace(_command(group, "give-up", 0, 0), at_ms=retry.at_ms - 61_000)
     _say(kafka, control, b"\xff", b"{}", encode(late))
@@ -126,8 +129,10 @@ def test_a_restarted_member_repeats_nothing(
     second.stop()
     assert ["expired"] == [one.answer for one in _answers(kafka, control, late)]
     assert ["begun", "failed"] == [one.answer for one in _answers(kafka, control, retry)]
-    assert 1 == len(group.emitted(events.RetriedNow))
-    assert 3 == len(group.attempts())
+    said = [one.answer for one in _answers(kafka, control, for_all)]
+    assert ["heard", "begun", "failed"] == said
+    assert 2 == len(group.emitted(events.RetriedNow))
+    assert 4 == len(group.attempts())
     assert [] == group.dead_letters()
     assert f"control: {control}[0]@" in caplog.text
     assert [] == group.violations(finished=False)

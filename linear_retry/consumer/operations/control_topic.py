@@ -26,8 +26,9 @@ _WAIT_S = 0.25
 _RENEW_AFTER_S = 30.0
 _REPORT_EVERY_S = 60.0
 _FLUSH_S = 1.0
-# Commands sent before that have expired.
-_READ_BACK_MS = COMMAND_TTL_MS + 5_000
+# Commands sent before that have expired. Twice, for clocks that differ: a command that we take may
+# be stamped that much ahead of our clock, and its answer that much behind the command.
+_READ_BACK_MS = 2 * COMMAND_TTL_MS + 5_000
 _KNOWN = 10_000
 
 
@@ -65,6 +66,7 @@ class ControlTopicFollower:
         self._garbled = 0
         self._report_at_s = {"garbled": -math.inf, "silent": -math.inf}
         self._is_following = False
+        self._is_first_reading = True
         self._ending = threading.Event()
         self._ended = threading.Event()
 
@@ -92,12 +94,17 @@ class ControlTopicFollower:
         """Follows the topic until the close, or until an error that lasts.
 
         Commands of the last minute are still valid. Before any is carried out, the whole rest of
-        the topic is read, to know which are answered already.
+        the topic is read, to know which are answered already. What is for all members is done by
+        those that were there when it was sent: we were not before our first reading. By the place
+        in the topic, as clocks differ.
         """
         topic = self._since(self._clock.utc_ms() - _READ_BACK_MS)
         self._unposted.clear()
         for records in topic.backlog():
             self._handle(records)
+        if self._is_first_reading:
+            self._pass_over_for_all()
+            self._is_first_reading = False
         self._post()
         with topic.follow() as stream:
             self._is_following = True
@@ -128,6 +135,11 @@ class ControlTopicFollower:
                     self._garbled += 1
                     if self._may_log("garbled"):
                         log_control_garbled(str(record.place), reason, self._garbled)
+
+    def _pass_over_for_all(self) -> None:
+        for command in self._unposted.values():
+            if command.place is None:
+                self._is_new(command.command_id)  # so that no later reading takes it
 
     def _ends(self, answer: Answer) -> bool:
         """Whether this answer completes the command for us: each member answers for itself."""

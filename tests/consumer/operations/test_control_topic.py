@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import uuid4
 
@@ -38,6 +38,8 @@ class Topic:
     """What the follower is told: the past, then one batch for each read, then its end."""
 
     past: list[_Said] = field(default_factory=list)
+    missed: list[_Said] = field(default_factory=list)
+    """What is in the past of the second reading only."""
     batches: list[list[_Said]] = field(default_factory=list)
     missing: int = 0
     begun_ms: list[int] = field(default_factory=list)
@@ -74,7 +76,7 @@ class Topic:
             self.missing -= 1
             self.joined.clock.advance(5.0)
             raise UnknownTopicError(f"topic {_TOPIC!r} does not exist; check its name")
-        for one in self.past:
+        for one in [*self.past, *(self.missed if self.begun_ms[1:] else [])]:
             yield _records([one])
             self.commands.tick()  # would answer what was handed over too early
 
@@ -107,12 +109,33 @@ def test_a_command_is_handed_over_and_answered() -> None:
     assert "expired" == answer.answer
 
 
-def test_it_begins_a_minute_ago() -> None:
-    """What was said while it started, or was away, is for it still."""
+def test_it_begins_two_minutes_ago() -> None:
+    """What was said of one message while it started, or was away, is for it still. A command may be
+    stamped a minute ahead of this clock, and its answer a minute behind that."""
     topic = Topic(past=[_command()], batches=[[], []])
     now_ms = topic.joined.clock.utc_ms()
     assert 1 == len(topic.follow_all())
-    assert [now_ms - 65_000] == topic.begun_ms
+    assert [now_ms - 125_000] == topic.begun_ms
+
+
+def test_what_all_were_to_do_before_it_started() -> None:
+    """Only members that were there do it. The bug: a member that started within a minute lifted its
+    limit too, although the others had answered: after a roll-back all was dead-lettered."""
+    lift = replace(_to_all(), command="lift-limit", reason="a bad batch")
+    answered, ours = _to_all(), _to_all("pod-1")
+    done = Answer(answered.command_id, "pod-2", "none-open", 18)
+    new = _to_all()
+    topic = Topic(past=[lift, answered, ours, done], batches=[[lift], [], [new], []])
+    assert {new.command_id} == {answer.command_id for answer in topic.follow_all()}
+
+
+def test_what_all_were_to_do_while_it_could_not_read() -> None:
+    """It was there: it does it when it reads again, once, and what was before its start never."""
+    before, missed = _to_all(), _to_all()
+    trouble: list[list[_Said]] = [[] for _ in range(130)]
+    topic = Topic(past=[before], missed=[missed], batches=trouble, trouble="nobody is there")
+    assert {missed.command_id} == {answer.command_id for answer in topic.follow_all()}
+    assert 2 == len(topic.begun_ms)
 
 
 def test_what_is_answered_is_not_done_again() -> None:
@@ -193,7 +216,7 @@ def test_anothers_answer_ends_nothing_that_all_carry_out() -> None:
         Answer(done.command_id, "pod-1", "none-open", 18),
         Answer(open_.command_id, "pod-2", "none-open", 18),
     ]
-    answers = Topic(past=[done, open_, *emitted], batches=[[], []]).follow_all()
+    answers = Topic(batches=[[done, open_, *emitted], [], []]).follow_all()
     assert {open_.command_id} == {answer.command_id for answer in answers}
 
 
