@@ -79,7 +79,7 @@ _MAY_IMPORT = {
     | _EVERYONES,
     "dlq": {"dlq", "files", "kafka", "records", "retry"} | _EVERYONES,
     "store": {"store", "files", "kafka", "log", "records", "retry", "strategy"} | _EVERYONES,
-    "outbox": {"outbox", "store", "kafka", "log", "records", "strategy"} | _EVERYONES,
+    "outbox": {"outbox", "store", "kafka", "log", "records", "retry", "strategy"} | _EVERYONES,
     "scheduler": {
         *("", "scheduler", "store", "consumer", "files", "kafka", "log", "monitoring", "records"),
         *("retry", "strategy", "web"),

@@ -24,6 +24,7 @@ from linear_retry.outbox.sending import Sending
 from linear_retry.outbox.status import OutboxCounts, OutboxHealth, health_of
 from linear_retry.outbox.storing import Storing
 from linear_retry.outbox.transaction import Transactions
+from linear_retry.retry.callables import UndoneError, check_result, why_not
 from linear_retry.store import lanes
 from linear_retry.store.database import Database
 from linear_retry.strategy.strategy import Strategy
@@ -69,6 +70,12 @@ class Outbox:
         Raises `ConfigurationError`, `StoreVersionError`, and `StoreError` if the store cannot be
         reached.
         """
+        refusal = None if recover is None else why_not(recover, 2)
+        if refusal is not None:
+            raise ConfigurationError(
+                f"recover={recover!r}: not a function of a message and its error ({refusal}); give "
+                "a plain function of these two"
+            )
         settings = direct_settings(config)
         self._is_forked = self._is_closed = self._is_unusable = False
         self._ended_by: Exception | None = None
@@ -282,7 +289,10 @@ class Outbox:
             *_, on_delivery = report.unsent
             if on_delivery is not None:
                 called += 1
-                on_delivery(report.error, reported(report))
+                try:
+                    check_result(on_delivery(report.error, reported(report)))
+                except UndoneError as undone:
+                    raise UsageError(f"on_delivery={on_delivery!r} returned {undone}") from None
         return called
 
     def _end(self, error: Exception) -> None:

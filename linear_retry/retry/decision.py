@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias, assert_never
 from linear_retry.errors import UsageError
 from linear_retry.records.lineage import Hop
 from linear_retry.records.text import brief, leaves
+from linear_retry.retry.callables import UndoneError
 from linear_retry.retry.policy import (
     Delays,
     Failure,
@@ -92,6 +93,10 @@ def classify(error: Exception, is_transient: IsTransient) -> Failure:
     try:
         if not all(map(is_transient, others)):
             return Permanent()
+    except UndoneError as undone:
+        raise UsageError(
+            f"transient= returned {undone}; nothing was decided about the message"
+        ) from None
     except Exception as raised:
         raise UsageError(
             f"transient= raised {brief(raised)} for {brief(error)}: it must "

@@ -1,6 +1,5 @@
 """Rejects configurations that cannot work, before any message is read."""
 
-import inspect
 import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,7 +19,6 @@ from linear_retry.consumer.config.values import as_strategy
 from linear_retry.consumer.dead_letters.recovery import Recovery
 from linear_retry.consumer.dead_letters.settings import DeadLetters
 from linear_retry.consumer.monitoring.client_log import with_log
-from linear_retry.consumer.runners.handler_checks import why_not
 from linear_retry.errors import ConfigurationError
 from linear_retry.events import Listener
 from linear_retry.journal.journal import Journal
@@ -34,6 +32,7 @@ from linear_retry.kafka.producers.settings import (
 from linear_retry.records.dead_letter import resolutions_topic
 from linear_retry.records.lineage import Line
 from linear_retry.records.topics.names import check_topic_name
+from linear_retry.retry.callables import check_result, why_not
 from linear_retry.retry.circuits import BreakerError
 from linear_retry.retry.decision import is_any_of
 from linear_retry.retry.policy import (
@@ -157,7 +156,15 @@ def is_transient(transient: Transient) -> IsTransient:
     # A handler's failure is always an Exception, and so is each error in its groups.
     predicate = cast(Callable[[BaseException], object], given)
     _check_predicate(predicate)
-    return lambda error: isinstance(error, BreakerError) or bool(predicate(error))
+
+    def decided(error: BaseException) -> bool:
+        if isinstance(error, BreakerError):
+            return True
+        answer = predicate(error)
+        check_result(answer)
+        return bool(answer)
+
+    return decided
 
 
 def policy_of(
@@ -228,8 +235,7 @@ def check_own_topics(
 
 def _check_predicate(predicate: Callable[..., object]) -> None:
     """Checks the signature now: the first call would come in an outage, which is too late."""
-    is_coroutine = inspect.iscoroutinefunction(predicate)
-    refusal = "its result would always be true" if is_coroutine else why_not(predicate, 1)
+    refusal = why_not(predicate, 1)
     if refusal is not None:
         raise ConfigurationError(
             f"transient={predicate!r}: not a predicate on an exception ({refusal}); give a plain "
@@ -238,12 +244,15 @@ def _check_predicate(predicate: Callable[..., object]) -> None:
 
 
 def check_listeners(listeners: object) -> tuple[Listener, ...]:
-    """Returns the listeners in order. Raises `ConfigurationError` if one is not callable."""
+    """Returns the listeners in order. Raises `ConfigurationError` if one would not be run."""
     found = tuple(listeners) if isinstance(listeners, Iterable) else (None,)
-    if not all(map(callable, found)):
-        raise ConfigurationError(
-            f"listeners={listeners!r}: must be a list of callables of one event"
-        )
+    for listener in found:
+        refusal = why_not(listener, 1)
+        if refusal is not None:
+            raise ConfigurationError(
+                f"listeners={listeners!r}: must be a list of callables of one event "
+                f"({listener!r}: {refusal})"
+            )
     return found
 
 

@@ -1,21 +1,20 @@
 """Hands a message over to the user's own function in place of the dead-letter topic."""
 
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from linear_retry.consumer.config.values import check_limit, read_hold_s
 from linear_retry.consumer.dead_letters.publisher import Steps
-from linear_retry.consumer.runners.handler_checks import why_not
-from linear_retry.errors import ConfigurationError
+from linear_retry.errors import ConfigurationError, UsageError
 from linear_retry.kafka import Message
 from linear_retry.records.dead_letter import DeadLetter
 from linear_retry.records.record import Record
 from linear_retry.records.text import brief
+from linear_retry.retry.callables import UndoneError, check_result, why_not
 from linear_retry.retry.engine import Abandoned, Acknowledged, Answer, NotSent
 from linear_retry.retry.held import Held
-from linear_retry.scope import Partition
+from linear_retry.scope import Partition, Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +37,7 @@ class Recovery:
 
     def __post_init__(self) -> None:
         """Checks the values. Raises `ConfigurationError`."""
-        refusal: str | None = "it can be called on no message"
-        if callable(self.callback):
-            refusal = why_not(self.callback, 2)
-            if inspect.iscoroutinefunction(self.callback):
-                refusal = "it would never be awaited"
+        refusal = why_not(self.callback, 2)
         if refusal is not None:
             raise ConfigurationError(
                 f"Recovery callback={self.callback!r}: not a function of a message and its error "
@@ -71,12 +66,20 @@ class RecoveryCall:
         letter: DeadLetter,  # noqa: ARG002  (as `DeadLetterPublisher.send`)
         read: Callable[[], Record],  # noqa: ARG002  (the same)
     ) -> Steps[Answer]:
-        """Calls it once, and has the consumer polled after that: it may have taken its time."""
+        """Calls it once, and has the consumer polled after that: it may have taken its time.
+
+        Raises `UsageError` if it returns work that would not run: the message is not done.
+        """
         if self._epochs.get(held.partition) != held.epoch or held.exception is None:
             return Abandoned()
         answer: Answer = Acknowledged()
         try:
-            self._callback(held.message, held.exception)
+            check_result(self._callback(held.message, held.exception))
+        except UndoneError as undone:
+            place = Place(*held.partition, held.offset)
+            raise UsageError(
+                f"{place}: Recovery callback={self._callback!r} returned {undone}"
+            ) from None
         except Exception as error:  # noqa: BLE001  (the user's: any exception means another call)
             answer = NotSent(brief(error))
         yield True

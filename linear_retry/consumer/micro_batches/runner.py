@@ -11,13 +11,14 @@ from linear_retry.consumer.dead_letters.publisher import (
 from linear_retry.consumer.micro_batches.bad_rows import BadRows
 from linear_retry.consumer.micro_batches.delivery import answer, check_topic
 from linear_retry.consumer.micro_batches.micro_batch import MicroBatch
-from linear_retry.consumer.runners.results import Results, UndoneError
+from linear_retry.consumer.runners.results import Results
 from linear_retry.errors import ConfigurationError, UsageError
 from linear_retry.events import Listener
 from linear_retry.journal.journal import Journal
 from linear_retry.records.dead_letter import DeadLetter
 from linear_retry.records.lineage import Line, Lineage, lineage_of
 from linear_retry.records.record import Record
+from linear_retry.retry.callables import UndoneError
 from linear_retry.retry.circuits import Circuits, CircuitView
 from linear_retry.retry.clock import Clock
 from linear_retry.retry.engine import (

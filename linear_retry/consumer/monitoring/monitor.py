@@ -15,6 +15,7 @@ from linear_retry.journal.journal import Journal, JournalContext
 from linear_retry.kafka import Message
 from linear_retry.log.lines import log, log_listener_failure
 from linear_retry.records.text import brief
+from linear_retry.retry.callables import UndoneError, check_result
 from linear_retry.scope import Partition, Scope
 
 HANDLED_WITHIN_S = (0.001, 0.01, 0.1, 0.5, 1.0, 5.0, 30.0, 60.0, 300.0, float("inf"))
@@ -111,8 +112,8 @@ class Monitor:
         self._note(event)
         for listener in self._listeners:
             try:
-                listener(event)
-            except Exception:  # noqa: BLE001  (a user's listener must not break the consumer)
+                check_result(listener(event))
+            except (Exception, UndoneError):  # noqa: BLE001  (a listener must not end it)
                 log_listener_failure(listener)
 
     def end_batch(self, now_s: float) -> None:

@@ -6,11 +6,12 @@ import weakref
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TypeAlias
 
-from linear_retry.consumer.runners.results import Results, UndoneError
+from linear_retry.consumer.runners.results import Results
 from linear_retry.consumer.runners.run_handler import Batch
 from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.errors import UsageError
 from linear_retry.kafka import Message
+from linear_retry.retry.callables import UndoneError
 from linear_retry.retry.clock import NowS
 
 AsyncHandler: TypeAlias = Callable[[Message], Awaitable[object]]

@@ -6,11 +6,12 @@ from contextlib import closing
 from operator import is_not, length_hint
 from typing import TypeAlias, TypeVar
 
-from linear_retry.consumer.runners.results import Results, UndoneError
+from linear_retry.consumer.runners.results import Results
 from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.errors import UsageError
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.messages import headers_of, place_of
+from linear_retry.retry.callables import UndoneError
 from linear_retry.retry.clock import NowS
 from linear_retry.scope import Place
 

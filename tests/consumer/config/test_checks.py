@@ -93,7 +93,10 @@ def test_what_says_nothing_about_exceptions_is_refused(transient: Any) -> None:
         (BaseException, "transient: [<class 'BaseException'>]: not subclasses of Exception"),
         (lambda: True, "not a predicate on an exception (too many positional arguments)"),
         (lambda error, more: True, "(missing a required argument: 'more')"),
-        (_answering_later, "not a predicate on an exception (its result would always be true)"),
+        (
+            _answering_later,
+            "(a coroutine function would never be awaited)",
+        ),
     ],
     ids=repr,
 )
@@ -123,7 +126,7 @@ def test_listeners_are_a_list_of_callables(listeners: Any) -> None:
             dead_letters="dlq",
             listeners=listeners,
         )
-    assert f"listeners={listeners!r}: must be a list of callables of one event" == str(caught.value)
+    assert f"listeners={listeners!r}: must be a list of callables of one event" in str(caught.value)
 
 
 @pytest.mark.parametrize("config", ["localhost:9092", None, ["group.id"]], ids=repr)

@@ -11,8 +11,9 @@ from unittest.mock import AsyncMock, MagicMock, Mock
 import pytest
 
 from linear_retry import UsageError, events
-from linear_retry.consumer.runners.results import Results, UndoneError
+from linear_retry.consumer.runners.results import Results
 from linear_retry.kafka import Message
+from linear_retry.retry.callables import UndoneError
 from tests.consumer.runners.async_life import Life, awaiting
 from tests.fake.cluster import FakeKafka
 
@@ -137,5 +138,5 @@ def test_a_coroutine_is_closed(fake: FakeKafka) -> None:
 def test_of_a_future_its_result_is_wanted(fake: FakeKafka) -> None:
     """`return executor.submit(...)` is told from what has to be awaited."""
     life = Life(fake)
-    with life.consumer, pytest.raises(UsageError, match=r"call its result\(\) in the handler"):
+    with life.consumer, pytest.raises(UsageError, match=r"call its result\(\) in the function"):
         life.consumer.run(life.watched_plain(lambda _: Future()))
