@@ -6,7 +6,7 @@ from docs.generators.markdown import codes, table
 from linear_retry.journal.entry import DEFAULT_TOPIC as JOURNAL
 from linear_retry.records.control import DEFAULT_TOPIC as CONTROL
 from linear_retry.records.dead_letter import resolutions_topic
-from linear_retry.records.topics.acls import Acl, live_acls, retry_acls, scheduler_acls
+from linear_retry.records.topics.acls import Acl, live_acls, retry_acls, scheduler_acls, watch_acls
 from linear_retry.records.topics.retry_topics import retry_group
 from linear_retry.records.topics.setup import TopicSetup, retry_topics
 
@@ -39,7 +39,7 @@ def _of_commands(setup: TopicSetup, journal: str, control: str) -> Iterator[Acl]
     """Yields the permissions of the commands for a consumer with this set-up."""
     (source, *_), letters = setup.sources, setup.dead_letters
     resolutions = resolutions_topic(letters)
-    yield Acl("`circuits list`, `watch`", "Topic", journal, ("Read",))
+    yield from watch_acls(setup)
     operate = "`circuits retry`, `give-up`, `lift-limit`"
     yield Acl(operate, "Topic", control, ("Read", "Write"))
     yield Acl(operate, "Topic", journal, ("Read",))

@@ -145,12 +145,12 @@ def watch(
 ) -> None:
     """Watch a group's members and circuits, live, until Ctrl-C.
 
-    Everything shown comes from the journal. On a terminal: a live picture. In a pipe: a line for
-    each event, beginning with the last ten. With --json: an object for each event ("kind":
-    "event"), beginning with the last hundred, then one for the state of the group ("kind":
-    "group"). A member without events writes nothing, so "closed" with an old last event is healthy.
-    "silent" means that its partitions went to others and it has not reported that: it was killed,
-    is stuck, or is cut off.
+    What is shown comes from the journal; Kafka is asked whether the group has a live member. On a
+    terminal: a live picture. In a pipe: a line for each event, beginning with the last ten. With
+    --json: an object for each event ("kind": "event"), beginning with the last hundred, then one
+    for the state of the group ("kind": "group"). A member without events writes nothing, so
+    "closed" with an old last event is healthy while the group is live. "silent" means that its
+    partitions went to others and it has not reported that: it was killed, is stuck, or is cut off.
 
     Example: linear-retry watch --group billing --bootstrap localhost:9092
     """

@@ -6,7 +6,7 @@ from collections import Counter
 
 from linear_retry import events as e
 from linear_retry.journal.entry import Entry, Unreadable
-from linear_retry.journal.group_view import Counts, GroupView
+from linear_retry.journal.group_view import Counts, GroupView, Member
 from linear_retry.journal.instance_state import InstanceState, Latest, to_ms
 from linear_retry.scope import Partition
 
@@ -84,7 +84,7 @@ class GroupState:
 
     def view(self) -> GroupView:
         latest = self._latest()
-        members, circuits = [], []
+        members, circuits = list[Member](), []
         for state, count in self._newest():
             taken = state.taken(latest)
             open_ones = [] if state.stopped is not None else list(state.open_circuits(taken))
@@ -97,7 +97,13 @@ class GroupState:
             tuple(self._sorted()),
             Counts(**self._counts),
             sum(state.missing for state in self._instances.values()),
+            self._topics(members),
         )
+
+    def _topics(self, members: list[Member]) -> tuple[str, ...]:
+        held = {topic for one in members for topic, _ in (*one.partitions, *one.taken)}
+        had = (topic for state in self._instances.values() for topic, _ in state.ownerships)
+        return tuple(sorted(held or set(had)))
 
     def _sorted(self) -> list[Entry]:
         order = sorted(self._last, key=lambda one: (one.at_ms, one.instance, one.sequence))

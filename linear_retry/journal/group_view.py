@@ -103,7 +103,10 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """A group. `missing` counts the events that are not in the journal, though later ones are."""
+    """A group. `missing` counts the events that are not in the journal, though later ones are.
+
+    `topics` are those that its members have partitions of; if none has one, those that any had.
+    """
 
     group: str
     members: tuple[Member, ...]
@@ -111,6 +114,7 @@ class GroupView:
     last_events: tuple[Entry, ...]
     counts: Counts
     missing: int
+    topics: tuple[str, ...] = ()
 
     def present(self, now_ms: int) -> tuple[Member, ...]:
         """The members, without those that left the group more than ten minutes ago."""

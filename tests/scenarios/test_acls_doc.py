@@ -165,6 +165,7 @@ def test_the_page_is_enough_for_both_lines(
 def _run(file: Path, *arguments: str) -> str:
     result = CliRunner().invoke(app, [*arguments, "--config", str(file)])
     assert result.exit_code == 0, f"{arguments[:2]}: {result.output}"
+    assert "liveness unknown" not in result.output
     return result.stdout
 
 

@@ -90,9 +90,9 @@ def list_(
     """List open circuits, as the journal records them.
 
     Each with its member, scope, message, failures, and since when it is open. A killed member
-    writes nothing, so its circuits are listed until another member has its partitions. `last_event`
-    is when a member last wrote about a circuit. Times are UTC. In a pipe, tabs separate the
-    columns.
+    writes nothing, so its circuits are listed until another member has its partitions; Kafka is
+    asked too, and a group without a live member is named, with what waits for it. `last_event` is
+    when a member last wrote about a circuit. Times are UTC. In a pipe, tabs separate the columns.
 
     Example: linear-retry circuits list --group billing --bootstrap localhost:9092
 
@@ -101,8 +101,10 @@ def list_(
     with exit_on_error():
         journal = span.reading(connection)
         from linear_retry.cli.circuits.listing import list_circuits
+        from linear_retry.journal.standing import Standings
 
-        list_circuits(journal, group, as_json=connection.as_json)
+        standings = Standings(connection.keys())
+        list_circuits(journal, standings, group, as_json=connection.as_json)
 
 
 @app.command()

@@ -7,16 +7,19 @@ from typing import Any
 from linear_retry.cli.output.rows import plural
 from linear_retry.journal.group_state import GroupStates
 from linear_retry.journal.group_view import GroupView, Member, OpenCircuit
+from linear_retry.journal.standing import Liveness, Standing
 from linear_retry.records.printable import in_one_line, moment, one_line
 from linear_retry.scope import Partition
 
 HEAD = (
     *("group", "member", "process", "scope", "message", "state", "failures"),
-    *("since", "retry_at", "last_event", "error"),
+    *("since", "retry_at", "last_event", "error", "liveness"),
 )
 
 
-def cells(group: str, circuit: OpenCircuit, now_ms: int) -> tuple[str, ...]:
+def cells(
+    group: str, circuit: OpenCircuit, now_ms: int, liveness: Liveness = "unknown"
+) -> tuple[str, ...]:
     """Returns the cells of `HEAD`, each in one line without control characters; `-`: unknown."""
     waits_for = {"failed": "", "letter": ", letter", "limit": ", limit"}[circuit.waits_for]
     row = (
@@ -29,6 +32,7 @@ def cells(group: str, circuit: OpenCircuit, now_ms: int) -> tuple[str, ...]:
         circuit.failures,
         *map(moment, (circuit.since_ms, circuit.retry_at_ms, circuit.last_event_ms)),
         one_line(circuit.error) or None,
+        liveness,
     )
     return tuple("-" if each is None else in_one_line(str(each)) for each in row)
 
@@ -42,6 +46,11 @@ def troubles(states: GroupStates, views: Iterable[GroupView]) -> Iterable[str]:
             states.unreadable, "record is not a journal entry", "records are not journal entries"
         )
         yield f"{many} of a journal ({one_line(states.trouble)})"
+
+
+def standing_text(group: str, standing: Standing) -> str | None:
+    """Says that nobody reads for the group, or that this is not known; None: a member lives."""
+    return None if standing.liveness == "live" else f"{one_line(group)}: {standing}"
 
 
 def no_such_group(group: str, states: GroupStates, topic: str) -> str:
@@ -61,10 +70,13 @@ def amiss(states: GroupStates, group: str, topic: str, trouble: str | None) -> l
     return found
 
 
-def circuit_json(group: str, circuit: OpenCircuit, now_ms: int) -> dict[str, Any]:
+def circuit_json(
+    group: str, circuit: OpenCircuit, now_ms: int, liveness: Liveness
+) -> dict[str, Any]:
     """All of it."""
     held = None if circuit.held is None else circuit.held._asdict()
-    return {"group": group, **asdict(circuit), "held": held, "state": circuit.state(now_ms)}
+    state = circuit.state(now_ms)
+    return {"group": group, **asdict(circuit), "held": held, "state": state, "liveness": liveness}
 
 
 def member_json(member: Member) -> dict[str, Any]:
@@ -76,13 +88,18 @@ def member_json(member: Member) -> dict[str, Any]:
     }
 
 
-def view_json(view: GroupView, now_ms: int) -> dict[str, Any]:
+def view_json(view: GroupView, now_ms: int, standing: Standing) -> dict[str, Any]:
     """Returns the state of a group as JSON."""
+    liveness = standing.liveness
     return {
         "group": view.group,
         "at_ms": now_ms,
+        "liveness": liveness,
+        "waiting": standing.waiting,
         "members": [member_json(member) for member in view.members],
-        "circuits": [circuit_json(view.group, circuit, now_ms) for circuit in view.circuits],
+        "circuits": [
+            circuit_json(view.group, circuit, now_ms, liveness) for circuit in view.circuits
+        ],
         "counts": asdict(view.counts),
         "missing": view.missing,
     }

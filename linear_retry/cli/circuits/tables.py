@@ -1,6 +1,6 @@
 """Draws open circuits on a terminal."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from rich.console import Console
 from rich.table import Table
@@ -8,10 +8,17 @@ from rich.text import Text
 
 from linear_retry.cli.output.rows import plural
 from linear_retry.journal.group_view import OpenCircuit
+from linear_retry.journal.standing import Liveness, Standing
 from linear_retry.records.printable import in_one_line, moment, one_line
 from linear_retry.strategy.delays import span_text
 
 STYLES = {"open": "red", "half-open": "yellow"}
+LIVENESS_STYLES: Mapping[Liveness, str] = {
+    "live": "green",
+    "no-member": "red",
+    "past": "dim",
+    "unknown": "yellow",
+}
 
 
 def print_circuits(rows: Sequence[tuple[str, OpenCircuit]], now_ms: int) -> None:
@@ -20,6 +27,11 @@ def print_circuits(rows: Sequence[tuple[str, OpenCircuit]], now_ms: int) -> None
     for group in dict.fromkeys(name for name, _ in rows):
         console.print(Text(in_one_line(group), "bold"))
         console.print(circuit_table((one for name, one in rows if name == group), now_ms))
+
+
+def drawn(standing: Standing) -> Text:
+    """Shows what Kafka says of a group."""
+    return Text(str(standing), LIVENESS_STYLES[standing.liveness])
 
 
 def circuit_table(circuits: Iterable[OpenCircuit], now_ms: int) -> Table:

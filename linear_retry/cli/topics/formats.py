@@ -42,13 +42,13 @@ def topic_json(topic: NeededTopic, *, exists: bool) -> dict[str, Any]:
     }
 
 
-def acl_cells(group: str, acl: Acl) -> tuple[str, ...]:
+def acl_cells(group: str | None, acl: Acl) -> tuple[str, ...]:
     """Returns the cells of `ACL_HEAD`."""
     purpose = acl.purpose.replace("`", "")
-    return (group, purpose, acl.resource, acl.name, ", ".join(acl.operations))
+    return (group or "-", purpose, acl.resource, acl.name, ", ".join(acl.operations))
 
 
-def acl_json(group: str, acl: Acl) -> dict[str, Any]:
+def acl_json(group: str | None, acl: Acl) -> dict[str, Any]:
     """Returns a permission as JSON."""
     return {
         "kind": "acl",

@@ -9,7 +9,13 @@ from linear_retry.cli.output.rows import write_json, write_table
 from linear_retry.cli.topics import formats
 from linear_retry.cli.topics.cluster import FoundTopics, find_topics
 from linear_retry.cli.topics.options import AclOptions
-from linear_retry.records.topics.acls import Acl, live_acls, retry_acls, scheduler_acls
+from linear_retry.records.topics.acls import (
+    Acl,
+    live_acls,
+    retry_acls,
+    scheduler_acls,
+    watch_acls,
+)
 from linear_retry.records.topics.names import colliding
 from linear_retry.records.topics.retry_topics import retry_group
 from linear_retry.records.topics.setup import TopicSetup, scheduler_group
@@ -41,17 +47,19 @@ def print_plan(
     write_table(formats.ACL_HEAD, [formats.acl_cells(*each) for each in acls])
 
 
-def _acls(setup: TopicSetup, options: AclOptions) -> Iterator[tuple[str, Acl]]:
-    """Yields each permission with the group that needs it."""
+def _acls(setup: TopicSetup, options: AclOptions) -> Iterator[tuple[str | None, Acl]]:
+    """Yields each permission with the group that needs it; None: a user who looks at groups."""
     transactional, back = options.transactional, options.back_to_source
     for acl in live_acls(setup, transactional=transactional, back_to_source=back):
         yield setup.group, acl
     if setup.scheduler is not None:
         for acl in scheduler_acls(setup.scheduler, setup.sources):
             yield scheduler_group(setup.scheduler), acl
-        return
-    for acl in retry_acls(setup, transactional=transactional, back_to_source=back):
-        yield retry_group(setup.group), acl
+    else:
+        for acl in retry_acls(setup, transactional=transactional, back_to_source=back):
+            yield retry_group(setup.group), acl
+    for acl in watch_acls(setup):
+        yield None, acl
 
 
 def _collisions(found: FoundTopics) -> Iterator[str]:

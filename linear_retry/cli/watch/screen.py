@@ -13,10 +13,11 @@ from rich.text import Text
 
 from linear_retry.cli.circuits import formats
 from linear_retry.cli.circuits.tables import STYLES as CIRCUIT_STYLES
-from linear_retry.cli.circuits.tables import circuit_table, clock
+from linear_retry.cli.circuits.tables import circuit_table, clock, drawn
 from linear_retry.journal.entry import Entry
 from linear_retry.journal.group_state import GroupStates
 from linear_retry.journal.group_view import Counts, GroupView, Member, MemberState, OpenCircuit
+from linear_retry.journal.standing import Standing
 from linear_retry.log.event_text import text_of
 from linear_retry.records.printable import in_one_line, moment
 from linear_retry.retry.clock import now_ms as utc_now_ms
@@ -54,6 +55,7 @@ class Screen:
         self._console, self._states, self._group, self._topic = console, states, group, topic
         self._now_ms = now_ms
         self._trouble: str | None = None
+        self._standing = Standing(is_asked=False)
         self._draw_at_s = 0.0
         self._size = console.size
         self._live = Live(console=console, auto_refresh=False, screen=True, redirect_stderr=False)
@@ -66,7 +68,8 @@ class Screen:
         self._live.stop()
         self._console.print(self.picture())
 
-    def show(self, news: Sequence[Entry], trouble: str | None) -> None:
+    def show(self, news: Sequence[Entry], trouble: str | None, standing: Standing) -> None:
+        self._standing = standing
         now_s, size = time.monotonic(), self._console.size
         if news or (trouble, size) != (self._trouble, self._size) or now_s >= self._draw_at_s:
             self._trouble, self._size, self._draw_at_s = trouble, size, now_s + _EVERY_S
@@ -79,10 +82,15 @@ class Screen:
         top = Group(*self._head(view, now_ms), Text())
         lines_left -= self._lines(top)
         members = sorted(view.present(now_ms), key=_rank)
-        who = self._fitting(lambda n: _members(members[:n], now_ms), len(members), lines_left // 2)
+        is_live = self._standing.liveness == "live"
+        who = self._fitting(
+            lambda n: _members(members[:n], now_ms, is_live=is_live), len(members), lines_left // 2
+        )
         lines_left -= self._lines(who)
         all_open, limit = view.circuits, lines_left - _EVENTS_AT_LEAST
-        what = self._fitting(lambda n: _circuits(all_open[:n], now_ms), len(all_open), limit)
+        what = self._fitting(
+            lambda n: _circuits(all_open[:n], now_ms, is_live=is_live), len(all_open), limit
+        )
         lines_left -= self._lines(what)
         return Group(top, who, what, *map(_event, view.last_events[-max(lines_left, 1) :]))
 
@@ -94,7 +102,12 @@ class Screen:
         counts = ", ".join(f"{states.count(one)} {one}" for one in _ORDER if one in states)
         second = [Text(f"members: {counts}; {done}")] if view.members else []
         amiss = formats.amiss(self._states, self._group, self._topic, self._trouble)
-        return [_cut(first), *second, *(Text(one, "yellow") for one in amiss)]
+        return [
+            _cut(first),
+            _cut(drawn(self._standing)),
+            *second,
+            *(Text(one, "yellow") for one in amiss),
+        ]
 
     def _fitting(
         self, draw: Callable[[int], RenderableType], count: int, lines_left: int
@@ -114,7 +127,7 @@ class Screen:
         return len(self._console.render_lines(shown, pad=False))
 
 
-def _members(members: Sequence[Member], now_ms: int) -> RenderableType:
+def _members(members: Sequence[Member], now_ms: int, *, is_live: bool) -> RenderableType:
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
     table.expand = True
     table.add_column("member", overflow="fold", ratio=2)
@@ -124,7 +137,8 @@ def _members(members: Sequence[Member], now_ms: int) -> RenderableType:
     for one in members:
         table.add_row(
             _named(one),
-            Text(one.state, _STYLES[one.state]),
+            # Green is for what is known to be well, and a killed member stays "closed".
+            Text(one.state, _STYLES[one.state] if is_live or one.state != "closed" else ""),
             Text(in_one_line(_partitions(one))),
             f"{span_text(now_ms - one.last_event_ms)} ago",
         )
@@ -138,8 +152,10 @@ def _named(member: Member) -> Text:
     return text
 
 
-def _circuits(circuits: Sequence[OpenCircuit], now_ms: int) -> RenderableType:
-    return circuit_table(circuits, now_ms) if circuits else Text("no circuit is open", "green")
+def _circuits(circuits: Sequence[OpenCircuit], now_ms: int, *, is_live: bool) -> RenderableType:
+    if circuits:
+        return circuit_table(circuits, now_ms)
+    return Text("no circuit is open", "green" if is_live else "")
 
 
 def _counted(counts: Counts, now_ms: int) -> str:

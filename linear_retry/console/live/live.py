@@ -5,20 +5,20 @@ from typing import Self
 from linear_retry.console.frame.settings import Settings
 from linear_retry.console.live.hub import Hub
 from linear_retry.console.live.journal_thread import JournalThread
-from linear_retry.console.live.lag_thread import LagThread
+from linear_retry.console.live.standing_thread import StandingThread
 from linear_retry.console.outages.history import History
 from linear_retry.journal.episodes import Circuit
 
 
 class Live:
-    """One reader of the journal and one of the lag, however many look."""
+    """One reader of the journal, and one that asks how its groups stand, however many look."""
 
     def __init__(self, settings: Settings) -> None:
         self.hub = Hub()
         self.history = History(self._open_circuits)
         kafka, topic, since_ms = settings.kafka, settings.journal, settings.journal_since_ms
         self._journal = JournalThread(self.hub, self.history, kafka, topic, since_ms)
-        self._lag = LagThread(self.hub, kafka)
+        self._standing = StandingThread(self.hub, kafka)
 
     def _open_circuits(self) -> set[Circuit]:
         views = self.hub.newest.views
@@ -30,4 +30,4 @@ class Live:
     def __exit__(self, *_: object) -> None:
         self.hub.close()
         self._journal.close()
-        self._lag.close()
+        self._standing.close()

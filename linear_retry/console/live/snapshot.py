@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from linear_retry.journal.group_view import GroupView
+from linear_retry.journal.standing import Liveness
 from linear_retry.scope import Partition
 
 
@@ -21,7 +22,8 @@ class Snapshot:
     """The groups of a journal. Each change makes a new one, with the next version.
 
     `is_complete` says whether the journal was read to its end once; until then `read` of `total`
-    entries were. `lags` has the lag of each partition of a group; a group is missing as long as
+    entries were. `liveness` is Kafka's answer about each group; a group is missing as long as it
+    was not asked. `lags` has the lag of each partition of a group; a group is missing as long as
     its lag is unknown. `lag_trouble` says what keeps the lag of all groups from being asked.
     """
 
@@ -33,6 +35,7 @@ class Snapshot:
     trouble: Trouble | None = None
     unreadable: int = 0
     last_unreadable: str = ""
+    liveness: Mapping[str, Liveness] = field(default_factory=lambda: MappingProxyType({}))
     lags: Mapping[str, Mapping[Partition, int]] = field(
         default_factory=lambda: MappingProxyType({})
     )

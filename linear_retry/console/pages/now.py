@@ -3,10 +3,12 @@
 import asyncio
 import json
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from heapq import nsmallest
-from typing import Any
+from typing import Any, get_args
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import HTMLResponse, Response, StreamingResponse
@@ -17,9 +19,14 @@ from linear_retry.console.frame.rendering import Renderer
 from linear_retry.console.frame.services import Services
 from linear_retry.console.live.hub import Hub
 from linear_retry.console.live.orders import Order, Orders
+from linear_retry.console.live.snapshot import Snapshot
+from linear_retry.journal.group_view import GroupView
+from linear_retry.journal.standing import GroupStatus, Standing, status_of
+from linear_retry.retry.clock import now_ms
 
 _PARTS = ("summary", "groups")
 _MOST_GROUPS = 100
+_RANKS = get_args(GroupStatus)
 _ORDERS = 4
 """At once: each waits for up to half a minute."""
 _RENDERED = 2
@@ -73,15 +80,45 @@ def page(services: Services, renderer: Renderer) -> Page:
 
 
 def _shown(hub: Hub, request: Request) -> dict[str, Any]:
-    """The groups to show, those with open circuits first, and how many more there are.
+    """The groups to show, the most urgent first, and how many more there are.
 
     Every change is sent to each browser: a page of thousands would keep the server busy with it.
     """
     snapshot, name = hub.newest, request.query_params.get("group", "")
-    named = [view for view in snapshot.views if name in view.group]
-    views = nsmallest(_MOST_GROUPS, named, key=lambda view: (not view.circuits, view.group))
-    hub.look(view.group for view in views)
-    return {"snapshot": snapshot, "views": views, "more": len(named) - len(views), "name": name}
+    rows = [_row(snapshot, view) for view in snapshot.views]
+    named = [row for row in rows if name in row.view.group]
+    shown = nsmallest(_MOST_GROUPS, named, key=lambda row: (row.rank, row.view.group))
+    hub.look(row.view.group for row in shown)
+    return {
+        "snapshot": snapshot,
+        "statuses": Counter(row.status for row in rows),
+        "circuits": [each for row in rows if row.status != "past" for each in row.view.circuits],
+        "rows": shown,
+        "more": len(named) - len(shown),
+        "name": name,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A group on the page."""
+
+    view: GroupView
+    standing: Standing
+    status: GroupStatus
+
+    @property
+    def rank(self) -> int:
+        """The most urgent first: where messages wait for nobody, or may."""
+        is_calm = self.status == "no-member" and self.standing.waiting == 0
+        return _RANKS.index("idle" if is_calm else self.status)
+
+
+def _row(snapshot: Snapshot, view: GroupView) -> _Row:
+    liveness, lags = snapshot.liveness.get(view.group), snapshot.lags.get(view.group)
+    waiting = None if lags is None else sum(lags.values())
+    standing = Standing(liveness or "unknown", waiting, liveness is not None)
+    return _Row(view, standing, status_of(view, standing.liveness, now_ms()))
 
 
 async def _events(hub: Hub, render: Callable[[str], Awaitable[str]]) -> AsyncIterator[str]:

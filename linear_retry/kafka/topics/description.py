@@ -71,6 +71,17 @@ class Topics:
             for name in asked
         }
 
+    def partitions(self, names: Iterable[str]) -> list[Partition]:
+        """Returns every partition of these topics; of one that does not exist, none."""
+        asked = list(dict.fromkeys(names))
+        if not asked:
+            return []
+        described = self._handle().describe_topics(
+            TopicCollection(asked), request_timeout=self._timeout_s
+        )
+        there = (self._answer(described[n], f"topic {n!r}", accepted=MISSING) for n in asked)
+        return [(each.name, one.id) for each in there if each for one in each.partitions]
+
     def id_of(self, name: str) -> str | None:
         """Returns the id that no other topic has, of the same name neither; None: it has none."""
         asked = TopicCollection([name])

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from typing import Any
 
-from confluent_kafka import Consumer, ConsumerGroupState, KafkaException
+from confluent_kafka import Consumer, ConsumerGroupState, ConsumerGroupType, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from linear_retry.kafka.consumer.committed import Committed
@@ -31,10 +31,11 @@ class Groups:
         self._timeout_s = timeout_s
         self._admin = admin
         self._consumer = consumer
+        self._handle: Any = None
 
     def active(self) -> frozenset[str]:
         """Returns the groups that have members, without those that we may not describe."""
-        return frozenset(name for name, has_members in self._listed() if has_members)
+        return frozenset(name for name, has_members in self._named() if has_members)
 
     def reading(
         self, partitions: Collection[Partition], but: Container[str], now_s: Callable[[], float]
@@ -44,24 +45,33 @@ class Groups:
         As many as answer in time; those that have members first.
         """
         give_up_at_s = now_s() + self._timeout_s
-        asked = sorted(self._listed(), key=lambda each: (not each[1], each[0]))
+        asked = sorted(self._named(), key=lambda each: (not each[1], each[0]))
         return [
             name
             for name, _ in asked
             if name not in but and now_s() < give_up_at_s and self.has_committed(name, partitions)
         ]
 
-    def _listed(self) -> list[tuple[str, bool]]:
-        """The name of each group, and whether it has members."""
+    def listed(self) -> dict[str, bool | None]:
+        """Returns of each group that we may describe whether it has members; None: unknown.
+
+        Without an answer, it is empty: a group that is missing is not known to be gone.
+        """
         # Not describe_consumer_groups: a coordinator that does not answer in time crashes the
         # process (librdkafka #4605).
-        handle = self._admin(self._config)
+        if self._handle is None:
+            self._handle = self._admin(self._config)
         try:
-            listed = handle.list_consumer_groups(request_timeout=self._timeout_s)
+            listed = self._handle.list_consumer_groups(request_timeout=self._timeout_s)
             found = listed.result(self._timeout_s + 1)
         except (KafkaException, TimeoutError):
-            return []
-        return [(each.group_id, each.state not in _WITHOUT_MEMBERS) for each in found.valid]
+            self._handle = None  # it may have lost all brokers for good
+            return {}
+        return {each.group_id: _has_members(each) for each in found.valid}
+
+    def _named(self) -> list[tuple[str, bool]]:
+        """The name of each group, and whether it has members, or may have."""
+        return [(name, has_members is not False) for name, has_members in self.listed().items()]
 
     def has_committed(self, group_id: str, partitions: Iterable[Partition]) -> bool | None:
         """Whether it has committed an offset for one of them; None: no answer."""
@@ -77,3 +87,11 @@ class Groups:
             return committed.ask(partitions, min(_OFFSETS_S, self._timeout_s))
         finally:
             committed.close()
+
+
+def _has_members(listed: Any) -> bool | None:
+    if listed.state is not ConsumerGroupState.UNKNOWN:
+        return listed.state not in _WITHOUT_MEMBERS
+    # Of the new protocol (KIP-848) the client does not know the states between members' coming and
+    # their first assignment; brokers before Kafka 2.6 say no state at all.
+    return True if listed.type is ConsumerGroupType.CONSUMER else None

@@ -75,6 +75,20 @@ def retry_acls(setup: TopicSetup, *, transactional: bool, back_to_source: bool) 
     yield from _operations(setup, line, line)
 
 
+def watch_acls(setup: TopicSetup) -> Iterator[Acl]:
+    """Yields the permissions of a user who looks at the groups, and asks whether they live."""
+    purpose = "`circuits list`, `watch`, console"
+    if setup.journal is not None:
+        yield Acl(purpose, "Topic", setup.journal, ("Read",))
+    groups = [setup.group]
+    if setup.retry_patterns:
+        groups.append(retry_group(setup.group))
+    for group in groups:
+        yield Acl(purpose, "Group", group, ("Describe",))
+    for name in (*setup.sources, *setup.retry_patterns):
+        yield Acl(purpose, "Topic", name, ("Describe",))
+
+
 def _operations(setup: TopicSetup, journal: str, control: str) -> Iterator[Acl]:
     """The permissions for both topics, where it uses them, for these purposes."""
     if setup.journal is not None:

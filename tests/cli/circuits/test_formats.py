@@ -16,6 +16,7 @@ from linear_retry.cli.watch.watch import event_line
 from linear_retry.events import Event
 from linear_retry.journal.entry import Entry, encode, read_entry
 from linear_retry.journal.group_state import GroupStates
+from linear_retry.journal.standing import Standing
 from tests.journal.journal_entries import entries
 
 _NOW_MS = 1_795_298_170_643
@@ -30,7 +31,7 @@ def test_whatever_it_says_can_be_printed(output: list[Entry]) -> None:
     lines = [event_line(entry) for entry in read if isinstance(entry, Entry)]
     for group in fold.groups:
         view = fold.view(group)
-        reported = formats.view_json(view, _NOW_MS)
+        reported = formats.view_json(view, _NOW_MS, Standing("no-member", 3))
         assert reported == json.loads(json_line(reported))
         for circuit in view.circuits:
             lines += formats.cells(group, circuit, _NOW_MS)

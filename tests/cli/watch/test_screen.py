@@ -12,6 +12,7 @@ from linear_retry.cli.circuits.tables import circuit_table
 from linear_retry.cli.watch.screen import Screen
 from linear_retry.journal.entry import Entry, Unreadable
 from linear_retry.journal.group_state import GroupStates
+from linear_retry.journal.standing import Standing
 from linear_retry.records.process import Process
 from linear_retry.scope import Scope
 from tests.journal.journal_story import GROUP, Life, at, failed, opened, outage
@@ -27,11 +28,17 @@ def _fold(entries: Iterable[Entry]) -> GroupStates:
     return fold
 
 
-def _picture(fold: GroupStates, width: int = 80, height: int = 24, **more: str) -> list[str]:
+def _picture(
+    fold: GroupStates,
+    width: int = 80,
+    height: int = 24,
+    trouble: str | None = None,
+    standing: Standing = Standing("live"),  # noqa: B008  (frozen)
+) -> list[str]:
     console = Console(file=io.StringIO(), width=width, height=height, force_terminal=True)
     screen = Screen(console, fold, GROUP, "linear-retry.journal", now_ms=lambda: _NOW_MS)
     with screen:
-        screen.show([], more.get("trouble"))
+        screen.show([], trouble, standing)
         shown = io.StringIO()
         Console(file=shown, width=width, height=height).print(screen.picture())
     return shown.getvalue().splitlines()
@@ -58,6 +65,19 @@ def test_the_picture_says_what_is_out() -> None:
     taken = life.says(_NOW_MS, e.HandedOver(*_P0, 2, "id", "down", 3))
     lines = _picture(_fold([life.says(_NOW_MS, left[1]), taken]), 120)
     assert any(line.endswith("0 dead letters, 1 sent to retry, 1 handed over") for line in lines)
+
+
+def test_the_picture_says_that_no_member_lives() -> None:
+    """A killed member is "closed" in its journal for ever, and nothing said that nobody reads."""
+    fold = _fold([Life("pod-1").says(_NOW_MS, e.Assigned((_P0,)))])
+    words = {
+        Standing("no-member", 1500): "no live member, 1,500 waiting",
+        Standing("no-member"): "no live member, unknown how many waiting",
+        Standing("unknown"): "liveness unknown: Kafka gives no answer about this group",
+        Standing("past"): "past: Kafka knows no such group any more",
+    }
+    for standing, text in words.items():
+        assert text in _picture(fold, 120, standing=standing)[1]
 
 
 def test_the_picture_shows_the_state() -> None:

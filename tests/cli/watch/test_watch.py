@@ -40,6 +40,11 @@ def _watching(kafka: EmbeddedKafka, directory: Path, *more: str) -> Iterator[Pip
         yield watch
 
 
+def _output(watch: Piped) -> list[str]:
+    """What was said beside the events, but for the groups, which this broker cannot list."""
+    return [line for line in watch.output if "liveness unknown" not in line]
+
+
 def _group(watch: Piped) -> dict[str, Any]:
     """How it stands, as was said last."""
     output = [one for one in watch.objects if one["kind"] == "group"]
@@ -57,12 +62,12 @@ def test_a_pipe_gets_a_line_for_each_event(kafka: EmbeddedKafka, tmp_path: Path)
         assert watch.lines == sorted(watch.lines)
         assert watch.lines[-1].endswith("Z  pod-1  assigned: orders[3], orders[4]")
         with kafka.down():
-            wait_until(lambda: len(watch.output) == 1, "that they are away")
-        wait_until(lambda: len(watch.output) == 2, "that they are back")
+            wait_until(lambda: len(_output(watch)) == 1, "that they are away")
+        wait_until(lambda: len(_output(watch)) == 2, "that they are back")
         _says(kafka, opened(_P9, 7, _now_ms()))
         wait_until(lambda: "pod-9" in watch.lines[-1], "the event")
         assert "circuit open (consumer): orders[9]@7, failures" in watch.lines[-1]
-        away, back = watch.output
+        away, back = _output(watch)
         assert away.startswith(kafka.bootstrap)
         assert away.endswith("; it continues once they are back")
         assert "the brokers are back" == back
@@ -130,7 +135,7 @@ def test_a_terminal_gets_a_picture_that_lives(kafka: EmbeddedKafka) -> None:
         shown.wait_for("in 5")  # it counts down
         with kafka.down():
             shown.wait_for("it continues once they")
-        assert 130 == shown.end(signal.SIGINT)
+        assert 130 == shown.end(signal.SIGINT), shown
         picture, last = shown.text.rsplit("\x1b[?1049l", 1)
     assert "\x1b[?1049h" in picture
     assert '\x1b[2J"' not in picture

@@ -69,6 +69,40 @@ def test_many_groups(server: HttpServer, services: Services) -> None:
         assert "No group has nobody in its name" in viewer.get("/now?group=nobody").text
 
 
+def _now(server: HttpServer) -> str:
+    with signed_in(server, "vic") as viewer:
+        return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", viewer.get("/now").text))
+
+
+def test_groups_by_what_kafka_says(server: HttpServer, services: Services) -> None:
+    """A group whose only member was killed was "closed", green, below the rest.
+
+    Neither it nor one that nobody knows about is green, and what is past comes last.
+    """
+    states = GroupStates()
+    for name in ("alive", "asked", "killed", "past"):
+        states.take(_entry(name, 1, Assigned((("orders", 0),))))
+    opened = CircuitOpened(Scope(), "orders", 0, 42, "refused", 1, 5.0, datetime.now(UTC))
+    states.take(_entry("past", 2, opened))
+    views = tuple(map(states.view, states.groups))
+    services.live.hub.change(views=views, is_complete=True)
+    assert "asking Kafka" in _now(server)
+    services.live.hub.change(
+        liveness={"alive": "live", "asked": "unknown", "killed": "no-member", "past": "past"},
+        lags={"killed": {("orders", 0): 500}},
+    )
+    shown = _now(server)
+    words = (
+        *("1 group has no live member no circuit is open", "of 1 group it is unknown whether"),
+        *("killed no live member, 500 waiting lag 500", "member gone", "asked liveness unknown"),
+        *("alive closed", "past past: Kafka knows no such group any more lag unknown"),
+    )
+    places = [shown.find(each) for each in words]
+    assert (sorted(places), True) == (places, min(places) >= 0), shown
+    with signed_in(server, "vic") as viewer:
+        assert 2 == viewer.get("/now").text.count("badge good")  # the group alive, and its member
+
+
 def test_no_two_elements_have_one_id(server: HttpServer, services: Services) -> None:
     """Focus went to the button of another circuit when the page changed."""
     states, at = GroupStates(), datetime.now(UTC)

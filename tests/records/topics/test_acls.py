@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from linear_retry.records.topics.acls import Acl, live_acls, retry_acls, scheduler_acls
+from linear_retry.records.topics.acls import Acl, live_acls, retry_acls, scheduler_acls, watch_acls
 from linear_retry.records.topics.setup import TopicSetup, retry_topics
 
 _SETUP = TopicSetup(
@@ -42,6 +42,17 @@ def test_the_retry_line() -> None:
         ("Topic", "orders.billing.retry.*", "DescribeConfigs"),
         ("Topic", "orders.dlq", "Write"),
     } == _granted(acls)
+
+
+def test_whoever_looks() -> None:
+    """The groups may be described, or it is unknown whether they live; only events are read."""
+    assert {
+        ("Topic", "events", "Read"),
+        ("Group", "billing", "Describe"),
+        ("Group", "billing.retry", "Describe"),
+        ("Topic", "orders", "Describe"),
+        ("Topic", "orders.billing.retry.*", "Describe"),
+    } == _granted([*watch_acls(replace(_SETUP, journal="events"))])
 
 
 def test_back_to_the_source() -> None:

@@ -8,11 +8,12 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from linear_retry.console.live.hub import Hub
-from linear_retry.console.live.lag_thread import Clients, LagThread
+from linear_retry.console.live.standing_thread import StandingThread
 from linear_retry.events import Assigned
 from linear_retry.journal.entry import Entry
 from linear_retry.journal.group_state import GroupStates
 from linear_retry.journal.group_view import GroupView
+from linear_retry.journal.standing import Clients
 from linear_retry.scope import Partition
 from tests.conftest import TopicFactory
 from tests.kafka_operations import wait_until
@@ -66,7 +67,7 @@ def test_lag_that_nobody_looks_at_is_forgotten(kafka: RealKafka, topic: TopicFac
         _commit(kafka, group, orders, offset)
     hub.change(views=tuple(_view(group, orders) for group in groups))
     hub.look(groups[:1])
-    thread = LagThread(hub, kafka.client_settings(), every_s=0.1)
+    thread = StandingThread(hub, kafka.client_settings(), every_s=0.1)
     try:
         wait_until(lambda: hub.newest.lags == {groups[0]: {(orders, 0): 4}}, "one is known")
         hub.look(groups[1:])

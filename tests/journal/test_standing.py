@@ -1,0 +1,152 @@
+"""How the groups of a journal stand in Kafka, whatever their members have written last."""
+
+import itertools
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AclOperation, ResourceType  # type: ignore[attr-defined]  # exported by import only
+
+from linear_retry import events as e
+from linear_retry.journal.entry import Entry
+from linear_retry.journal.group_state import GroupStates
+from linear_retry.journal.group_view import GroupView
+from linear_retry.journal.standing import GroupStatus, Liveness, Standing, Standings, status_of
+from tests import dying_with_parent
+from tests.conftest import TopicFactory
+from tests.dlq.guarded_kafka import GuardedKafka
+from tests.journal.journal_story import Life, opened
+from tests.kafka_operations import KafkaOperations, wait_until
+from tests.real_kafka import RealKafka
+
+_CONSUMING = """
+import sys
+from confluent_kafka import Consumer
+servers, group, topic = sys.argv[1:]
+consumer = Consumer({"bootstrap.servers": servers, "group.id": group, "session.timeout.ms": 6000,
+                     "auto.offset.reset": "earliest", "enable.auto.commit": False})
+consumer.subscribe([topic])
+while True:
+    if (message := consumer.poll(1)) is not None and not message.error():
+        consumer.commit(message, asynchronous=False)
+        print(message.offset(), flush=True)
+"""
+
+
+def _view(group: str, *says: e.Event) -> GroupView:
+    states, life, times = GroupStates(), Life("pod-1", uuid4().hex, group), itertools.count(1)
+    for event in says:
+        states.take(life.says(next(times), event))
+    return states.view(group)
+
+
+@contextmanager
+def _asking(kafka: KafkaOperations) -> Iterator[Callable[[GroupView], Standing]]:
+    standings = Standings(kafka.client_settings())
+
+    def ask(view: GroupView) -> Standing:
+        standings.refresh()
+        return standings.of(view)
+
+    yield ask
+    standings.keep(())
+
+
+@pytest.mark.broker
+def test_a_killed_group_has_no_live_member(kafka: RealKafka, topic: TopicFactory) -> None:
+    """`kill -9` of its only member: "closed", green, and nobody read what waited.
+
+    A killed member writes nothing, so its last entry, that it was assigned partitions, stayed true.
+    """
+    orders, group = topic(2), f"group-{uuid4().hex[:8]}"
+    view = _view(group, e.Assigned(((orders, 0),)))
+    kafka.produce(orders, [(each, None, b"value", ()) for each in (0, 1)])
+    command = [sys.executable, "-c", _CONSUMING, kafka.bootstrap, group, orders]
+    with (
+        subprocess.Popen(dying_with_parent.guarded(*command), stdout=subprocess.PIPE) as member,
+        _asking(kafka) as ask,
+    ):
+        assert member.stdout is not None
+        assert [b"0\n"] * 2 == [member.stdout.readline() for _ in range(2)]
+        assert Standing("live") == ask(view)
+        member.kill()
+        kafka.produce(orders, [(each % 2, None, b"value", ()) for each in range(5)])
+        wait_until(lambda: ask(view) == Standing("no-member", 5), "its session is over")
+        # Of both partitions, though the journal knows of one.
+        assert "no live member, 5 waiting" == str(ask(view))
+    states = {"unknown": "unknown", "live": "closed", "no-member": "no-member", "past": "past"}
+    for liveness, status in states.items():
+        assert status == status_of(view, liveness, 10)  # type: ignore[arg-type]  # its literals
+
+
+@pytest.mark.broker
+def test_a_group_that_kafka_no_longer_knows_is_past(kafka: RealKafka, topic: TopicFactory) -> None:
+    """And not one of Spark, whose name no consumer group ever had: that is not known."""
+    orders, group = topic(), f"group-{uuid4().hex[:8]}"
+    with _asking(kafka) as ask:
+        assert Standing("past") == ask(_view(group, e.Assigned(((orders, 0),))))
+        assert Standing("unknown") == ask(_view("charges", e.Assigned((("spark:charges", 0),))))
+        consumer = Consumer(kafka.client_settings() | {"group.id": f"{group}-2"})
+        consumer.commit(offsets=[TopicPartition(orders, 0, 0)], asynchronous=False)
+        consumer.close()
+        # All left, and all that was assigned was revoked: what it read is asked about.
+        left = e.Assigned(((orders, 0),)), e.Revoked(((orders, 0),)), e.Stopped(left_group=True)
+        assert Standing("no-member", 0) == ask(_view(f"{group}-2", *left))
+
+
+@pytest.mark.broker
+def test_without_the_right_nothing_is_known(tmp_path: Path) -> None:
+    """Kafka does not list a group to whom may not describe it, as if it did not exist: not past."""
+    kafka = GuardedKafka(tmp_path / "kafka", strict=True)
+    with kafka:
+        kafka.create_topic("orders")
+        consumer = Consumer(kafka.client_settings(**{"group.id": "billing"}))
+        consumer.commit(offsets=[TopicPartition("orders", 0, 0)], asynchronous=False)
+        consumer.close()
+        view = _view("billing", e.Assigned((("orders", 0),)))
+        standings = Standings(kafka.keys("reader"))
+        topic = (ResourceType.TOPIC, "orders", AclOperation.DESCRIBE)
+        kafka.allow_only([topic])
+        standings.refresh()
+        assert Standing("unknown") == standings.of(view)
+        kafka.allow_only([topic, (ResourceType.GROUP, "billing", AclOperation.DESCRIBE)])
+        standings.refresh()
+        assert Standing("no-member", 0) == standings.of(view)
+        standings.keep(())
+
+
+_ASSIGNED, _IDLE = e.Assigned((("orders", 0),)), e.Assigned(())
+
+
+@pytest.mark.parametrize(
+    ("says", "liveness", "expected"),
+    [
+        ([_ASSIGNED], "live", "closed"),
+        ([_ASSIGNED], "unknown", "unknown"),
+        ([_IDLE], "live", "idle"),
+        ([_IDLE], "unknown", "unknown"),
+        ([opened(("orders", 0), 7, 99)], "unknown", "open"),
+        ([opened(("orders", 0), 7, 99)], "no-member", "no-member"),
+        ([opened(("orders", 0), 7, 99)], "past", "past"),
+        ([_ASSIGNED, e.Stopped(left_group=True)], "live", "stopped"),
+    ],
+)
+def test_what_is_not_known_to_live_is_never_closed(
+    says: list[e.Event], liveness: Liveness, expected: GroupStatus
+) -> None:
+    """Green was for each group of which nobody had said that something is wrong."""
+    assert expected == status_of(_view("billing", *says), liveness, 10)
+
+
+def test_one_silent_member_makes_a_group_silent() -> None:
+    """It was green, since the member that has its partitions is well."""
+    states = GroupStates()
+    for number in range(2):
+        member = f"pod-{number}"
+        states.take(Entry(member, 1, number, "billing", member, _ASSIGNED))
+    assert "silent" == status_of(states.view("billing"), "live", 10)
