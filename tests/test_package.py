@@ -68,7 +68,8 @@ _MAY_IMPORT = {
     "journal": {"journal", "kafka", "log", "records"} | _EVERYONES,
     "consumer": {"consumer", "journal", "kafka", "log", "records", "retry", "strategy"}
     | _EVERYONES,
-    "monitoring": {"monitoring", "consumer", "kafka", "outbox", "records", "retry"} | _EVERYONES,
+    "monitoring": {"monitoring", "consumer", "kafka", "log", "outbox", "records", "retry"}
+    | _EVERYONES,
     "testing": {"testing", "kafka", "records", "retry"} | _EVERYONES,
     # The root is what a user imports: demos show that, so they import it too.
     "": {"consumer", "journal", "retry", "strategy"} | _EVERYONES,
@@ -393,11 +394,11 @@ _CATCHES = {
     # Whatever keeps messages out of the store: their senders are told.
     ("outbox.storing", "step", "Exception"),
     # Without this thread nothing would be stored: what fails is logged, and tried again.
-    ("outbox.keeper", "_guarded_turn", "Exception"),
+    ("outbox.keeper", "_guarded_turn", "BaseException"),
     # The caller's; the next message needs it too.
-    ("outbox.storing", "_call_recover", "Exception"),
+    ("outbox.storing", "_call_recover", "BaseException"),
     # It has a thread of its own: whatever ends it is logged.
-    ("outbox.sender_thread", "_run", "Exception"),
+    ("outbox.sender_thread", "_run", "BaseException"),
     # The handler's call: whatever a user may raise is an outcome.
     ("consumer.runners.run_handler", "attempt_all", "Exception"),
     ("consumer.runners.async_handler", "attempt_all", "Exception"),
@@ -425,7 +426,7 @@ _CATCHES = {
     # What raises here would be the handler's error, and permanent: a dead letter for an outage.
     ("retry.retry_after", "_read", "Exception"),
     # A bug in a thread of the console is said on the page, which else looks complete for ever.
-    ("console.frame.repeating", "_run", "Exception"),
+    ("log.repeating", "_run", "BaseException"),
     # Whatever ends a change is on record, and the exception goes on.
     ("console.audit", "recording", "Exception"),
     # A log handler is the program's too, and may raise where its server is down.

@@ -97,7 +97,7 @@ def log_listening(what: str, host: str, port: int, *, is_secure: bool) -> None:
 
 
 def log_thread_failed(thread: str) -> None:
-    """Logs, with its traceback, the error that a thread of the console begins again after."""
+    """Logs, with its traceback, the error that a thread of ours begins again after."""
     text = f"{thread}: an unexpected error; it begins again"
     _write(logging.ERROR, text, "ThreadFailed", thread=thread, with_traceback=True)
 

@@ -3,7 +3,6 @@
 import json
 import socket
 import sys
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from datetime import datetime
@@ -16,6 +15,7 @@ from urllib.parse import urlsplit
 from linear_retry.consumer.linear_consumer import LinearConsumer
 from linear_retry.consumer.monitoring.health import Health
 from linear_retry.errors import ConfigurationError
+from linear_retry.log.repeating import Repeating
 from linear_retry.retry.circuits import CircuitView
 from linear_retry.scope import Scope
 
@@ -32,15 +32,14 @@ class HealthServer:
     def __init__(self, server: ThreadingTCPServer) -> None:
         self._server = server
         self.port: int = server.server_address[1]
-        self._thread = threading.Thread(
-            target=server.serve_forever, args=(0.1,), name="linear_retry health", daemon=True
-        )
+        self._thread = Repeating("health", lambda _: server.serve_forever(0.1))
         self._thread.start()
 
     def close(self) -> None:
         """Stops taking requests. Idempotent."""
+        self._thread.stop()
         self._server.shutdown()
-        self._thread.join()
+        self._thread.close()
         self._server.server_close()
 
     def __enter__(self) -> Self:

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from linear_retry.errors import BrokerError
 from linear_retry.kafka.consumer.settings import Config
+from linear_retry.log.repeating import Repeating
 from linear_retry.outbox.message import Headers, OutboxMessage, Recover
 from linear_retry.outbox.outbox import Outbox
 from linear_retry.outbox.status import OutboxCounts, OutboxHealth
@@ -41,13 +42,12 @@ class AsyncOutbox:
             "sender": sender,
             "recover": recover,
         }
-        self._closing = threading.Event()
+        self._reports = Repeating("reports", self._poll, again_s=_POLL_S)
 
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
         self._outbox = await asyncio.to_thread(Outbox, self._config, **self._options)
-        self._thread = threading.Thread(target=self._poll, name="linear_retry reports", daemon=True)
-        self._thread.start()
+        self._reports.start()
         return self
 
     async def __aexit__(
@@ -132,7 +132,7 @@ class AsyncOutbox:
         try:
             await asyncio.to_thread(self._outbox.close, timeout_s)
         finally:
-            self._closing.set()
+            self._reports.stop()
 
     @property
     def outbox(self) -> Outbox:
@@ -148,8 +148,8 @@ class AsyncOutbox:
         """The counts since it was created."""
         return self._outbox.counts
 
-    def _poll(self) -> None:
-        while not self._closing.is_set():
+    def _poll(self, stop: threading.Event) -> None:
+        while not stop.is_set():
             self._outbox.poll(_POLL_S)
 
 

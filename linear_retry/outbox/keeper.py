@@ -75,7 +75,7 @@ class Keeper:
     def _guarded_turn(self, *, is_last: bool) -> None:
         try:
             self.turn(is_last=is_last)
-        except Exception as error:  # noqa: BLE001  (without this thread nothing would be stored)
+        except BaseException as error:  # noqa: BLE001  (without it nothing would be stored)
             trouble = f"{type(error).__name__}: {error}"
             if not self.trouble:
                 log_outbox_trouble(str(self._database), trouble)

@@ -45,17 +45,17 @@ class SenderThread:
         while not self._stop.is_set():
             try:
                 self._sender.run(self._stop)
-            except Exception as error:  # noqa: BLE001  (nothing else would send what is stored)
+            except BaseException as error:  # noqa: BLE001  (nothing else sends what is stored)
                 # Tables that are missing, or of another version, may be there again soon.
-                is_lasting = isinstance(error, ConfigurationError)
-                will_begin_again = not is_lasting or isinstance(error, StoreVersionError)
-                self._note(error, will_begin_again=will_begin_again)
-                if not will_begin_again:
+                is_passing = isinstance(error, StoreVersionError)
+                if isinstance(error, ConfigurationError) and not is_passing:
+                    self._note(error, will_begin_again=False)
                     self._ended(error)
                     return
+                self._note(error, will_begin_again=True)
                 self._stop.wait(_AGAIN_S)
 
-    def _note(self, error: Exception, *, will_begin_again: bool) -> None:
+    def _note(self, error: BaseException, *, will_begin_again: bool) -> None:
         text = f"{type(error).__name__}: {error}"
         if text != self.trouble:
             log_outbox_sender_ended(self._store, text, will_begin_again=will_begin_again)

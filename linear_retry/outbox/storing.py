@@ -9,7 +9,7 @@ from linear_retry.errors import LinearRetryError, StoreError
 from linear_retry.kafka.producers.direct import Report, Unsent
 from linear_retry.log.lines import log_messages_lost, log_outbox_trouble
 from linear_retry.outbox.message import OutboxMessage, Recover, message_of
-from linear_retry.retry.callables import UndoneError, check_result
+from linear_retry.retry.callables import check_result
 from linear_retry.store import messages
 from linear_retry.store.database import Database
 from linear_retry.store.sender import identity
@@ -148,6 +148,7 @@ class Storing:
     def _call_recover(self, recover: Recover, message: OutboxMessage, error: Exception) -> None:
         try:
             check_result(recover(message, error))
-        except (Exception, UndoneError) as raised:  # noqa: BLE001  (the next message needs it too)
+        # `sys.exit` too, which ends no program here: the next message needs this thread.
+        except BaseException as raised:  # noqa: BLE001
             reason = f"recover raised {type(raised).__name__}: {raised}"
             log_messages_lost(message.topic, 1, f"{message.retry_id}: {reason}")

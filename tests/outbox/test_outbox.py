@@ -126,15 +126,17 @@ def test_messages_that_cannot_be_stored_either_are_told_of(
     assert [] == reported.durable
 
 
+@pytest.mark.parametrize("error", [ValueError("mine"), SystemExit(3)], ids=repr)
 def test_what_recover_raises_does_not_stop_the_others(
-    make_outbox: MakeOutbox, down: dict[str, Any], database: Database
+    make_outbox: MakeOutbox, down: dict[str, Any], database: Database, error: BaseException
 ) -> None:
-    """It is called for every message, and the outbox goes on."""
+    """It is called for every message, and the outbox goes on. The bug: a `recover` that called
+    `sys.exit` ended the outbox's thread in silence, and `flush` waited for ever."""
     seen = []
 
     def recover(lost: OutboxMessage, _: Exception) -> None:
         seen.append(lost.value)
-        raise ValueError("mine")
+        raise error
 
     outbox = make_outbox(down, recover=recover)
     with database.begin() as connection:

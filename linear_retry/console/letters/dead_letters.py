@@ -7,12 +7,12 @@ from pathlib import Path
 from threading import BoundedSemaphore, Event, Lock
 from typing import Any, Self
 
-from linear_retry.console.frame.repeating import Repeating
 from linear_retry.console.letters.finding import has_letters, names_to_look_at
 from linear_retry.console.letters.index import Index, remove_others
 from linear_retry.console.letters.indexer import Indexer
 from linear_retry.errors import BrokerError
 from linear_retry.kafka.topics.reader import TopicReader
+from linear_retry.log.repeating import Repeating
 
 TOPICS_FOUND = 50
 _BUILT_AT_ONCE = 4

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from threading import Event
 from typing import Any
 
-from linear_retry.console.frame.repeating import Repeating
 from linear_retry.console.letters.index import Index, make_tables, transaction
 from linear_retry.console.letters.writer import Writer
 from linear_retry.console.state import StateError
@@ -16,6 +15,7 @@ from linear_retry.errors import UnknownTopicError
 from linear_retry.kafka.topics.description import Topics
 from linear_retry.kafka.topics.reader import TopicReader
 from linear_retry.kafka.topics.tail import TopicTail
+from linear_retry.log.repeating import Repeating
 from linear_retry.records.dead_letter import resolutions_topic
 from linear_retry.retry.clock import now_ms
 

@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from threading import Event
 from typing import Any
 
-from linear_retry.console.frame.repeating import Repeating
 from linear_retry.console.live.hub import Hub
 from linear_retry.console.outages.history import History
 from linear_retry.journal.entry import Entry, Unreadable
 from linear_retry.journal.group_state import GroupStates
 from linear_retry.journal.reader import JournalTail
+from linear_retry.log.repeating import Repeating
 
 _READ_S = 0.25
 _SHOW_EVERY_S = 0.5

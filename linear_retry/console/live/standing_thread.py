@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from threading import Event
 from typing import Any
 
-from linear_retry.console.frame.repeating import Repeating
 from linear_retry.console.live.hub import Hub
 from linear_retry.journal.standing import Liveness, Standings
+from linear_retry.log.repeating import Repeating
 from linear_retry.scope import Partition
 
 _EVERY_S = 3.0

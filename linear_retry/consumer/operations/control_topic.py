@@ -11,6 +11,7 @@ from linear_retry.kafka import KafkaException
 from linear_retry.kafka.producers.journal import JournalProducer
 from linear_retry.kafka.topics.tail import TopicTail
 from linear_retry.log.lines import log_control_garbled, log_control_silent
+from linear_retry.log.repeating import Repeating
 from linear_retry.records.control import (
     COMMAND_TTL_MS,
     Answer,
@@ -67,14 +68,16 @@ class ControlTopicFollower:
         self._report_at_s = {"garbled": -math.inf, "silent": -math.inf}
         self._is_following = False
         self._is_first_reading = True
+        self._thread = Repeating("control", lambda _: self.follow(), again_s=again_after_s)
         self._ending = threading.Event()
         self._ended = threading.Event()
 
     def start(self) -> None:
-        threading.Thread(target=self.follow, name="linear_retry control", daemon=True).start()
+        self._thread.start()
 
     def close(self, timeout_s: float) -> None:
         """Sends the pending answers, within `timeout_s`, and ends."""
+        self._thread.stop()
         self._ending.set()
         if self._is_following:  # else it may wait for brokers, in vain
             self._ended.wait(timeout_s)
@@ -98,6 +101,7 @@ class ControlTopicFollower:
         those that were there when it was sent: we were not before our first reading. By the place
         in the topic, as clocks differ.
         """
+        self._is_following = False
         topic = self._since(self._clock.utc_ms() - _READ_BACK_MS)
         self._unposted.clear()
         for records in topic.backlog():

@@ -19,6 +19,7 @@ from linear_retry.records.control import Answer, Command, encode, read_control
 from linear_retry.records.record import OutgoingRecord, Record
 from linear_retry.retry.policy import Policy
 from tests.consumer.joined_parts import Joined
+from tests.kafka_operations import wait_until
 
 _TOPIC = "linear-retry.control"
 _Said = Command | Answer | bytes
@@ -225,3 +226,22 @@ def test_what_is_for_another_member_is_not_ours() -> None:
     ours, anothers = _to_all("pod-1"), _to_all("pod-2")
     answers = Topic(batches=[[ours, anothers], [], []]).follow_all()
     assert {ours.command_id} == {answer.command_id for answer in answers}
+
+
+def test_a_bug_in_its_thread_does_not_end_it(caplog: pytest.LogCaptureFixture) -> None:
+    """The bug: the thread ended in silence with any error that is not Kafka's, and no command was
+    carried out or answered any more. It is logged with its traceback, and the topic read again."""
+    topic = Topic(batches=[[_command()], [], []])
+    read, bugs = topic.follow, [RuntimeError("bug")]
+
+    @contextmanager
+    def follow() -> Iterator[Topic]:
+        if bugs:
+            raise bugs.pop()
+        with read() as stream:
+            yield stream
+
+    topic.follow = follow  # type: ignore[method-assign]  # as a part that has a bug
+    topic.follower.start()
+    wait_until(lambda: len(topic.written) == 1, "it is answered")
+    assert "control: an unexpected error; it begins again" in caplog.messages

@@ -100,13 +100,15 @@ def _follow(connection: Connection, parent: int, stop: _StopOnce) -> None:
     The end of the pipe alone would not do: whatever the parent has forked may hold it open.
     """
     told = 0
-    with suppress(EOFError, OSError):  # the live line's end of the pipe is gone
-        while os.name == "nt" or os.getppid() == parent:
-            if connection.poll(LOOK_EVERY_S):
-                connection.recv_bytes()
-                told += 1
-                (stop.ask if told == 1 else stop.force)()
-    stop.ask()
+    try:
+        with suppress(EOFError, OSError):  # the live line's end of the pipe is gone
+            while os.name == "nt" or os.getppid() == parent:
+                if connection.poll(LOOK_EVERY_S):
+                    connection.recv_bytes()
+                    told += 1
+                    (stop.ask if told == 1 else stop.force)()
+    finally:  # nothing else would end it
+        stop.ask()
 
 
 def run_line(consumer: LinearConsumer, work: Work) -> None:

@@ -1,4 +1,4 @@
-"""A thread whose work is begun again whatever ends it, and which says what that was."""
+"""A thread of ours, whose work is begun again whatever ends it, and which says what that was."""
 
 from collections.abc import Callable
 from threading import Event, Thread
@@ -17,11 +17,17 @@ _CLOSE_S = 0.5
 class Repeating:
     """Does `work` in a thread, again and again, until it is closed.
 
-    `note` is called with what an error of the work says; the work itself says when it is over.
+    A thread that ends in silence would look as if all were well, and what waits for it would wait
+    for ever. `note` is called with what an error of the work says; the work itself says when it is
+    over.
     """
 
     def __init__(
-        self, name: str, work: Work, note: Callable[[str], None], again_s: float = _AGAIN_S
+        self,
+        name: str,
+        work: Work,
+        note: Callable[[str], None] = lambda _: None,
+        again_s: float = _AGAIN_S,
     ) -> None:
         """`again_s`: how long it waits after an error."""
         self._name, self._work, self._note, self._again_s = name, work, note, again_s
@@ -54,8 +60,8 @@ class Repeating:
                 continue
             except LinearRetryError as error:
                 self._note(str(error))
-            # A page of which a part is silently no longer kept up would look right for ever.
-            except Exception as error:  # noqa: BLE001
+            # What a user's function raises may be a SystemExit, which would end the thread unsaid.
+            except BaseException as error:  # noqa: BLE001
                 log_thread_failed(self._name)
                 self._note(f"an unexpected error: {error!r}")
             self._stop.wait(self._again_s)
