@@ -1,7 +1,8 @@
 """The outbox's own thread: stores what cannot be sent, and sees when Kafka takes it again."""
 
 import threading
-from collections.abc import Set
+import time
+from collections.abc import Callable, Set
 
 from linear_retry.log.lines import log_direct_again, log_messages_stored, log_outbox_trouble
 from linear_retry.outbox.held_lanes import Lane
@@ -11,10 +12,9 @@ from linear_retry.store import lanes
 from linear_retry.store.database import Database
 
 _TICK_S = 0.1
-_SOON_MS = 2_000
-"""A lane whose oldest message is younger is nearly empty: what comes next for it waits in memory.
-
-Otherwise a lane that always gets more would never leave the store.
+_SOON_S = 2.0
+"""A lane whose oldest message is younger is nearly empty: what comes next for it waits in memory,
+for as long at most. Otherwise a lane that always gets more would never leave the store.
 """
 
 
@@ -22,13 +22,20 @@ class Keeper:
     """Watches over a `Sending` from its own thread."""
 
     def __init__(
-        self, sending: Sending, storing: Storing, database: Database, *, timeout_s: float
+        self,
+        sending: Sending,
+        storing: Storing,
+        database: Database,
+        *,
+        timeout_s: float,
+        now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         """`timeout_s`: the longest that a message waits for its acknowledgement."""
         self._sending = sending
         self._storing = storing
         self._database = database
-        self._timeout_s = timeout_s
+        self._timeout_s, self._now_s = timeout_s, now_s
+        self._kept_since_s: dict[Lane, float] = {}
         self._stopping = False
         self._is_logged = False
         self._trouble = ""
@@ -101,4 +108,19 @@ class Keeper:
         if self._is_logged and not self._sending.holds_any:
             self._is_logged = False
             log_direct_again(str(self._database))
-        return {lane for lane, first_ms in waiting.items() if now_ms - first_ms < _SOON_MS}
+        # One that is not due yet was postponed, or the clock was set back: it may stay for long.
+        soon_ms = round(_SOON_S * 1000)
+        soon = {lane for lane, first_ms in waiting.items() if abs(now_ms - first_ms) < soon_ms}
+        return self._kept(soon)
+
+    def _kept(self, soon: Set[Lane]) -> Set[Lane]:
+        """Returns those of which messages may wait in memory, each for a short time at most.
+
+        By our own clock: whatever keeps a lane in the store, nothing waits for it unstored.
+        """
+        now_s = self._now_s()
+        since_s = {lane: self._kept_since_s.get(lane, now_s) for lane in soon}
+        kept = {lane for lane, since in since_s.items() if now_s - since < _SOON_S}
+        # The others begin anew: what they have now is stored.
+        self._kept_since_s = {lane: since_s[lane] for lane in kept}
+        return kept

@@ -36,9 +36,12 @@ def stored(database: Database) -> list[int]:
 
 
 class AwayDatabase(Database):
-    """A store to which nothing can be written while it is told so; it can be read."""
+    """A store to which nothing can be written while it is told so; its clock stands."""
 
     is_away = False
+
+    def now_ms(self, _: Connection) -> int:
+        return 1_700_000_000_000
 
     @contextmanager
     def begin(self) -> Iterator[Connection]:
@@ -89,7 +92,11 @@ class KeeperScene:
         self.storing = Storing(
             *(database, reports), timeout_s=TIMEOUT_S, recover=None, now_s=lambda: self.now_s
         )
-        self._keeper = Keeper(self.sending, self.storing, database, timeout_s=TIMEOUT_S)
+        self._keeper = Keeper(
+            *(self.sending, self.storing, database),
+            timeout_s=TIMEOUT_S,
+            now_s=lambda: self.now_s,
+        )
 
     def send(self, number: int) -> None:
         self.sending.send(next(self._numbers), unsent(number))

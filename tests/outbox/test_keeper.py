@@ -59,3 +59,41 @@ def test_nothing_overtakes_what_the_store_does_not_take(database: AwayDatabase) 
     scene.turn_after(0.0)
     scene.send(4)
     assert [b"3", b"4"] == scene.sent
+
+
+@pytest.mark.parametrize("due_in_ms", [3_600_000, 0, -60_000])
+def test_nothing_waits_long_in_memory(database: AwayDatabase, due_in_ms: int) -> None:
+    """A message that was postponed, or one of before the clock was set back, stalled its lane.
+
+    What came later was neither sent nor stored, and `flush` and `close` hung. Nor may one that is
+    due, and is never sent, keep what comes later from the store.
+    """
+    _store(database, b"0", due_in_ms)
+    scene = KeeperScene(database)
+    scene.send(1)
+    scene.turn_after(0.0)
+    scene.send(2)
+    scene.turn_after(0.0)
+    scene.turn_after(2.0)
+    assert {0, 1, 2} == set(stored(database))
+    assert ([], 0) == (scene.sent, len(scene.sending))
+
+
+def test_what_comes_next_for_a_lane_that_is_nearly_empty_waits_for_a_moment(
+    database: AwayDatabase,
+) -> None:
+    """Else a lane that always gets more would never leave the store; each time, not only once."""
+    _store(database, b"0", 0)
+    scene = KeeperScene(database)
+    for number in (1, 2):
+        scene.send(number)
+        scene.turn_after(0.0)
+        scene.turn_after(1.9)
+        assert [*range(number)] == stored(database)
+        scene.turn_after(0.1)
+        assert [*range(number + 1)] == stored(database)
+    scene.send(3)
+    scene.turn_after(0.0)
+    _remove_all(database)
+    scene.turn_after(0.0)
+    assert [b"3"] == scene.sent
