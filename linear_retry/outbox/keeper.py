@@ -121,6 +121,6 @@ class Keeper:
         now_s = self._now_s()
         since_s = {lane: self._kept_since_s.get(lane, now_s) for lane in soon}
         kept = {lane for lane, since in since_s.items() if now_s - since < _SOON_S}
-        # The others begin anew: what they have now is stored.
+        # The others are forgotten: what they have now is stored, and the next may wait again.
         self._kept_since_s = {lane: since_s[lane] for lane in kept}
         return kept

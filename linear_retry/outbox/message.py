@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from operator import index
 from typing import Any, TypeAlias
 
 from linear_retry.errors import UsageError
@@ -79,8 +80,18 @@ def reported(report: Report) -> OutboxMessage:
     )
 
 
-def header_list(headers: Headers) -> list[tuple[str, Any]]:
-    """Returns the caller's headers as a list; raises `UsageError` for names librdkafka breaks at.
+def partition_number(given: int) -> int:
+    """Returns a partition as librdkafka has it. Raises `UsageError` for what can be none."""
+    return _whole(given, "partition", -1, 2**31 - 1)
+
+
+def timestamp_number(given: int) -> int:
+    """Returns a timestamp in ms as the store has it. Raises `UsageError` for what can be none."""
+    return _whole(given, "timestamp", -(2**63), 2**63 - 1)
+
+
+def header_list(headers: Headers) -> list[tuple[str, bytes | None]]:
+    """Returns the caller's headers; raises `UsageError` for names librdkafka breaks at.
 
     A lone surrogate ends the process (confluent-kafka 2.16.1), and a NUL cuts the name short.
     """
@@ -90,15 +101,34 @@ def header_list(headers: Headers) -> list[tuple[str, Any]]:
             raise UsageError(
                 f"header {name!r}: its name must be text of printable characters; correct it"
             )
-    return given
+    return [(name, content(value, f"header {name!r}")) for name, value in given]
+
+
+AS_IS = frozenset({bytes, str, type(None)})
+"""The types of keys and values that stay what they are until they are sent or stored."""
 
 
 def content(given: Any, what: str) -> bytes | None:
-    """Returns a key, value or header as bytes. Raises `UsageError` for another type."""
-    if given is None or isinstance(given, bytes):
+    """Returns a key, value or header as bytes: text, or an object that lends its bytes.
+
+    Asked for before a message is accepted: confluent-kafka takes the bytes of NumPy's and others'
+    objects, which change later, or cannot be read again, and those of `numpy.str_` are no UTF-8.
+    Raises `UsageError` for another type.
+    """
+    if given is None or type(given) is bytes:
         return given
     if isinstance(given, str):
         return given.encode()
-    raise UsageError(
-        f"{what} is of type {type(given).__name__}, must be bytes, text or None; encode it first"
-    )
+    try:
+        return bytes(memoryview(given))
+    except (TypeError, ValueError, BufferError):
+        raise UsageError(
+            f"{what} is of type {type(given).__name__}, must be bytes, text or None; encode it "
+            "first"
+        ) from None
+
+
+def _whole(given: Any, what: str, least: int, most: int) -> int:
+    if not hasattr(given, "__index__") or not least <= index(given) <= most:
+        raise UsageError(f"{what} is {given!r}, must be a whole number from {least} to {most}")
+    return index(given)

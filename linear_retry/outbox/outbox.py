@@ -16,7 +16,16 @@ from linear_retry.kafka.producers.direct import DirectProducer, OnDelivery, Repo
 from linear_retry.kafka.producers.direct_settings import direct_settings
 from linear_retry.outbox.held_lanes import HeldLanes
 from linear_retry.outbox.keeper import Keeper
-from linear_retry.outbox.message import Headers, Recover, header_list, reported
+from linear_retry.outbox.message import (
+    AS_IS,
+    Headers,
+    Recover,
+    content,
+    header_list,
+    partition_number,
+    reported,
+    timestamp_number,
+)
 from linear_retry.outbox.opening import opened
 from linear_retry.outbox.outbox_sender import OutboxSender
 from linear_retry.outbox.sender_thread import SenderThread
@@ -125,20 +134,25 @@ class Outbox:
         `close`: with `error` None once the message is durable, else a `KafkaError` or, if it could
         not be stored, the store's exception; `message` is an `OutboxMessage`.
 
-        Raises `BufferError` if too many messages wait, `KafkaException` or `TypeError` for one that
-        no producer takes, such as one beyond `message.max.bytes`, `UsageError` for a topic that no
-        broker accepts, after `close` or in a forked child, and `ConfigurationError` once it is
-        known that the store's messages cannot be sent to this cluster, as they belong to another.
+        Raises `BufferError` if too many messages wait, `KafkaException` for one beyond
+        `message.max.bytes`, `UsageError` for one that no record can be, such as a value that has
+        no bytes, for a topic that no broker accepts, after `close` or in a forked child, and
+        `ConfigurationError` once it is known that the store's messages cannot be sent to this
+        cluster, as they belong to another.
         """
         if self._is_unusable:
             raise self._unusable()
+        if type(value) not in AS_IS:
+            value = content(value, "value")
+        if type(key) not in AS_IS:
+            key = content(key, "key")
         number = self._next_number()
         unsent = (
             topic,
             value,
             key,
-            -1 if partition is None else partition,
-            timestamp or 0,
+            -1 if partition is None else partition_number(partition),
+            timestamp_number(timestamp) if timestamp else 0,
             header_list(headers) if headers else (),
             b"%b%d" % (self._id_prefix, number),
             retry,
@@ -172,7 +186,10 @@ class Outbox:
         """
         if self._is_unusable:
             raise self._unusable()
-        place = (-1 if partition is None else partition, timestamp or 0)
+        place = (
+            -1 if partition is None else partition_number(partition),
+            timestamp_number(timestamp) if timestamp else 0,
+        )
         about = (header_list(headers), b"%b%d" % (self._id_prefix, self._next_number()))
         message = self._sending.checked((topic, value, key, *place, *about, True, None))
         self._transactions.add(transaction, message)
