@@ -259,7 +259,7 @@ def _follower(config: ConsumerConfig, commands: RemoteCommands) -> ControlTopicF
     keys = {"log_level": 0, **config.settings.connection}
     return ControlTopicFollower(
         topic,
-        config.line.group_id,
+        {config.line.group_id, config.settings.group_id},
         commands,
         clock,
         lambda since_ms: TopicTail(keys, topic, since_ms, _CONTROL_PATIENCE_S),

@@ -52,7 +52,7 @@ _TEXTS: dict[type, str] = {
     e.HandlerTooSlow: "{0.what} too slow: {0.place}, {0.elapsed_s:.1f} s since the last poll, "
     "above max.poll.interval.ms ({0.max_poll_interval_s:g} s), {0.attempts} times in a row; its "
     "result does not count. Make the {0.what} faster, or raise the limit",
-    e.CommitFailed: "commit refused: {partitions}: {0.error}",
+    e.CommitFailed: "commit failed: {partitions}: {0.error}",
     e.ClientError: "librdkafka: {0.code}: {0.error} ({0.count} times)",
     e.ClientReplaced: "librdkafka's client was replaced: {0.reason}",
     e.InstanceIdTaken: "group.instance.id={0.group_instance_id}: another member has it, or had it "

@@ -9,6 +9,7 @@ from linear_retry.journal.group_state import GroupStates
 from linear_retry.journal.group_view import GroupView, Member, OpenCircuit
 from linear_retry.journal.standing import Liveness, Standing
 from linear_retry.records.printable import in_one_line, moment, one_line
+from linear_retry.records.topics.retry_topics import RETRY_SUFFIX
 from linear_retry.scope import Partition
 
 HEAD = (
@@ -56,6 +57,9 @@ def standing_text(group: str, standing: Standing) -> str | None:
 def no_such_group(group: str, states: GroupStates, topic: str) -> str:
     """Returns the message about a group without entries."""
     there = ", ".join(map(one_line, states.groups))
+    if (live := group.removesuffix(RETRY_SUFFIX)) != group and live in states.groups:
+        there = f"those of its retry line are in {one_line(live)!r}"
+        return f"group {one_line(group)!r} has no entries of its own in {topic}: {there}"
     return f"group {one_line(group)!r} has no entries in {topic} in this time; " + (
         f"groups with entries: {there}" if there else "nor has any other group"
     )

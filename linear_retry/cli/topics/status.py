@@ -66,16 +66,28 @@ def show_status(prefix: str, group: str, config: Mapping[str, Any], *, as_json: 
         with ProgressBar(f"reading {topic.topic}") as bar:
             for record in _unread(config, group, topic.topic, bar):
                 topic.add(record, group, at_ms)
-    if line not in Groups(config).active():
-        typer.echo(
-            f"group {one_line(line)} has no members: nothing is retried until its consumer, the "
-            "retry line, runs",
-            err=True,
-        )
+    has_members = Groups(config).listed().get(line)
+    if not has_members:
+        typer.echo(_nobody(line) if has_members is False else _unknown(line), err=True)
     if as_json:
         write_json({**asdict(topic), "group": group} for topic in topics)
     else:
         write_table(_HEAD, map(_cells, topics), _NUMBERS)
+
+
+def _nobody(line: str) -> str:
+    return (
+        f"group {one_line(line)} has no members: nothing is retried until its consumer, the retry "
+        "line, runs"
+    )
+
+
+def _unknown(line: str) -> str:
+    return (
+        f"whether group {one_line(line)} has members is not known: it has never run, this user may "
+        "not DESCRIBE it, or the brokers do not answer; without its consumer, the retry line, "
+        "nothing is retried"
+    )
 
 
 def _names(names: Iterable[str], prefix: str) -> list[str]:

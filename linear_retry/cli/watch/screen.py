@@ -91,6 +91,8 @@ class Screen:
         what = self._fitting(
             lambda n: _circuits(all_open[:n], now_ms, is_live=is_live), len(all_open), limit
         )
+        if not view.members:
+            what = Text("nothing is known of its circuits\n")
         lines_left -= self._lines(what)
         return Group(top, who, what, *map(_event, view.last_events[-max(lines_left, 1) :]))
 

@@ -3,7 +3,7 @@
 import math
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from linear_retry.consumer.operations.remote_commands import RemoteCommands
 from linear_retry.errors import BrokerError, LinearRetryError
@@ -43,7 +43,7 @@ class ControlTopicFollower:
     def __init__(
         self,
         topic: str,
-        group: str,
+        groups: Collection[str],
         commands: RemoteCommands,
         clock: Clock,
         since: Callable[[int], TopicTail],
@@ -51,12 +51,14 @@ class ControlTopicFollower:
         *,
         again_after_s: float = 5.0,
     ) -> None:
-        """`since` reads the topic from a time on, in milliseconds of UTC.
+        """`groups` are the names of ours: a retry line has that of its live line, too.
+
+        `since` reads the topic from a time on, in milliseconds of UTC.
 
         `again_after_s` is the wait after an error.
         """
         self._topic = topic
-        self._group = group
+        self._groups = groups
         self._commands = commands
         self._clock = clock
         self._since = since
@@ -130,7 +132,7 @@ class ControlTopicFollower:
         for record in records:
             match read_control(record.value):
                 case Command() as command:
-                    if command.group == self._group and command.is_for(self._commands.member):
+                    if command.group in self._groups and command.is_for(self._commands.member):
                         self._unposted[command.command_id] = command
                 case Answer() as answer:
                     if answer.is_final and self._ends(answer):

@@ -10,6 +10,9 @@ from linear_retry.events import Event, Lost, Revoked
 from linear_retry.kafka import KafkaError
 from linear_retry.scope import Partition
 
+_REMOVED = "the group did not hear from this member in time, or has removed it"
+"""Not that others have them: it may be the only member, and the brokers may be away."""
+
 
 class Rebalance:
     """Listens to the client. No handler runs during these callbacks.
@@ -52,7 +55,7 @@ class Rebalance:
     def lost(self, partitions: list[Partition]) -> None:
         """Drops the state without a commit: another member may own them already."""
         self._flow_control.drop(partitions)
-        self._emit(Lost(tuple(partitions), "the group gave them to other members"))
+        self._emit(Lost(tuple(partitions), _REMOVED))
 
     def committed(self, offsets: Mapping[Partition, int]) -> None:
         self._flow_control.offsets.committed(offsets)

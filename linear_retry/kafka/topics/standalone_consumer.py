@@ -29,6 +29,14 @@ NO_PERMISSION = (
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
 )
 _NO_LOGIN = (KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED)
+_NO_ANSWER = (
+    KafkaError._TIMED_OUT,
+    KafkaError._TIMED_OUT_QUEUE,
+    KafkaError._TRANSPORT,
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._RESOLVE,
+    KafkaError.REQUEST_TIMED_OUT,
+)
 _OURS: dict[str, Any] = {
     # Never subscribes and never commits, so no group's offsets are touched.
     "enable.auto.commit": False,
@@ -159,12 +167,20 @@ class StandaloneConsumer:
 def refusal(
     where: str, what: str, error: KafkaError, rights: str = "READ and DESCRIBE"
 ) -> BrokerError:
-    """Returns the error to raise if a broker refuses `what`, which needs `rights`."""
+    """Returns the error to raise if no broker answers about `what`, or one refuses it.
+
+    It needs `rights`.
+    """
     if error.code() in MISSING:
         return UnknownTopicError(f"{where}: {what} does not exist; check its name")
     if error.code() in NO_PERMISSION:
         return BrokerError(
             f"{where}: no permission for {what} ({error.str()}); ask for {rights} on it"
+        )
+    if error.code() in _NO_ANSWER:
+        return BrokerError(
+            f"{where}: no answer about {what} ({error.str()}); check the address, the security "
+            "settings, and that it is reachable from here"
         )
     return BrokerError(f"{where}: {what} is refused: {error.str()}")
 

@@ -18,6 +18,7 @@ from linear_retry.journal.entry import Entry, encode, read_entry
 from linear_retry.journal.group_state import GroupStates
 from linear_retry.journal.standing import Standing
 from tests.journal.journal_entries import entries
+from tests.journal.journal_story import GROUP, outage
 
 _NOW_MS = 1_795_298_170_643
 
@@ -39,6 +40,16 @@ def test_whatever_it_says_can_be_printed(output: list[Entry]) -> None:
         assert (True, True) == (len(shown) <= 40, max(map(cell_len, shown)) <= 80)
         lines += shown
     assert [] == [line for line in lines if not line.isprintable()]
+
+
+def test_a_retry_line_by_the_name_that_kafka_has() -> None:
+    """Its entries are under the name of its live line, which is said to who took the other one."""
+    fold = GroupStates()
+    for entry in outage(_NOW_MS):
+        fold.take(entry)
+    texts = [formats.no_such_group(f"{GROUP}{end}", fold, "journal") for end in (".retry", "2")]
+    ours = f"those of its retry line are in {GROUP!r}"
+    assert [True, False] == [text.endswith(ours) for text in texts]
 
 
 def _picture(fold: GroupStates, group: str) -> list[str]:

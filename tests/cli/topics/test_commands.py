@@ -223,6 +223,15 @@ def test_messages_that_are_out_in_one_topic(scene: _Scene) -> None:
     )
 
 
+def test_whether_a_retry_line_runs_is_not_known(scene: _Scene) -> None:
+    """The brokers list no such group: it never ran, or may not be described. It was said to have
+    no members, as if they had answered."""
+    assert 0 == scene.run("create").code
+    shown = _status(scene, scene.prefix, "--group", f"audit-{scene.prefix}")
+    assert 0 == shown.code
+    assert "has members is not known" in shown.err
+
+
 def test_the_status_of_no_topic(scene: _Scene) -> None:
     """A wrong prefix is no empty table."""
     shown = _status(scene, "nowhere")

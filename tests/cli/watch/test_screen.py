@@ -55,6 +55,12 @@ def test_the_picture_fits(width: int, height: int) -> None:
         assert (True, True) == (len(lines) <= height, max(map(len, lines)) <= width), lines
 
 
+def test_a_group_of_which_nothing_is_known() -> None:
+    """No entry of it is there: it said that no circuit is open, as of one that is well."""
+    lines = "\n".join(_picture(_fold([])))
+    assert (True, False) == ("nothing is known" in lines, "no circuit is open" in lines)
+
+
 def test_the_picture_says_what_is_out() -> None:
     """How often a message left for a retry topic, and until when the last waits, while it does."""
     life = Life("pod-1")

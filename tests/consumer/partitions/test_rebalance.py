@@ -37,6 +37,18 @@ def test_nothing_to_commit_is_no_refusal() -> None:
     assert [events.CommitFailed] == list(map(type, scene.joined.happened))
 
 
+def test_a_loss_says_what_is_known() -> None:
+    """Not who has the partitions now: the brokers may be away, and nobody else in the group. The
+    bug: the only member said that the group had given them to other members."""
+    scene = _Scene()
+    scene.joined.own(_P0)
+    scene.rebalance.lost([_P0])
+    (lost,) = scene.joined.happened
+    assert isinstance(lost, events.Lost)
+    assert "did not hear from this member" in lost.reason
+    assert "other members" not in lost.reason
+
+
 def test_a_topic_of_our_own() -> None:
     """A pattern may match it, or it was made later: consumed, its letters would die again."""
     scene = _Scene()

@@ -60,3 +60,11 @@ def test_what_brokers_refuse(kafka: RealKafka) -> None:
     """It is said which topic, and why."""
     with pytest.raises(BrokerError, match=r"creating topic 'too-safe' is refused: .*replica"):
         _topics(kafka).create(NeededTopic("too-safe", "retry", 1, 3))
+
+
+def test_where_nobody_answers() -> None:
+    """That is no refusal, which it was called."""
+    nowhere = Topics({"bootstrap.servers": "127.0.0.1:9"}, 0.1)
+    with pytest.raises(BrokerError, match="no answer about topic 'orders'") as raised:
+        nowhere.describe(["orders"])
+    assert "refused: " not in str(raised.value)
