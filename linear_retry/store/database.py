@@ -159,6 +159,11 @@ class Database:
         if not self.is_sqlite:
             connection.execute(text("SET LOCAL enable_bitmapscan = off"))
 
+    def limit_locks(self, connection: Connection, most_ms: int) -> None:
+        """Lets no statement of the rest of the transaction wait for a lock for longer."""
+        if not self.is_sqlite:
+            connection.exec_driver_sql(f"SET LOCAL lock_timeout = {most_ms}")
+
     def end_silent_sessions(self, connection: Connection) -> None:
         """Ends those of our processes that are suspended in the middle of sending a statement.
 

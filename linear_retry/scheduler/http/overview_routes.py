@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from typing import Annotated, TypeAlias
 
+from anyio import CapacityLimiter
+from anyio.to_thread import run_sync
 from fastapi import APIRouter, Header, Query
 from fastapi.responses import JSONResponse, Response
 from prometheus_client.registry import Collector
@@ -58,25 +60,32 @@ def _add_statistics(router: APIRouter, database: Database) -> None:
 
 
 def _add_metrics(router: APIRouter, collectors: Sequence[Collector]) -> None:
+    worker = CapacityLimiter(1)
+
     @router.get("/metrics", response_class=Response)
-    def get_metrics(accept: Annotated[str, Header()] = "") -> Response:
+    async def get_metrics(accept: Annotated[str, Header()] = "") -> Response:
         """Returns metrics for Prometheus."""
-        body, content_type = exposition(collectors, accept)
+        body, content_type = await run_sync(exposition, collectors, accept, limiter=worker)
         return Response(body, headers={"Content-Type": content_type})
 
 
 def _add_probes(router: APIRouter, database: Database, alive: Probe, ready: Probe) -> None:
+    worker = CapacityLimiter(1)
+
+    def ask() -> str | None:
+        with database.reading() as connection:
+            database.now_ms(connection)
+        return ready()
+
     @router.get("/livez")
     async def get_livez() -> JSONResponse:  # not in a thread: all may wait for the store
         """Returns 503 if the service should be started again."""
         return _answer(alive())
 
     @router.get("/readyz")
-    def get_readyz() -> JSONResponse:
+    async def get_readyz() -> JSONResponse:  # not in theirs: they may all wait for a lock
         """Returns 503 while the store does not answer, or the service does not work."""
-        with database.reading() as connection:
-            database.now_ms(connection)
-        return _answer(ready())
+        return _answer(await run_sync(ask, limiter=worker))
 
 
 def _answer(problem: str | None) -> JSONResponse:

@@ -1,10 +1,15 @@
 """Leases: which instance sends the messages of which lanes, by the database's clock."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from threading import Event
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, delete, func, select, update
+from sqlalchemy import ColumnElement, Connection, Row, delete, func, select, tuple_, update
 
+from linear_retry.errors import StoreError
 from linear_retry.store.database import Database
 from linear_retry.store.lanes import LEASES
 from linear_retry.store.records import Service
@@ -12,6 +17,8 @@ from linear_retry.store.schema import instance, lease
 
 _FORGOTTEN_AFTER = 100
 """An instance without a sign of life for this many lengths of a lease is no longer listed."""
+_STUCK_S = 300.0
+"""Longer than the statements of one step may take together."""
 
 
 class Leases:
@@ -55,6 +62,7 @@ class Leases:
         that it has taken. Raises `StoreError`.
         """
         with self._database.begin() as connection:
+            self._database.limit_locks(connection, self._length_ms // 2)
             # First: one of them may hold what the rest of this, or the intake, waits for.
             self._database.end_silent_sessions(connection)
             now_ms = self._database.now_ms(connection)
@@ -76,6 +84,25 @@ class Leases:
         self._leaving = frozenset(row.number for row in kept[share:])
         self._epochs = {row.number: row.epoch for row in kept} | taken
         return frozenset(taken)
+
+    def renew(self) -> None:
+        """Renews them, and changes nothing else. For a thread beside that of the other methods.
+
+        Raises `StoreError`.
+        """
+        with self._database.begin() as connection:
+            self._database.limit_locks(connection, self._length_ms // 2)
+            now_ms = self._database.now_ms(connection)
+            # No insert: one that has given all back is no longer there.
+            connection.execute(update(instance).where(self._itself()).values(seen_ms=now_ms))
+            # One statement, in their order: who is suspended here holds up all other instances.
+            held = tuple_(lease.c.number, lease.c.epoch).in_([*dict(self._epochs).items()])
+            mine = select(lease.c.number).where(lease.c.service == self._service, held)
+            mine = mine.where(lease.c.owner == self._owner).order_by(lease.c.number)
+            change = update(lease).where(
+                lease.c.service == self._service, lease.c.number.in_(mine.with_for_update())
+            )
+            connection.execute(change.values(until_ms=now_ms + self._length_ms))
 
     def retake(self, number: int) -> bool:
         """Begins a new epoch of a lease that it holds; False if it has lost it: another sends.
@@ -103,12 +130,11 @@ class Leases:
 
     def give_back(self) -> None:
         """Frees them all, and leaves the list of instances. Raises `StoreError`."""
-        left = (instance.c.service == self._service, instance.c.owner == self._owner)
         with self._database.begin() as connection:
             for row in self._locked(connection):
                 if row.number in self.numbers and row.owner == self._owner:
                     self._write(connection, row.number, owner=None, until_ms=0)
-            connection.execute(delete(instance).where(*left))
+            connection.execute(delete(instance).where(self._itself()))
         self._epochs = {}
 
     def _live_instances(self, connection: Connection, now_ms: int) -> int:
@@ -124,6 +150,9 @@ class Leases:
     def _live(self, now_ms: int) -> ColumnElement[bool]:
         seen = instance.c.seen_ms.between(now_ms - self._length_ms, now_ms + self._length_ms)
         return (instance.c.service == self._service) & seen
+
+    def _itself(self) -> ColumnElement[bool]:
+        return (instance.c.service == self._service) & (instance.c.owner == self._owner)
 
     def _locked(self, connection: Connection) -> Sequence[Row[Any]]:
         """All leases of the service, locked; those that are missing are made."""
@@ -153,3 +182,37 @@ class Leases:
 
     def _this(self, number: int) -> Any:
         return (lease.c.service == self._service) & (lease.c.number == number)
+
+
+class Renewal:
+    """Renews while a statement of the sender's waits for a lock or a slow disk.
+
+    Others would take its leases meanwhile, and send what it has sent and not yet deleted. One whose
+    thread makes no step for minutes loses them all the same: what it has would wait for ever.
+    """
+
+    def __init__(self, leases: Leases, every_s: float) -> None:
+        self._leases, self._every_s = leases, every_s
+        self._step_s = time.monotonic()
+
+    def note_step(self) -> None:
+        """Notes that the sender is at work."""
+        self._step_s = time.monotonic()
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Renews until the `with` is left. Raises then what has ended the thread, if anything."""
+        ended = Event()
+        with ThreadPoolExecutor(1, "linear_retry leases") as pool:
+            renewing = pool.submit(self._run, ended)
+            try:
+                yield
+            finally:
+                ended.set()
+            renewing.result()
+
+    def _run(self, ended: Event) -> None:
+        while not ended.wait(self._every_s):
+            if time.monotonic() - self._step_s < _STUCK_S:
+                with suppress(StoreError):  # the sender tells of it
+                    self._leases.renew()

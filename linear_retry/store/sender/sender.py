@@ -19,7 +19,7 @@ from linear_retry.store.sender.deliveries import Deliveries
 from linear_retry.store.sender.delivery import Delivery
 from linear_retry.store.sender.identity import claim_cluster, transactional_prefix
 from linear_retry.store.sender.known_topics import KnownTopics
-from linear_retry.store.sender.leases import Leases
+from linear_retry.store.sender.leases import Leases, Renewal
 from linear_retry.store.sender.low_due import raise_low_due
 from linear_retry.store.sender.producers import LeaseProducers
 from linear_retry.store.sender.progress import (
@@ -76,6 +76,8 @@ class Sender:
         self._clock = ForwardClock(database) if service == "outbox" else database
         self._settlement = Settlement(database, delays, self._clock)
         self._keep_every_s, self._keep_at_s = lease_s / _KEEPS_A_LEASE, 0.0
+        self._renewal = Renewal(self._leases, self._keep_every_s)
+        self._lock_ms = round(lease_s * 1000) // 2
         self._has_begun = False
         self._stop = Event()
         self._closing = False
@@ -91,33 +93,39 @@ class Sender:
         refuses, and for a store that is bound to another cluster.
         """
         self._stop = stop
+        with self._renewal.running():
+            try:
+                self._send_until(stop)
+            finally:
+                self.close()
+
+    def _send_until(self, stop: Event) -> None:
         away: Literal["brokers", "store"] | None = None
-        try:
-            while not stop.is_set():
-                try:
-                    sent = self.step()
-                except (BrokerError, StoreError) as error:
-                    away = self._told_away(error, away)
-                    stop.wait(_AWAY_S)
-                    continue
-                if away is not None and not self._is_busy():
-                    self._listener(Resumed(self._service, away))
-                    away = None
-                # A few at a time would cost as many transactions as thousands.
-                stop.wait(_IDLE_S if sent == 0 else _GATHER_S if sent < _A_FEW else 0.0)
-        finally:
-            self.close()
+        while not stop.is_set():
+            try:
+                sent = self.step()
+            except (BrokerError, StoreError) as error:
+                away = self._told_away(error, away)
+                stop.wait(_AWAY_S)
+                continue
+            if away is not None and not self._is_busy():
+                self._listener(Resumed(self._service, away))
+                away = None
+            # A few at a time would cost as many transactions as thousands.
+            stop.wait(_IDLE_S if sent == 0 else _GATHER_S if sent < _A_FEW else 0.0)
 
     def step(self) -> int:
         """Sends what is due now, up to a batch; returns the number of messages sent.
 
         Raises `BrokerError` or `StoreError` if either does not answer: the next step continues.
         """
-        self._settle()
+        self._renewal.note_step()
+        # First what was sent: while the leases cannot be kept, others may take them and send it.
+        sent = 0 if self._deliveries is None else self._ended(self._deliveries, 0.0)
         deliveries = self._deliveries or self._connected()
         self._keep_leases(deliveries)
         self._begin(deliveries)
-        sent = self._ended(deliveries)
+        sent += self._ended(deliveries, _BATCH_S)
         self._raise_low_due()
         return sent
 
@@ -197,9 +205,9 @@ class Sender:
                 # What is due is read again: its earlier holder may just have sent it.
                 self._initialise(deliveries, number)
 
-    def _ended(self, deliveries: Deliveries) -> int:
-        """Writes what has ended; returns the number of messages sent."""
-        errors = self._collect(deliveries, _BATCH_S)
+    def _ended(self, deliveries: Deliveries, within_s: float) -> int:
+        """Writes what has ended `within_s`; returns the number of messages sent."""
+        errors = self._collect(deliveries, within_s)
         sent = sum(len(each.messages) for each in self._outcomes if isinstance(each, Accepted))
         self._settle()
         if errors:
@@ -226,6 +234,7 @@ class Sender:
         if not self._outcomes:
             return
         with self._database.begin() as connection:
+            self._database.limit_locks(connection, self._lock_ms)
             events = self._settlement.write(connection, self._outcomes)
         for each in self._outcomes:
             if isinstance(each, Accepted):

@@ -1,15 +1,19 @@
 """Statistics, the audit, probes and metrics are right, also while the store is down."""
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import httpx
+import psycopg
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from sqlalchemy import make_url, text
 
 from linear_retry.scheduler.http import create_app
 from linear_retry.store import dead_letters, messages
 from linear_retry.store.database import Database
 from linear_retry.web import serve
+from tests.kafka_operations import wait_until
 from tests.postgres import Postgres
 from tests.scheduler.http.conftest import ACCESS, client_of
 from tests.store.contents import new_dead_letter, new_message
@@ -134,4 +138,28 @@ def test_while_the_pool_is_exhausted(postgres_url: str) -> None:
             status, error = _answer(ann, "/api/v1/messages")
         assert (503, True) == (status, "QueuePool limit" in error)
         assert 200 == ann.get("/api/v1/messages").status_code
+    database.close()
+
+
+def test_probes_do_not_wait_for_requests(postgres_url: str) -> None:
+    """While eight requests waited for a lock of the database, `/readyz` and `/metrics` hung: the
+    pod got no more traffic, and nobody saw why."""
+    database = Database(postgres_url)
+    waiting = text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
+
+    def are_all_waiting() -> bool:
+        with database.reading() as connection:
+            return bool(connection.execute(waiting).scalar_one() == 8)
+
+    with (
+        serve(create_app(database, ACCESS), ACCESS, 0) as server,
+        client_of(server, "ann") as ann,
+        ThreadPoolExecutor(8) as requests,
+    ):
+        with psycopg.connect(make_url(postgres_url).render_as_string()) as other:
+            other.execute("LOCK TABLE linear_retry_audit")
+            asked = [requests.submit(ann.get, "/api/v1/audit") for _ in range(8)]
+            wait_until(are_all_waiting, "all wait for the lock")
+            assert [200, 200] == [ann.get(path).status_code for path in ("/readyz", "/metrics")]
+        assert [200] * 8 == [each.result().status_code for each in asked]
     database.close()

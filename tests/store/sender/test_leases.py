@@ -98,6 +98,24 @@ def test_its_holder_keeps_what_has_run_out(
     assert {1} == _epochs(database)
 
 
+def test_a_renewal_takes_nothing(leases: Callable[[str], Leases], database: Database) -> None:
+    """It prolongs what its holder still has, and brings back nobody who has left."""
+    first, second = leases("a"), leases("b")
+    first.keep()
+    _expire(database)
+    first.renew()
+    assert set() == second.keep()
+    _expire(database)
+    taken = second.keep()
+    _expire(database)
+    first.renew()
+    assert leases("c").keep() < taken
+    first.give_back()
+    first.renew()
+    with database.begin() as connection:
+        assert {"b", "c"} == set(connection.scalars(select(instance.c.owner)))
+
+
 def test_a_clock_that_is_set_back_keeps_nothing_for_the_dead(
     leases: Callable[[str], Leases], database: Database
 ) -> None:

@@ -2,12 +2,14 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import psycopg
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
+from sqlalchemy import make_url
 
 from linear_retry.store.database import Database
 from linear_retry.store.lanes import lease_of
@@ -201,6 +203,20 @@ def test_what_other_leases_have_sent_is_deleted_whatever_the_error_of_one(
     assert 16 - len(waiting) == len(scene.values(name, 16 - len(waiting)))
 
 
+class _Told:
+    """A real producer that calls `then` once a transaction is committed."""
+
+    def __init__(self, config: dict[str, Any], then: Callable[[], None]) -> None:
+        self._producer, self._then = Producer(config), then
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._producer, name)
+
+    def commit_transaction(self, timeout_s: float) -> None:
+        self._producer.commit_transaction(timeout_s)
+        self._then()
+
+
 class _Late:
     """A real producer that is told only later that its transaction is committed."""
 
@@ -235,6 +251,58 @@ def test_another_joins_while_a_batch_is_under_way(
     )
     assert 80 == len(scene.values(name, 80))
     scene.close()
+
+
+@pytest.mark.parametrize("store_url", ["postgres"], indirect=True)
+def test_a_lock_on_a_table_for_longer_than_a_lease(
+    kafka: RealKafka, topic: TopicFactory, database: Database, store_url: str
+) -> None:
+    """Such as that of `CREATE INDEX`: the instance that stood by took the leases of the one that
+    waited for it, and sent all of its batch once more."""
+    name, locked, length_s = topic(8), threading.Event(), 3.0
+    scene = Scene(kafka, database)
+    scene.add_numbers(name, range(80), partitions=8)
+    with psycopg.connect(make_url(store_url).render_as_string()) as other:
+
+        def lock() -> None:
+            if not locked.is_set():
+                locked.set()
+                other.execute("LOCK TABLE linear_retry_message IN SHARE MODE")
+
+        first = scene.sender(producer=lambda config: _Told(config, lock), lease_s=length_s)
+        with _running(first):
+            wait_until(locked.is_set, "it has sent, and may not delete")
+            with _running(scene.sender(lease_s=length_s)):
+                wait_until(lambda: _waits_for("store", scene), "it says that it waits")
+                held_s = time.monotonic() + 3 * length_s
+                wait_until(lambda: time.monotonic() > held_s, "leases run out")
+                other.commit()
+                wait_until(lambda: scene.waiting() == 0, "all are settled")
+                wait_until(lambda: scene.shares() == [4, 4], "both have their share")
+    assert 80 == len(scene.values(name, 80))
+
+
+@pytest.mark.parametrize("store_url", ["postgres"], indirect=True)
+def test_a_lock_on_leases_holds_up_no_settlement(
+    kafka: RealKafka, topic: TopicFactory, database: Database, store_url: str
+) -> None:
+    """What was sent waited with the leases, for as long as a statement may take: whoever got them
+    first, once the lock was gone, sent it again."""
+    name, answered = topic(8), threading.Event()
+    scene = Scene(kafka, database)
+    scene.add_numbers(name, range(80), partitions=8)
+    sender = scene.sender(producer=lambda config: _Late(config, answered))
+    with (
+        psycopg.connect(make_url(store_url).render_as_string()) as other,
+        _running(sender),
+    ):
+        wait_until(lambda: scene.kafka.read(name), "it has sent")
+        other.execute("LOCK TABLE linear_retry_lease")
+        wait_until(lambda: _waits_for("store", scene), "it says that it waits")
+        answered.set()
+        wait_until(lambda: scene.waiting() == 0, "all are settled", detail=lambda: scene.told[-9:])
+        other.rollback()
+    assert 80 == len(scene.values(name, 80))
 
 
 def test_progress_is_logged_without_keys_and_values(caplog: pytest.LogCaptureFixture) -> None:

@@ -98,7 +98,7 @@ def test_a_suspended_sender_is_fenced(
     process.signal(signal.SIGCONT)
 
     def is_back() -> bool:
-        heir.step()
+        scene.step(heir)
         return scene.shares() == [4, 4]
 
     wait_until(is_back, "the woken one has its share", detail=process.stderr)
