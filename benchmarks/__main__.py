@@ -29,6 +29,7 @@ from benchmarks import (
     store_waiting,
     throughput,
     tuning_optimum,
+    tuning_regret,
     while_open,
 )
 from benchmarks.figures import Result
@@ -64,6 +65,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "store-waiting": store_waiting.run,
     "outbox-produce": outbox_produce.run,
     "tuning-optimum": tuning_optimum.run,
+    "tuning-regret": tuning_regret.run,
 }
 ON_SPARK: dict[str, Benchmark] = {
     "spark-ingest": spark_ingest.run,

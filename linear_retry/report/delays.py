@@ -100,15 +100,11 @@ def _saved_surely(row: Row) -> str:
 
 def _gap(row: Row) -> str:
     where = between(row["gap_from_s"], row["gap_until_s"])
-    remedy = (
-        "jitter in its strategy would narrow that"
-        if row["gap_jitter_helps"]
-        else "an attempt in between would tell more"
-    )
     return (
         f"{percent(row['gap_share'])} of the outages of group {shown(row['group'])} ended "
-        f"{where} after the first failure, where it makes no attempt: when is not known, and "
-        f"delays there are a guess; {remedy}."
+        f"{where} after the first failure, where it makes no attempt: not knowing when costs up to "
+        f"{duration(row['gap_cost_s'])} per outage; attempts after {duration(row['gap_first_s'])} "
+        f"and {duration(row['gap_second_s'])} would tell more."
     )
 
 

@@ -17,10 +17,10 @@ from linear_retry.spark.lake.lake import Lake
 from linear_retry.strategy.delays import MAX_DELAY_S, MAX_DELAYS
 from linear_retry.strategy.strategy import Strategy
 from linear_retry.tuning.durations import estimate
-from linear_retry.tuning.gaps import Gap, widest_gap
+from linear_retry.tuning.gaps import Gap, costliest_gap, with_attempts
 from linear_retry.tuning.held_out import Comparison, compare
 from linear_retry.tuning.outages import Outages
-from linear_retry.tuning.proposal import TooFew, propose
+from linear_retry.tuning.proposal import TooFew, propose, propose_fixed
 from linear_retry.tuning.solver import Conditions, Unreachable
 
 CurrentDelays: TypeAlias = Sequence[int] | Mapping[str, Sequence[int]]
@@ -37,8 +37,10 @@ class Tuned:
 
     Of its `outages` the first `seen` shaped the proposal; `comparison` is on all later ones, and
     None if there are none. `is_confirmed` if the proposal covered as many of those as was asked.
-    `gap` is where the outages' durations are least known. `current_ms` is None if the journal has
-    no delays of the group.
+    `gap` is where it costs most not to know when outages ended; `learning_ms`, the current delays
+    with two more attempts in it, would show it. `fixed_ms` is the cheapest fixed interval for as
+    many outages; what is proposed is equal to it where nothing else costs clearly less.
+    `current_ms` is None if the journal has no delays of the group.
     """
 
     group: str
@@ -49,6 +51,8 @@ class Tuned:
     comparison: Comparison | None
     is_confirmed: bool
     gap: Gap | None
+    learning_ms: tuple[int, ...] | None = None
+    fixed_ms: tuple[int, ...] | None = None
 
     @property
     def verdict(self) -> Literal["proposed", "not confirmed", "too few", "unreachable"]:
@@ -112,19 +116,48 @@ def proposals(
     """
 
     def tuned(group: str, known: Outages) -> Tuned:
-        seen, others = known.split(int((len(known) - 1) * _SEEN) + 1)
-        current, comparison = _delays_of(current_ms, group), None
-        proposal = propose(seen, probe_cost_ms, conditions)
-        if isinstance(proposal, tuple) and len(others):
-            rng = np.random.default_rng(seed)
-            comparison = compare(current, proposal, others, probe_cost_ms, rng=rng)
-        return Tuned(
-            *(group, len(known), len(seen), current, proposal, comparison),
-            is_confirmed=comparison is not None and comparison.confirms(conditions.cover),
-            gap=widest_gap(known, estimate(known), shortest_ms=conditions.shortest_ms),
-        )
+        current = _delays_of(current_ms, group)
+        return tuned_from(group, known, current, probe_cost_ms, conditions, seed=seed)
 
     return by_group(outages, tuned)
+
+
+def tuned_from(
+    group: str,
+    known: Outages,
+    current_ms: tuple[int, ...] | None,
+    probe_cost_ms: float,
+    conditions: Conditions,
+    *,
+    seed: int,
+) -> Tuned:
+    """Proposes delays for one group from its outages, in the order of time."""
+    seen, others = known.split(int((len(known) - 1) * _SEEN) + 1)
+    proposal, fixed_ms, comparison = propose(seen, probe_cost_ms, conditions), None, None
+    if isinstance(proposal, tuple):
+        fixed_ms = propose_fixed(seen, probe_cost_ms, conditions)
+        if len(others):
+            rng = np.random.default_rng(seed)
+            beside = None if fixed_ms == proposal else fixed_ms
+            comparison = compare(
+                current_ms, proposal, others, probe_cost_ms, rng=rng, fixed_ms=beside
+            )
+    cost_ms = 0.0 if comparison is None else comparison.proposed.total_ms.mean
+    gap = costliest_gap(
+        known, estimate(known), probe_cost_ms, cost_ms, shortest_ms=conditions.shortest_ms
+    )
+    return Tuned(
+        group=group,
+        outages=len(known),
+        seen=len(seen),
+        current_ms=current_ms,
+        proposal=proposal,
+        comparison=comparison,
+        is_confirmed=comparison is not None and comparison.confirms(conditions.cover),
+        gap=gap,
+        learning_ms=None if gap is None or current_ms is None else with_attempts(current_ms, gap),
+        fixed_ms=fixed_ms,
+    )
 
 
 def simulate(

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
@@ -42,13 +43,14 @@ class Comparison:
 
     Giving up is free, so `saved` counts only outages that both strategies cover, `both` of all; it
     is a mean over all outages, to which the others add nothing. `current`, `saved` and `both` are
-    None without a current strategy.
+    None without a current strategy; `fixed` has the costs of a fixed interval, if one is compared.
     """
 
     current: Costs | None
     proposed: Costs
     saved: Mean | None
     both: Mean | None
+    fixed: Costs | None = None
 
     def confirms(self, cover: float) -> bool:
         """Whether the proposed strategy covered that share of these outages."""
@@ -63,10 +65,11 @@ def compare(
     *,
     rng: np.random.Generator,
     resamples: int = 1000,
+    fixed_ms: Sequence[int] | None = None,
 ) -> Comparison:
-    """Compares two arrays of delays on outages that the proposed one was not made from.
+    """Compares arrays of delays on outages that the proposed one was not made from.
 
-    Outages are resampled `resamples` times. Both strategies get the same draws, so `saved` is more
+    Outages are resampled `resamples` times. All strategies get the same draws, so `saved` is more
     precise than either by itself.
     """
     known = estimate(outages)
@@ -76,14 +79,22 @@ def compare(
         return np.column_stack([found, found[:, 0] + probe_cost_ms * found[:, 1]])
 
     columns = [costs(proposed_ms)]
+    if fixed_ms is not None:
+        columns.append(costs(fixed_ms))
     if current_ms is not None:
         until_ms = min(sum(current_ms), sum(proposed_ms))
         now, then = costs(current_ms, until_ms), costs(proposed_ms, until_ms)
         columns += [costs(current_ms), now[:, 3:] - then[:, 3:], now[:, 2:3]]
-    found = means(np.hstack(columns), rng, resamples)
+    found = iter(means(np.hstack(columns), rng, resamples))
+
+    def next_costs() -> Costs:
+        return Costs(*islice(found, 4))
+
+    proposed = next_costs()
+    fixed = None if fixed_ms is None else next_costs()
     if current_ms is None:
-        return Comparison(None, Costs(*found), None, None)
-    return Comparison(Costs(*found[4:8]), Costs(*found[:4]), found[8], found[9])
+        return Comparison(None, proposed, None, None, fixed)
+    return Comparison(next_costs(), proposed, next(found), next(found), fixed)
 
 
 def outage_costs(

@@ -33,9 +33,10 @@ With C moments, some thousand for an estimate, that is O(C^2) for each number of
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from math import fsum, inf, isfinite
 from typing import TYPE_CHECKING
 
@@ -51,6 +52,8 @@ __all__ = ["Conditions", "Unreachable"]
 MAX_DURATION_MS = MAX_DELAY_S * 1000
 """No delay becomes longer than a strategy may have."""
 
+DEFAULT_COVER = 0.95
+"""The share of outages to outlast, unless another is asked for: 59 outages show as much."""
 _ROUNDING = 1e-9
 """The most by which sums of shares are off; also, no float is exactly 0.999."""
 
@@ -90,7 +93,7 @@ class Conditions:
     shorter than `shortest_ms`. Raises `UsageError` for values out of range.
     """
 
-    cover: float = 0.999
+    cover: float = DEFAULT_COVER
     max_delays: int = 50
     shortest_ms: int = 1000
 
@@ -123,10 +126,10 @@ def solve(
     import numpy as np  # imported here: `--help` shows the conditions, but must load nothing heavy
 
     up_to = np.cumsum([0.0, *durations.shares])
-    wanted = int(np.searchsorted(up_to[1:], conditions.cover - _ROUNDING)) + 1
-    if wanted == len(up_to):
+    wanted = reached(durations, conditions.cover)
+    if wanted is None:
         return Unreachable(float(up_to[-1]))
-    reach_ms = durations.durations_ms[wanted - 1]
+    reach_ms = durations.durations_ms[wanted]
     moments_ms = np.array(_candidates_ms(durations.durations_ms, conditions.shortest_ms, reach_ms))
     ended = np.searchsorted(durations.durations_ms, moments_ms, side="right")
     share = up_to[ended]
@@ -139,6 +142,13 @@ def solve(
     reach = int(np.searchsorted(moments_ms, reach_ms))
     path = _cheapest(steps, reach, conditions.max_delays)
     return tuple(np.diff(moments_ms[path]).tolist())
+
+
+def reached(durations: OutageDurations, cover: float) -> int | None:
+    """Returns the number of the duration by which this share has ended; None if it never has."""
+    ended = list(accumulate(durations.shares))
+    wanted = bisect_left(ended, cover - _ROUNDING)
+    return None if wanted == len(ended) else wanted
 
 
 def _candidates_ms(durations_ms: Sequence[int], shortest_ms: int, reach_ms: int) -> list[int]:

@@ -112,7 +112,9 @@ def _proposals() -> list[dict[str, Any]]:
         "gap_from_s": 36.0,
         "gap_until_s": 336.0,
         "gap_share": 0.4,
-        "gap_jitter_helps": False,
+        "gap_cost_s": 15.0,
+        "gap_first_s": 76.0,
+        "gap_second_s": 160.0,
     }
     second = {**first, "verdict": "not confirmed", "covers": 0.9, "saved_low_s": -3.0}
     third = {"verdict": "too few", "ended": 12, "needed": 59}

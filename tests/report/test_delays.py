@@ -80,10 +80,10 @@ def test_the_delays_themselves_are_shown() -> None:
     assert any("ended 36 s to 5.6 min after the first failure" in note for note in found.notes)
 
 
-def test_jitter_is_named_where_it_would_help() -> None:
-    """As the table says of a gap that is short beside the time before it."""
-    [found] = section(_changed(gap_from_s=600.0, gap_until_s=900.0, gap_jitter_helps=True))
-    assert "jitter in its strategy would narrow that" in found.notes[-1]
+def test_what_would_tell_more_is_named() -> None:
+    """Where attempts are missing, what that costs, and the two that would show it."""
+    [found] = section(_changed(gap_from_s=600.0, gap_until_s=900.0, gap_first_s=690.0))
+    assert "costs up to 15 s per outage; attempts after 12 min and 2.7 min" in found.notes[-1]
 
 
 def test_without_proposals_there_is_no_section() -> None:

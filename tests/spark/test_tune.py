@@ -92,7 +92,8 @@ def test_with_too_few_outages_nothing_is_written(lake: str, tmp_path: Path) -> N
     assert (5, "") == (result.code, result.err)
     needed = "a proposal needs 59 outages with a known end, and there are 1"
     enough = "that is enough for --cover 0.05"
-    assert f"few: nothing is proposed: {needed}; {enough}\n" == result.out
+    cost = "what any delays would cost is not known from so few"
+    assert f"few: nothing is proposed: {needed}; {enough}; {cost}\n" == result.out
     assert not file.exists()
 
 

@@ -21,7 +21,7 @@ from linear_retry.cli.spark.options import (
     require_pyspark,
 )
 from linear_retry.strategy.delays import duration_ms, shown
-from linear_retry.tuning.solver import Conditions
+from linear_retry.tuning.solver import DEFAULT_COVER, Conditions
 
 app = typer.Typer(
     help="Learn from dead letters and outages with Spark.",
@@ -106,7 +106,7 @@ def tune(
     ],
     recorded: RecordedOutages,
     target: StrategyFile,
-    cover: COVER = 0.999,
+    cover: COVER = DEFAULT_COVER,
     most: Annotated[int, typer.Option(metavar="N", min=1, max=1000, help="At most N delays.")] = 50,
     shortest: Annotated[
         str, typer.Option(metavar="TIME", help="The shortest delay allowed: 1s, or 500ms.")
@@ -174,7 +174,7 @@ def report(
     ],
     no_keys: NO_KEYS = False,
     probe_cost: PROBE_COST = "10s",
-    cover: COVER = 0.95,
+    cover: COVER = DEFAULT_COVER,
     master: MASTER = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object: the files, and counts.")
@@ -213,7 +213,7 @@ def run(
     ] = None,
     no_keys: NO_KEYS = False,
     probe_cost: PROBE_COST = "10s",
-    cover: COVER = 0.95,
+    cover: COVER = DEFAULT_COVER,
     master: MASTER = None,
 ) -> None:
     """Run ingest, episodes, report and tune in one Spark session.

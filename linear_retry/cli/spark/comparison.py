@@ -14,6 +14,8 @@ from linear_retry.tuning.held_out import Comparison, Costs, Mean
 from linear_retry.tuning.proposal import TooFew
 from linear_retry.tuning.solver import Unreachable
 
+_UNSURE = 2
+"""The factor between the bounds of a cost from which on it counts as not known."""
 _EQUAL = 0.001
 """The least difference in coverage that is reported."""
 _UNITS_MS = ((3_600_000, 60_000), (10_000, 1000), (1000, 100), (0, 1))
@@ -32,15 +34,16 @@ def show(found: Comparison, name: str, outages: int, *, is_confirmed: bool = Tru
 
 def rows(found: Comparison, name: str, outages: int) -> list[tuple[str, ...]]:
     """A header, and a row for each kind of cost, with its interval for each strategy."""
-    both = [found.proposed] if found.current is None else [found.current, found.proposed]
-    names = [name] if found.current is None else ["current", name]
+    named = {"current": found.current, name: found.proposed, "fixed interval": found.fixed}
+    columns = {name: costs for name, costs in named.items() if costs is not None}
+    each_one = columns.values()
     return [
-        ("mean per outage", *names),
-        ("idle after it", *(time(each.idle_ms) for each in both)),
-        ("attempts", *(count(each.probes) for each in both)),
-        ("cost", *(time(each.total_ms) for each in both)),
-        ("covered", *(share(each.covered) for each in both)),
-        (f"given up of {outages}", *(given_up(each.covered, outages) for each in both)),
+        ("mean per outage", *columns),
+        ("idle after it", *(time(each.idle_ms) for each in each_one)),
+        ("attempts", *(count(each.probes) for each in each_one)),
+        ("cost", *(time(each.total_ms) for each in each_one)),
+        ("covered", *(share(each.covered) for each in each_one)),
+        (f"given up of {outages}", *(given_up(each.covered, outages) for each in each_one)),
     ]
 
 
@@ -64,17 +67,26 @@ def remarks(found: Comparison, name: str) -> Iterator[str]:
 
 
 def unknown(gap: Gap) -> str:
-    """A sentence on a gap between attempts, and how to narrow it."""
+    """A sentence on a gap between attempts, what it costs, and how to fill it."""
     between = f"{duration_text(gap.from_ms)} and {duration_text(gap.until_ms)}"
-    remedy = (
-        "jitter in the current strategy would narrow that"
-        if gap.jitter_helps
-        else "an attempt in between, by the current strategy, would tell more"
-    )
+    first, second = map(_rough, gap.attempts_ms)
     return (
         f"{_percent(gap.share)} % of all outages ended between {between} after the first failure, "
-        f"where no attempt was made: when is not known, and delays there are a guess; {remedy}"
+        f"where no attempt was made: not knowing when costs up to {_rough(gap.cost_ms)} per "
+        f"outage; attempts after {first} and {second}, by the current strategy, would tell more"
     )
+
+
+def doubts(found: Comparison, outages: int) -> Iterator[str]:
+    """Yields what so few outages do not show, and where a fixed interval did better in them."""
+    cost_ms, fixed = found.proposed.total_ms, found.fixed
+    if cost_ms.high > _UNSURE * cost_ms.low:
+        yield (
+            f"what an outage costs is hardly known from {outages}: between {_rough(cost_ms.low)} "
+            f"and {_rough(cost_ms.high)}; compare again when there are more"
+        )
+    if fixed is not None and fixed.total_ms.mean < cost_ms.mean:
+        yield "in these outages the fixed interval costs less than the proposed delays"
 
 
 def time(of: Mean) -> str:
@@ -122,6 +134,9 @@ def tuned_json(one: Tuned) -> dict[str, Any]:
         case delays_ms:
             found |= {"delays_s": _seconds(delays_ms)}
     found |= {"gap": None if one.gap is None else asdict(one.gap)}
+    found |= {"learning_s": _seconds(one.learning_ms), "fixed_s": _seconds(one.fixed_ms)}
+    fixed = None if one.comparison is None else one.comparison.fixed
+    found |= {"fixed": None if fixed is None else _costs(fixed)}
     found |= {"current_s": _seconds(one.current_ms)} | _compared(one.comparison, "proposed")
     return found if one.is_confirmed else found | {"saved_s": None, "both": None}
 

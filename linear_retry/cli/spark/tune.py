@@ -141,6 +141,8 @@ def _print_tuned(one: Tuned, conditions: Conditions) -> None:
     if not isinstance(one.proposal, tuple):
         why = _why_nothing(one.proposal)
         typer.echo(f"{one_line(one.group)}: nothing is proposed: {why}")
+        for line in _to_learn(one):
+            typer.echo(line)
         return
     later = one.outages - one.seen
     made = f"made from {one.seen} outages, compared on the {later} after them"
@@ -154,16 +156,29 @@ def _print_tuned(one: Tuned, conditions: Conditions) -> None:
 
 def _doubts(one: Tuned, conditions: Conditions) -> Iterator[str]:
     """Yields what the proposal could not know, and why it is not written."""
-    if one.gap is not None:
-        yield comparison.unknown(one.gap)
+    if one.fixed_ms == one.proposal:
+        yield "a fixed interval is proposed: no other delays cost clearly less"
+    elif one.fixed_ms is not None:
+        yield f"fixed interval: {json.dumps(elements(one.fixed_ms))}"
+    yield from _to_learn(one)
     if one.comparison is None:
         yield "not confirmed: none is left to compare on"
-    elif not one.is_confirmed:
+        return
+    yield from comparison.doubts(one.comparison, one.outages - one.seen)
+    if not one.is_confirmed:
         covered = int(one.comparison.proposed.covered.mean * 1000) / 1000
         yield (
             f"not confirmed: it covers {covered:g} of the outages after those that it was made "
             f"from, and --cover is {conditions.cover:g}; ask for less, or wait for more outages"
         )
+
+
+def _to_learn(one: Tuned) -> Iterator[str]:
+    """Yields where nothing is known, and the delays that would show it."""
+    if one.gap is not None:
+        yield comparison.unknown(one.gap)
+    if one.learning_ms is not None:
+        yield f"to learn it: {json.dumps(elements(one.learning_ms))}"
 
 
 def _why_nothing(found: TooFew | Unreachable) -> str:
@@ -178,4 +193,4 @@ def _why_nothing(found: TooFew | Unreachable) -> str:
         case TooFew(ended, needed, cover):
             enough = "" if cover is None else f"; that is enough for --cover {cover:g}"
             known = f"a proposal needs {needed} outages with a known end, and there are {ended}"
-            return known + enough
+            return f"{known}{enough}; what any delays would cost is not known from so few"

@@ -14,8 +14,8 @@ from linear_retry.tuning.proposal import TooFew
 COLUMNS = (
     *("group", "outages", "seen", "verdict", "ended", "needed", "delays", "ends_after_s"),
     *("covers", "current_covers", "saved_s", "saved_low_s", "saved_high_s"),
-    *("gap_from_s", "gap_until_s", "gap_share", "gap_jitter_helps", "probe_cost_s"),
-    "cover",
+    *("gap_from_s", "gap_until_s", "gap_share", "gap_cost_s", "gap_first_s", "gap_second_s"),
+    *("probe_cost_s", "cover"),
 )
 
 
@@ -37,7 +37,9 @@ def _row(one: Tuned) -> dict[str, Any]:
         row |= _compared(one.comparison)
     if one.gap is not None:
         row |= {"gap_from_s": one.gap.from_ms / 1000, "gap_until_s": one.gap.until_ms / 1000}
-        row |= {"gap_share": one.gap.share, "gap_jitter_helps": one.gap.jitter_helps}
+        first_ms, second_ms = one.gap.attempts_ms
+        row |= {"gap_share": one.gap.share, "gap_cost_s": one.gap.cost_ms / 1000}
+        row |= {"gap_first_s": first_ms / 1000, "gap_second_s": second_ms / 1000}
     return row
 
 

@@ -16,7 +16,7 @@ from linear_retry.report.section import Tables
 from linear_retry.spark.lake.lake import Lake
 from linear_retry.spark.reporting.summaries import Estimates, Summaries, summaries
 from linear_retry.spark.tuning import Tuned
-from linear_retry.tuning.solver import Conditions
+from linear_retry.tuning.solver import DEFAULT_COVER, Conditions
 
 TABLES = (
     *("groups", "outages_over_time", "durations", "duration_quantiles", "proposals"),
@@ -50,7 +50,7 @@ def report(
     *,
     keys: bool = True,
     probe_cost_s: float = 10,
-    cover: float = 0.95,
+    cover: float = DEFAULT_COVER,
     resamples: int = 100,
     seed: int = 1,
     made_at: datetime | None = None,
