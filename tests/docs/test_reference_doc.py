@@ -142,7 +142,7 @@ def test_a_page_reads_where_nobody_builds_the_site(path: Path) -> None:
     )
     assert text.count("<!-- {") == text.count("<!-- end -->")
     assert [] == re.findall(r"^<!-- \{.*-->\s*<!-- end -->", text, re.MULTILINE)
-    assert written(text) == text
+    assert written(text) == text, "run: python -m docs.generators, and commit what it writes"
 
 
 def test_the_site_has_the_content_itself() -> None:
