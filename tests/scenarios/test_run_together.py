@@ -192,15 +192,30 @@ def test_more_signals_while_the_retry_line_hangs(start: Start) -> None:
     assert 0 == both.committed[1].get(0, 0)
 
 
-def test_a_second_signal_cancels_an_async_handler(start: Start) -> None:
-    """On the retry line too; its message is not done."""
+def _ctrl_c(pid: int) -> None:
+    """As a terminal sends it, to both processes."""
+    os.killpg(pid, signal.SIGINT)
+
+
+def _terminate(pid: int) -> None:
+    """As Kubernetes sends it."""
+    os.kill(pid, signal.SIGTERM)
+
+
+@pytest.mark.parametrize("send", [_ctrl_c, _terminate])
+def test_a_second_signal_cancels_an_async_handler(
+    start: Start, send: Callable[[int], None]
+) -> None:
+    """On the retry line too; its message is not done. The bug: a second SIGTERM ended the process
+    of the live line alone, and the retry line was an orphan that consumed on."""
     both = start("async")
     both.produce(b"hangs")
     child = both.handled("retry", "hangs")
-    os.killpg(both.process.pid, signal.SIGINT)
+    send(both.process.pid)
     wait_until(lambda: "stopped; left the group" in both.output, "the live line has ended")
-    os.killpg(both.process.pid, signal.SIGINT)
+    send(both.process.pid)
     both.exit_code()
+    wait_until(lambda: _is_gone(child), "the retry line has ended")
     assert child == both.handled("retry", "cancelled")
     assert ({0: 1}, {0: 0}) == both.committed
     assert both.is_left()

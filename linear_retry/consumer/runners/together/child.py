@@ -14,7 +14,7 @@ from typing import Any
 from linear_retry.consumer.linear_consumer import LinearConsumer
 from linear_retry.consumer.runners.signals import SIGNALS
 from linear_retry.consumer.runners.together.lines import LiveLine, RetryLine
-from linear_retry.consumer.runners.together.messages import Begun, Ended, ended_with
+from linear_retry.consumer.runners.together.messages import Begun, Ended, Outgoing, ended_with
 from linear_retry.log.relay import relay_logs
 
 LOOK_EVERY_S = 1.0
@@ -33,18 +33,13 @@ class Work:
 
 def serve(pickled: bytes, connection: Connection, parent: int) -> None:
     """The function of the process: runs the retry line, and says how it ended."""
-    sending = threading.Lock()
-
-    def send(message: object) -> None:
-        with sending:
-            connection.send(message)
-
+    outgoing = Outgoing(connection)
     try:
         stop = _StopOnce()
         _take_signals(stop)
         work: Work = pickle.loads(pickled)
-        send(Begun())
-        relay_logs(send, work.log_levels)
+        outgoing.send(Begun())
+        relay_logs(outgoing.send, work.log_levels)
         consumer = work.live.retry_line(work.retry)
         stop.follow(consumer)
         watch = threading.Thread(target=_follow, args=(connection, parent, stop), daemon=True)
@@ -54,7 +49,7 @@ def serve(pickled: bytes, connection: Connection, parent: int) -> None:
     except BaseException as error:  # noqa: BLE001  (the other process raises it)
         ended = ended_with(error)
     try:
-        send(ended)
+        outgoing.send_last(ended)
     except OSError:  # killed meanwhile: nobody is left to tell
         os._exit(1)
 

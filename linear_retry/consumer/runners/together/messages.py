@@ -1,8 +1,11 @@
 """What the process of the retry line tells the one that started it."""
 
 import pickle
+import threading
 import traceback
+from collections import deque
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 
 from linear_retry.errors import RetryLineError
 from linear_retry.records.text import guarded
@@ -22,6 +25,39 @@ class Ended:
 
     error: BaseException | None = None
     cause: BaseException | None = None
+
+
+class Outgoing:
+    """Sends messages through a pipe, from any thread, and also while that thread sends one.
+
+    Sending allocates, and a collection may run a `__del__` that logs: whoever finds the pipe in use
+    leaves the message to whom uses it, and never waits for a lock that its own thread may hold.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._waiting: deque[bytes] = deque()
+        self._in_use = threading.Lock()
+
+    def send(self, message: object) -> None:
+        """Sends it, or leaves it to the thread that sends just now. Raises `OSError`."""
+        self._waiting.append(pickle.dumps(message))
+        # Asked again after the release: what came just before it would wait for the next message.
+        while self._waiting and self._in_use.acquire(blocking=False):
+            try:
+                self._send_waiting()
+            finally:
+                self._in_use.release()
+
+    def send_last(self, message: object) -> None:
+        """Sends it, and returns once it and all before it are sent."""
+        self.send(message)
+        with self._in_use:
+            self._send_waiting()
+
+    def _send_waiting(self) -> None:
+        while self._waiting:
+            self._connection.send_bytes(self._waiting.popleft())
 
 
 def ended_with(error: BaseException) -> Ended:

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from linear_retry.consumer.linear_consumer import LinearConsumer
 from linear_retry.consumer.runners.async_handler import AsyncHandler
+from linear_retry.consumer.runners.async_signals import stopping_async_on_signals
 from linear_retry.consumer.runners.handler_checks import check_async_handler, check_handler
 from linear_retry.consumer.runners.run_handler import Handler
 from linear_retry.consumer.runners.together.child import Work
@@ -66,19 +67,26 @@ async def run_together_async(live: LinearConsumer, retry: RetryLine, handler: As
     """
     check_async_handler(handler)
     line = RetryProcess(_work(live, retry, handler, is_async=True))
-    try:
-        _start(live, line)
-        async with live:
-            await live.run_async(handler)
-    except GeneratorExit:  # garbage-collected: nothing can be awaited any more
-        line.stop()
-        raise
-    except BaseException as error:
-        if not isinstance(error, Exception):
+
+    def stop_again() -> None:
+        if live._session.stop.asked:  # the live line passes the first stop on
             line.stop()
-        _add_to(error, await _ended(live, line, _patience_s(live, error)))
-        raise
-    _raise(await _ended(live, line))
+
+    # Else a signal during the wait for the retry line would end this process alone.
+    with stopping_async_on_signals(stop_again):
+        try:
+            _start(live, line)
+            async with live:
+                await live.run_async(handler)
+        except GeneratorExit:  # garbage-collected: nothing can be awaited any more
+            line.stop()
+            raise
+        except BaseException as error:
+            if not isinstance(error, Exception):
+                line.stop()
+            _add_to(error, await _ended(live, line, _patience_s(live, error)))
+            raise
+        _raise(await _ended(live, line))
 
 
 async def _ended(

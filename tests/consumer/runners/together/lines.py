@@ -102,3 +102,15 @@ def die_before_a_child(_: Line) -> None:
         signal.alarm(20)
         signal.pause()
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+class _Logged:
+    """Logs while it is sent, as a collection does that runs a `__del__`."""
+
+    def __reduce__(self) -> Any:
+        logger.info("while another is sent")
+        return (str, ("logged",))
+
+
+def log_while_logging(_: Line) -> None:
+    logger.info("running", extra={"value": _Logged()})

@@ -79,6 +79,16 @@ def test_what_it_logs(start: Start, logged: Callable[[str], bool]) -> None:
     assert not logged("in detail")
 
 
+def test_a_record_that_is_made_while_another_is_sent(
+    start: Start, logged: Callable[[str], bool]
+) -> None:
+    """The bug: it waited for a lock that its own thread held. The retry line stood still for ever,
+    and the program never ended."""
+    running = start(lines.log_while_logging)
+    wait_until(lambda: logged("running") and logged("while another is sent"), "both are logged")
+    assert running.line.end() is None
+
+
 def test_an_error(start: Start) -> None:
     """Arrives with its attributes, its cause, and its traceback as a note; the live line ends."""
     running = start(lines.fail)
