@@ -30,8 +30,8 @@ class Ended:
 class Outgoing:
     """Sends messages through a pipe, from any thread, and also while that thread sends one.
 
-    Sending allocates, and a collection may run a `__del__` that logs: whoever finds the pipe in use
-    leaves the message to whom uses it, and never waits for a lock that its own thread may hold.
+    Sending allocates, and a collection may run a `__del__` that logs. A message that finds the pipe
+    in use is left to the thread that uses it: waiting for that would be waiting for oneself.
     """
 
     def __init__(self, connection: Connection) -> None:
