@@ -1,5 +1,6 @@
 """The errors are one tree, and say what they are about."""
 
+import importlib
 import pickle
 
 import pytest
@@ -55,3 +56,15 @@ def test_errors_cross_processes(error: LinearRetryError) -> None:
     """A pickled error says the same: worker pools send them so."""
     again = pickle.loads(pickle.dumps(error))
     assert (str(error), vars(error)) == (str(again), vars(again))
+
+
+@pytest.mark.parametrize(
+    "face", ["linear_retry", "linear_retry.dlq", "linear_retry.errors", "linear_retry.spark"]
+)
+def test_an_error_has_its_public_name(face: str) -> None:
+    """The bug: a letter, the journal and a filter had the path of a module that is nobody's to
+    import, and that a later version may move."""
+    items = vars(importlib.import_module(face)).values()
+    kinds = [one for one in items if isinstance(one, type) and issubclass(one, BaseException)]
+    assert kinds
+    assert {face, "linear_retry.errors"} >= {kind.__module__ for kind in kinds}

@@ -12,6 +12,8 @@ class BatchError(Exception):
     `UsageError`, and nothing of the batch is done.
     """
 
+    __module__ = "linear_retry"  # its public name, for logs and dead letters
+
     index: int = -1  # for a subclass that does not call this __init__
     cause: Exception | None = None
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any, Protocol, Self, TypeAlias
+from urllib.parse import urlsplit
 
 MAX_RETRY_AFTER_S = 3600.0
 
@@ -29,10 +30,13 @@ class RetryAfter(Exception):  # noqa: N818  (a request of the handler's, not an 
 
     The constructor never raises: a `ValueError` would look like the handler's own, a permanent
     error, and dead-letter a message because of an outage. An unreadable value counts as None.
-    `seconds` is the minimum wait from the moment of construction: 0 to 3600.
+    `seconds` is the minimum wait from the moment of construction: 0 to 3600. `answer` is what
+    `from_response` has read: status, reason and host, in one line.
     """
 
+    __module__ = "linear_retry"  # its public name, for logs and dead letters
     seconds: float = 0.0  # for a subclass that does not call this __init__
+    answer: str = ""
 
     def __init__(self, when: When = None, *args: object) -> None:
         super().__init__(when, *args)
@@ -40,11 +44,21 @@ class RetryAfter(Exception):  # noqa: N818  (a request of the handler's, not an 
 
     @classmethod
     def from_response(cls, response: Response) -> Self:
-        """Reads the `Retry-After` header of a response; without that header, `when` is None."""
-        return cls(_header(response))
+        """Reads the `Retry-After` header of a response; without that header, `when` is None.
+
+        Its text says what has failed: the response's status and reason, and the host. Not the rest
+        of the URL, which may have a secret in it.
+        """
+        error = cls(_header(response))
+        error.answer = _read(lambda: _answer(response)) or ""
+        return error
 
     def __str__(self) -> str:
-        return f"retry after {asked_s(self):g} s"
+        wait = f"retry after {asked_s(self):g} s"
+        return f"{self.answer}; {wait}" if self.answer else wait
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})" if self.answer else super().__repr__()
 
 
 def asked_s(error: RetryAfter) -> float:
@@ -96,6 +110,16 @@ def _header(response: Any) -> Any:
     """Returns the header's value, whatever the case of its name; None without it."""
     found = _read(lambda: [v for k, v in response.headers.items() if k.lower() == "retry-after"])
     return found[0] if found else None
+
+
+def _answer(response: Any) -> str:
+    """Returns such as "503 Service Unavailable from api.example.com", as far as it is known."""
+    numbers = (_read(lambda: response.status_code), _read(lambda: response.status))
+    status = next((str(number) for number in numbers if type(number) is int), "")
+    reasons = (_read(lambda: response.reason_phrase), _read(lambda: response.reason))
+    reason = next((text for text in reasons if isinstance(text, str)), "")
+    host = _read(lambda: urlsplit(str(response.url)).hostname)
+    return " ".join(filter(None, (status, reason, f"from {host}" if host else "")))
 
 
 def _read(reading: Callable[[], Any]) -> Any:

@@ -10,6 +10,8 @@ from decimal import Decimal
 from email.utils import format_datetime
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
+from urllib.error import HTTPError
 
 import httpx
 import pytest
@@ -177,3 +179,46 @@ def test_the_header_of_a_response(headers: Any) -> None:
 def test_a_response_without_the_header(response: Any) -> None:
     """Most say nothing, and some are none: the strategy alone decides."""
     assert 0.0 == RetryAfter.from_response(response).seconds
+
+
+def _of_httpx() -> httpx.Response:
+    request = httpx.Request("POST", "https://user:secret@api.example.com:8443/charge?key=secret")
+    return httpx.Response(503, headers={"Retry-After": "3"}, request=request)
+
+
+def _of_requests() -> Any:
+    url = "https://api.example.com/charge?key=secret"
+    headers = {"retry-after": "3"}
+    return SimpleNamespace(status_code=503, reason="Service Unavailable", url=url, headers=headers)
+
+
+def _of_urllib() -> HTTPError:
+    headers = email.message.Message()
+    headers["Retry-After"] = "3"
+    url = "https://api.example.com/charge?key=secret"
+    return HTTPError(url, 503, "Service Unavailable", headers, None)
+
+
+@pytest.mark.parametrize("response", [_of_httpx(), _of_requests(), _of_urllib()], ids=repr)
+def test_the_text_says_what_has_failed(response: Any) -> None:
+    """The bug: a 429 of one service and a 503 of another were both `RetryAfter('3')`, in the log
+    and in letters. No secret of a URL is in it."""
+    error = RetryAfter.from_response(response)
+    text = "503 Service Unavailable from api.example.com; retry after 3 s"
+    assert (text, f"RetryAfter({text!r})") == (str(error), repr(error))
+    assert repr(error) == repr(pickle.loads(pickle.dumps(error)))
+
+
+@pytest.mark.parametrize(
+    ("response", "text"),
+    [
+        (SimpleNamespace(status=429, headers={}), "429; retry after 0 s"),
+        (SimpleNamespace(url="https://api.example.com"), "from api.example.com; retry after 0 s"),
+        (httpx.Response(429), "429 Too Many Requests; retry after 0 s"),  # it has no request
+        *((response, "retry after 0 s") for response in (None, Mock(), object(), "503")),
+    ],
+    ids=repr,
+)
+def test_a_text_without_what_is_not_known(response: Any, text: str) -> None:
+    """Whatever the response is, the text has what could be read, and nothing is raised."""
+    assert text == str(RetryAfter.from_response(response))

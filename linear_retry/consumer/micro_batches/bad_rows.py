@@ -10,6 +10,8 @@ class BadRows(Exception):  # noqa: N818  (it names rows, and its cause is the er
     `UsageError`, and the micro-batch is not done.
     """
 
+    __module__ = "linear_retry.spark"  # its public name, for logs and dead letters
+
     def __init__(self, rows: object, cause: Exception) -> None:
         super().__init__(rows, cause)
         self.rows = rows

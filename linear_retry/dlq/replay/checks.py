@@ -20,6 +20,8 @@ Facts = Mapping[str, TopicDescription | None]
 class RefusedError(BrokerError):
     """The plan cannot be carried out. Nothing was sent; `problems` lists every reason."""
 
+    __module__ = "linear_retry.dlq"  # its public name, for logs and dead letters
+
     def __init__(self, problems: list[str]) -> None:
         self.problems = tuple(problems)
         super().__init__("\n".join(problems))

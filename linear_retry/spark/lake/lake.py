@@ -35,6 +35,8 @@ _NO_DELTA = ("DATA_SOURCE_NOT_FOUND", "DELTA_CONFIGURE_SPARK_SESSION")
 class LakeError(LinearRetryError):
     """The lake cannot be written or read, or its contents do not fit the request."""
 
+    __module__ = "linear_retry.spark"  # its public name, for logs and dead letters
+
 
 @dataclass(frozen=True, slots=True)
 class Lake:

@@ -28,6 +28,8 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 class ReportError(LinearRetryError):
     """The report cannot be written to the given file."""
 
+    __module__ = "linear_retry.spark"  # its public name, for logs and dead letters
+
 
 @dataclass(frozen=True, slots=True)
 class Reported:
