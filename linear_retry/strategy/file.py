@@ -25,6 +25,8 @@ from linear_retry.strategy.delays import (
 )
 
 _SETTINGS = ("delays", "jitter", "max_elapsed", "description")
+_SCHEMA = "$schema"
+"""The key by which editors find the schema of a file; nothing here depends on it."""
 _PATH_START, _PATH_END = 120, 60
 _MAX_DEPTH = 50  # a valid strategy has four
 _FORMS = 'an array of delays such as [1, 5, "30s"], or {"delays": [...], "jitter": 0.1}'
@@ -175,8 +177,10 @@ def _structure_problems(document: Any, where: str) -> list[str]:
             f"{where}: the key {shown(key)} is unknown; remove it, known are "
             '"delays", "jitter", "max_elapsed" and "description"'
             for key in document
-            if key not in _SETTINGS
+            if key not in (*_SETTINGS, _SCHEMA)
         ]
+        if not isinstance(document.get(_SCHEMA, ""), str):
+            problems.append(f'{where}: the key "{_SCHEMA}" must be a text: the address of a schema')
         if "delays" not in document:
             problems.append(f'{where}: the key "delays" is missing; write {_FORMS}')
     return problems

@@ -220,20 +220,25 @@ def lift_limit(
         typer.Option("--for", metavar="LETTERS", min=1, help="For at most this many dead letters."),
     ] = None,
     member: MEMBER = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it without asking.")] = False,
 ) -> None:
     """Lift the dead-letter limit until the next success.
 
-    A message that DeadLetters(limit=...) holds is attempted at once, and dead-lettered if it fails
-    permanently. Each member lifts its own limit; with --for, for that many letters at most. The
-    consumers must follow the control topic, as with `circuits retry`.
+    Asks first. A message that DeadLetters(limit=...) holds is attempted at once, and dead-lettered
+    if it fails permanently. Each member lifts its own limit; with --for, for that many letters at
+    most. The consumers must follow the control topic, as with `circuits retry`.
 
     Example: linear-retry circuits lift-limit --group billing --bootstrap localhost:9092 --for 5000
-    --reason 'a bad batch of the importer'
+    --reason 'a bad batch of the importer' --yes
 
-    Exit codes: 1, a member has no limit, or the command has expired; 3, nobody in the group has
-    answered; 6, accepted, but not finished in time.
+    Exit codes: 1, a member has no limit, the command has expired, or you said no; 3, nobody in the
+    group has answered; 6, accepted, but not finished in time.
     """
     command = target.command("lift-limit", member=member, letters=letters, reason=reason)
     sender = target.sender(connection)
+    amount = "without a number" if letters is None else f"for {letters}"
+    question = f"Lift the limit of dead letters of group {shown(target.group)}, {amount}?"
+    if not yes and not confirmed(question):
+        raise typer.Exit(NEGATIVE)
     with exit_on_error():
         raise typer.Exit(_written(sender, sender.send([command]), connection))

@@ -68,6 +68,19 @@ def test_a_limit_is_lifted_with_a_reason() -> None:
     assert (2, True) == (code, "'--reason'" in output)
 
 
+@pytest.mark.parametrize(
+    ("more", "amount"), [([], "without a number"), (["--for", "50"], "for 50")]
+)
+def test_lifting_a_limit_is_asked_about(more: list[str], amount: str) -> None:
+    """It was done at once, and `--yes`, which `give-up` takes, was no option of it."""
+    asked = ("lift-limit", "--reason", "r", "--bootstrap", "127.0.0.1:9", *more)
+    code, output = _run(*asked, says="n\n")
+    question = f'Lift the limit of dead letters of group "billing", {amount}? [y/N]:'
+    assert (1, True) == (code, question in output), output
+    code, output = _run(*asked, "--yes", "--timeout", "1")
+    assert (3, False) == (code, "[y/N]" in output), output
+
+
 @pytest.fixture
 def waiting() -> Iterator[tuple[EmbeddedKafka, LinearConsumer, list[bool]]]:
     """A consumer that holds a message whose next attempt is its last; and whether it is to fail."""
