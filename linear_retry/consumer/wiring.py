@@ -28,6 +28,7 @@ from linear_retry.consumer.session.shutdown import Shutdown
 from linear_retry.consumer.session.startup import Brokers, RetentionCheck, Startup
 from linear_retry.consumer.watchdogs.broker import BrokerWatchdog
 from linear_retry.consumer.watchdogs.client_replacement import ClientReplacement, InstanceIdWait
+from linear_retry.consumer.watchdogs.joining import JoiningWatchdog
 from linear_retry.consumer.watchdogs.stalled_partition import StalledPartitionWatchdog
 from linear_retry.consumer.watchdogs.unreadable_batches import UnreadableBatches
 from linear_retry.kafka import Message
@@ -37,6 +38,7 @@ from linear_retry.kafka.producers.journal import JournalProducer, journal_config
 from linear_retry.kafka.topics.admin import Admin
 from linear_retry.kafka.topics.batch_end import BatchEnd
 from linear_retry.kafka.topics.tail import TopicTail
+from linear_retry.log.lines import log_joining
 from linear_retry.retry.circuits import Circuits
 from linear_retry.retry.clock import Clock
 
@@ -173,6 +175,11 @@ class Wiring:
         rebalance = Rebalance(flow_control, commits, errors, config.own_topics, emit)
         self.client.set_listener(rebalance)
         replacement = self._replacement(errors, flow_control)
+        joining = JoiningWatchdog(
+            self.clock.now_s,
+            lambda: self.monitor.joined or self.client.member.has_joined_unheard,
+            partial(log_joining, config.settings.group_id, config.member),
+        )
         chores: list[Chore] = [
             *self._waits(partitions),
             (reset, reset.tick),
@@ -180,6 +187,7 @@ class Wiring:
             *self._watchdogs(partitions, batches, errors, replacement),
             (self._retention, self._retention.tick),
             (self.commands, self.commands.tick),
+            (joining, joining.tick),
         ]
         accept = DeliveryFilter(assignment, partitions.read_ahead, check, reset, batches, errors)
         poller = Poller(assignment, partitions.read_ahead, flow_control, accept, batches)

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from linear_retry.errors import ConfigurationError, UsageError
@@ -62,6 +63,7 @@ class Journal:
         self._producer: JournalProducer
         self._sequence = 0
         self._logged = 0
+        self._losing_since = datetime.now(UTC)
         self._log_at_s = -math.inf
         self._late = 0
         self._ended = False
@@ -136,6 +138,12 @@ class Journal:
 
     def _log_losses(self, now_s: float) -> None:
         if self.dropped > self._logged:
+            context = self._bound()
+            if not self._logged:
+                self._losing_since = datetime.fromtimestamp(context.utc_ms() / 1000, UTC)
             self._logged = self.dropped
             self._log_at_s = now_s + _LOG_EVERY_S
-            log_journal_losses(self.topic, self.dropped, self._producer.trouble)
+            trouble = self._producer.trouble
+            log_journal_losses(
+                self.topic, context.member, self._logged, self._losing_since, trouble
+            )

@@ -41,6 +41,12 @@ def log_start(group: str, member: str, process: Process) -> None:
     _write(logging.INFO, text, "Started", group=group, member=member, **fields)
 
 
+def log_joining(group: str, member: str, waited_s: float) -> None:
+    """Logs that the consumer is not in its group: it waits for brokers, or for other members."""
+    text = f"joining the group: member {member} has waited for group {group} for {waited_s:.0f} s"
+    _write(logging.INFO, text, "Joining", group=group, member=member, waited_s=waited_s)
+
+
 def log_retry_topics(group: str, topics: Sequence[str], *, reads: bool) -> None:
     """Logs at the start where the order ends."""
     names = ", ".join(topics)
@@ -130,11 +136,21 @@ def log_handler_failed(place: str, error: str, stack: str) -> None:
     _write(logging.ERROR, text, "HandlerFailed", stack=stack, place=place, error=error)
 
 
-def log_journal_losses(topic: str, dropped: int, error: str) -> None:
+def log_journal_losses(topic: str, member: str, dropped: int, since: datetime, error: str) -> None:
     """Logs that events are missing from the journal; called at most once a minute."""
     because = f" ({error})" if error else ""
-    text = f"journal: {dropped} events for {topic} dropped so far{because}; the consumer continues"
-    _write(logging.WARNING, text, "JournalLosses", topic=topic, dropped=dropped, error=error)
+    text = (
+        f"journal: {dropped} events of member {member} for {topic} dropped since "
+        f"{since.isoformat(timespec='seconds')}{because}; the consumer continues"
+    )
+    _write(
+        *(logging.WARNING, text, "JournalLosses"),
+        topic=topic,
+        member=member,
+        dropped=dropped,
+        since=since,
+        error=error,
+    )
 
 
 def log_journal_topic_missing(topic: str) -> None:

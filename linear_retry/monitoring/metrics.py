@@ -201,8 +201,8 @@ def _of_events(counts: Counts) -> _Samples:
 
 def _handling(counts_of: dict[str, list[Counts]]) -> Metric:
     family = HistogramMetricFamily(
-        "linear_retry_handling_seconds",
-        "Time that a batch (what is handled between two polls) was with the handler",
+        "linear_retry_batch_handling_seconds",
+        "Time of each batch with the handler: 1 to 500 messages, all between two polls",
         labels=("group",),
     )
     limits = ["+Inf" if limit_s == float("inf") else str(limit_s) for limit_s in HANDLED_WITHIN_S]

@@ -208,7 +208,8 @@ def test_it_says_so_once_a_minute(fake: FakeKafka, caplog: pytest.LogCaptureFixt
     )
     assert all(later - earlier >= 60 for earlier, later in pairwise(at_s[1:]))
     assert 300 / 60 - 1 <= len(at_s) <= 300 / 60 + 2
-    total = f"journal: {len(life.reported)} events for {_JOURNAL} dropped so far ("
+    lost = f"{len(life.reported)} events of member {life.consumer.member} for {_JOURNAL}"
+    total = f"journal: {lost} dropped since 2026-01-01T00:00:"
     assert _lines(caplog)[-1].startswith(total)
 
 

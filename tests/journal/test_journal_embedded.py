@@ -102,7 +102,8 @@ def test_nobody_takes_it(
         reported = _reported(kafka, journal, _times(20))
     assert 20 == sum(isinstance(one, events.CircuitOpened | events.ProbeFailed) for one in reported)
     assert len(reported) == journal.dropped
-    assert f"journal: {len(reported)} events for {_JOURNAL} dropped so far (" in caplog.messages[-1]
+    lost = f"{len(reported)} events of member {journal.member} for {_JOURNAL} dropped since"
+    assert f"journal: {lost} " in caplog.messages[-1]
 
 
 def test_it_comes_back_after_deliveries_have_timed_out(

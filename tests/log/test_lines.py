@@ -333,8 +333,17 @@ def test_a_wait_is_logged_in_milliseconds(
             {"event": "HandlerFailed", "place": "orders[3]@1042", "error": "KeyError('id')"},
         ),
         (
-            lambda: log_journal_losses("journal", 3, "down"),
-            {"event": "JournalLosses", "topic": "journal", "dropped": 3, "error": "down"},
+            lambda: log_journal_losses(
+                "journal", "pod-1", 3, datetime(2026, 1, 2, tzinfo=UTC), "down"
+            ),
+            {
+                "event": "JournalLosses",
+                "topic": "journal",
+                "member": "pod-1",
+                "dropped": 3,
+                "since": "2026-01-02T00:00:00+00:00",
+                "error": "down",
+            },
         ),
         (
             lambda: log_journal_topic_missing("journal"),

@@ -100,7 +100,7 @@ def test_an_outage(kafka: EmbeddedKafka) -> None:
         assert {one: 3600.0} == seen["linear_retry_wait_seconds_total"]
         assert {(*one, "permanent"): 1.0} == seen["linear_retry_dead_letters_total"]
         assert {one: 2.0} == seen["linear_retry_lag"]
-        assert seen["linear_retry_handling_seconds_bucket"]["billing", "+Inf"] >= 3.0
+        assert seen["linear_retry_batch_handling_seconds_bucket"]["billing", "+Inf"] >= 3.0
         dependency.is_up = True
         consumer.retry_now("orders", 0, 3).result(PATIENCE_S)
         wait_until(lambda: consumer.lag() == {("orders", 0): 0}, "all is committed")
@@ -221,7 +221,7 @@ def test_two_of_one_group_are_shown_as_one(kafka: EmbeddedKafka) -> None:
             assert {("billing",): 0.0} == seen["linear_retry_ready"]
             assert {("billing",): 1.0} == seen["linear_retry_open_circuits"]
         twice = _figures(Metrics(consumer, consumer))
-    for name in ("linear_retry_attempts_total", "linear_retry_handling_seconds_bucket"):
+    for name in ("linear_retry_attempts_total", "linear_retry_batch_handling_seconds_bucket"):
         assert {labels: 2 * value for labels, value in alone[name].items()} == twice[name]
     for name in ("linear_retry_circuit_retry_timestamp_seconds", "linear_retry_ready"):
         assert alone[name] == twice[name]
