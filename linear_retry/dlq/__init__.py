@@ -9,6 +9,7 @@ from linear_retry.dlq.letters.letter import Letter, State
 from linear_retry.dlq.purge import Purge
 from linear_retry.dlq.replay.checks import RefusedError
 from linear_retry.dlq.replay.newer_messages import NewerMessages
+from linear_retry.dlq.replay.outcome import Mark, Outcome
 from linear_retry.dlq.replay.plan import NO_LETTER, PartitionPlan, Plan, Source
 from linear_retry.dlq.resolution.resolutions import Resolution
 from linear_retry.dlq.stats import Stats, Top
@@ -23,9 +24,11 @@ __all__ = [
     "Exported",
     "Filter",
     "Letter",
+    "Mark",
     "Message",
     "NewerMessages",
     "Origin",
+    "Outcome",
     "PartitionPlan",
     "Plan",
     "Purge",

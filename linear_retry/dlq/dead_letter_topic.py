@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
 from linear_retry.dlq import reading
@@ -15,6 +15,7 @@ from linear_retry.dlq.letters.letter import Letter, State, read_letter
 from linear_retry.dlq.purge import Purge, check_holds_letters, plan_purge, purge
 from linear_retry.dlq.replay.checks import RefusedError, absent_groups
 from linear_retry.dlq.replay.newer_messages import NewerMessages, newer_messages
+from linear_retry.dlq.replay.outcome import Mark, Outcome, mark, outcome
 from linear_retry.dlq.replay.plan import Plan
 from linear_retry.dlq.replay.rate_limit import RateLimit
 from linear_retry.dlq.replay.replaying import plan_replay, replay
@@ -156,6 +157,22 @@ class DeadLetterTopic:
             return replay(self._cluster, plan, known, resolution, RateLimit(rate), progress)
         finally:
             self.forget()
+
+    def active_groups(self) -> frozenset[str]:
+        """The consumer groups that have members, as far as this user may describe them."""
+        return self._cluster.groups.active()
+
+    def mark(self, plan: Plan) -> Mark:
+        """Notes, before a replay, where its topics end: `outcome` looks behind that."""
+        return mark(self._cluster, plan)
+
+    def outcome(self, begun: Mark, names: Container[str], sent: int) -> Outcome:
+        """What became of letters that were sent: handled, not read yet, or dead again.
+
+        `names` are their `Letter.resolution_key`, of which `sent` were sent. What waits in a retry
+        topic or a scheduler counts as handled until it comes back.
+        """
+        return outcome(self._cluster, self.topic, begun, names, sent)
 
     def letter_at(self, partition: int, offset: int) -> tuple[Letter, State] | None:
         """The letter at this place; None if it is gone, or never was."""

@@ -248,5 +248,14 @@ class ReplayOptions:
             "nothing if there are any. Prints keys.",
         ),
     ] = False
+    wait: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS",
+            min=0,
+            max=3600,
+            help="How long to wait until it is known what became of the letters.",
+        ),
+    ] = 15
     by: BY = None
     why: WHY = ""

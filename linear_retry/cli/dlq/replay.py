@@ -1,7 +1,8 @@
 """Plans and carries out a replay: `dlq replay`."""
 
+import time
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import islice
 from typing import Any
 
@@ -19,11 +20,14 @@ from linear_retry.dlq import (
     NO_LETTER,
     DeadLetterTopic,
     Filter,
+    Mark,
     NewerMessages,
+    Outcome,
     PartitionPlan,
     Plan,
     State,
 )
+from linear_retry.dlq.spill import SpilledSet
 from linear_retry.errors import BrokerError, FencedError
 from linear_retry.records import printable
 from linear_retry.strategy import delays
@@ -31,6 +35,7 @@ from linear_retry.strategy import delays
 _HEAD = ("from", "to", "for", "letters", "offsets", "oldest", "newest")
 _NEWER_HEAD = ("key", "from", "letter", "newer messages", "newest")
 _SHOWN = 20
+_ASK_EVERY_S = 1.0
 
 
 def replay_letters(
@@ -55,9 +60,14 @@ def replay_letters(
         found = _print_newer(topic, plan, as_json=as_json) if options.check_newer else 0
         if options.yes and found:
             fail("nothing is sent; leave out --check-newer to send them anyway", NEGATIVE)
-        sent = _send(topic, plan, options) if options.yes and plan.letters else 0
-        print_outcome(plan, sent, absent, yes=options.yes, as_json=as_json)
-        if found or any(why != NO_LETTER for why in plan.not_replayable):
+        sent, became = 0, None
+        if options.yes and plan.letters:
+            begun = topic.mark(plan)
+            sent = _send(topic, plan, options)
+            became = _became(topic, plan, begun, sent, options.wait) if sent else None
+        print_outcome(plan, sent, absent, became, yes=options.yes, as_json=as_json)
+        is_back = became is not None and became.returned > 0
+        if found or is_back or any(why != NO_LETTER for why in plan.not_replayable):
             raise typer.Exit(NEGATIVE)
 
 
@@ -83,6 +93,29 @@ def _send(topic: DeadLetterTopic, plan: Plan, options: ReplayOptions) -> int:
             fail(f"{error}; {so_far()}", UNAVAILABLE)
         except KeyboardInterrupt as error:
             fail_interrupted(error, f": {so_far()}; run it again to continue")
+
+
+def _became(
+    topic: DeadLetterTopic, plan: Plan, begun: Mark, sent: int, wait_s: float
+) -> Outcome | None:
+    """Asks what became of them, again and again while somebody reads them; None: no answer."""
+    give_up_at_s, known = time.monotonic() + wait_s, None
+    with SpilledSet() as names:
+        for entry in plan.order:
+            names.add(entry.name)
+        try:
+            active = topic.active_groups()
+            is_read = any(group in active for groups in begun.readers.values() for group in groups)
+            while (known := topic.outcome(begun, names, sent)) and is_read:
+                if known.is_settled or known.unread is None or time.monotonic() >= give_up_at_s:
+                    break
+                time.sleep(_ASK_EVERY_S)
+        except BrokerError as error:
+            typer.echo(f"what became of them cannot be asked: {error}", err=True)
+        except KeyboardInterrupt as error:
+            so_far = "" if known is None else f": {known}"
+            fail_interrupted(error, f" after {plural(sent)} sent{so_far}")
+    return known
 
 
 def _print_plan(topic: DeadLetterTopic, selected: Filter, plan: Plan, *, as_json: bool) -> None:
@@ -125,18 +158,36 @@ def _warn_of_absent_groups(topic: DeadLetterTopic, plan: Plan) -> tuple[str, ...
 
 
 def print_outcome(
-    plan: Plan, sent: int, absent: Sequence[str] = (), *, yes: bool, as_json: bool
+    plan: Plan,
+    sent: int,
+    absent: Sequence[str] = (),
+    became: Outcome | None = None,
+    *,
+    yes: bool,
+    as_json: bool,
 ) -> None:
     """Prints the result of the replay, or of the dry run."""
     if as_json:
         result: dict[str, Any] = {"letters": plan.letters, "sent": sent, "dry_run": not yes}
         result |= {"left": plan.not_replayable, "earlier_open": plan.earlier_open}
         result |= {"absent_groups": list(absent)}
-        write_json([result | {"replay_id": plan.replay_id if sent else None}])
+        result |= {"replay_id": plan.replay_id if sent else None}
+        if became is not None:
+            places = [place._asdict() for place in became.letters]
+            result["became"] = asdict(became) | {"handled": became.handled, "letters": places}
+        write_json([result])
     elif yes and plan.letters:
         typer.echo(f"{plural(sent)} sent{_passed(plan.letters - sent)}")
+        _print_became(became)
     elif plan.letters:
         typer.echo(f"{plural(plan.letters)} would be sent; --yes does it")
+
+
+def _print_became(became: Outcome | None) -> None:
+    if became is not None:
+        typer.echo(f"{became}", err=True)
+        for place in became.letters:
+            typer.echo(f"dead again: {printable.one_line(str(place))}", err=True)
 
 
 def _passed(count: int) -> str:

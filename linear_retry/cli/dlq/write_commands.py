@@ -27,12 +27,13 @@ def replay(
 
     Each goes to the topic and partition it came from, in the order of the original offsets, exactly
     once: if it is interrupted, run it again. Dry run unless --yes. A newer replay, resolve, reopen
-    or purge of the same topic ends an older one.
+    or purge of the same topic ends an older one. Then it says what became of them: handled, not
+    read yet, or dead again; it waits for that while a consumer reads them (--wait).
 
     Example: linear-retry dlq replay orders.dlq --bootstrap localhost:9092 --exception Timeout --yes
 
-    Exit codes: 1, a dead letter cannot be sent as it is and stays open, --check-newer has found
-    something, or no letter has the --id; 4, ended by a newer command.
+    Exit codes: 1, a dead letter cannot be sent as it is and stays open, or came back as a new one,
+    --check-newer has found something, or no letter has the --id; 4, ended by a newer command.
     """
     with exit_on_error(), connection.topic(topic) as letters:
         from linear_retry.cli.dlq.replay import replay_letters

@@ -87,14 +87,24 @@ class JobBook:
     ) -> None:
         """Records how it ended; forgets the letters if nothing is left to be done with them.
 
+        Those of a replay are kept for a day, to say what became of them.
+
         Executes the `others` in the same transaction.
         """
         ended: Statement = (
             "UPDATE job SET stage = ?, outcome = ?, done = ?, changed_ms = ? WHERE id = ?",
             *(stage.value, outcome, done, now_ms(), job_id),
         )
-        forget: Statement = ("DELETE FROM job_letter WHERE job = ?", job_id)
+        forget: Statement = (
+            "DELETE FROM job_letter WHERE job = ? AND"
+            " (SELECT action FROM job WHERE id = job) != 'replay'",
+            job_id,
+        )
         self._state.change_all([ended, *([forget] if stage is Stage.DONE else []), *others])
+
+    def sent(self, job_id: int, count: int) -> Statement:
+        """Returns what records how many letters a replay has sent."""
+        return "UPDATE job SET plan = json_set(plan, '$.sent', ?) WHERE id = ?", count, job_id
 
     def add_letters(self, job_id: int, names: Iterable[str]) -> int:
         """Records the letters that the job is planned with, by their resolution keys; counts them.
@@ -123,6 +133,11 @@ class JobBook:
             [
                 (f"DELETE FROM job_letter WHERE job IN ({old})", *before_ms),
                 (f"DELETE FROM job WHERE id IN ({old})", *before_ms),
+                (
+                    "DELETE FROM job_letter WHERE job IN"
+                    " (SELECT id FROM job WHERE stage = 'done' AND changed_ms < ?)",
+                    before_ms[0],
+                ),
             ]
         )
 
@@ -133,6 +148,11 @@ class PlannedLetters:
     def __init__(self, state: State, job_id: int) -> None:
         self._state = state
         self._job_id = job_id
+
+    def __bool__(self) -> bool:
+        """Whether there are any left."""
+        query = "SELECT 1 FROM job_letter WHERE job = ? LIMIT 1"
+        return bool(self._state.rows(query, self._job_id))
 
     def __contains__(self, name: object) -> bool:
         query = "SELECT 1 FROM job_letter WHERE job = ? AND name = ?"

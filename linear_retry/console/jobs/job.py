@@ -97,6 +97,7 @@ class Summary:
     `ranges` has the first and last offset of the counted letters, by partition of their topic;
     `before` what a purge deletes. `left_open` counts, by reason, the letters that a replay cannot
     send, `earlier_open` those of the same keys that come before some of them and stay open.
+    `mark` is where a replay looks for what became of the letters that it has `sent`.
     `topic_id` is the id of the topic, which one made again under its name does not have.
     """
 
@@ -112,6 +113,8 @@ class Summary:
     before: list[tuple[int, int]] = field(default_factory=list)
     remaining: int = 0
     remaining_open: int = 0
+    mark: dict[str, Any] | None = None
+    sent: int | None = None
 
     @property
     def targets(self) -> set[str]:

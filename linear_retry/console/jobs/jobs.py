@@ -15,8 +15,8 @@ from linear_retry.console.jobs.book import JobBook
 from linear_retry.console.jobs.job import Action, Job, JobError, Options, Stage, Summary
 from linear_retry.console.jobs.planning import plan_job
 from linear_retry.console.jobs.running import run_job
-from linear_retry.console.state import State, StateError
-from linear_retry.dlq import DeadLetterTopic, Filter
+from linear_retry.console.state import State, StateError, Statement
+from linear_retry.dlq import DeadLetterTopic, Filter, Mark, Outcome
 from linear_retry.errors import LinearRetryError
 
 _PLANNED_AT_ONCE = 4
@@ -109,6 +109,20 @@ class Jobs:
         job = self._book.get(job_id)
         return None if job is None else self._as_it_is_now(job)
 
+    def outcome(self, job: Job, timeout_s: float) -> Outcome | None:
+        """What became of what a replay has sent; None: it is not followed, or no longer.
+
+        Raises `BrokerError`.
+        """
+        plan = job.plan
+        if job.stage is not Stage.DONE or plan is None or plan.mark is None or not plan.sent:
+            return None
+        names = self._book.letters(job.id)
+        if not names:
+            return None
+        with DeadLetterTopic(job.topic, self._config, timeout_s=timeout_s) as letters:
+            return letters.outcome(Mark.from_json(plan.mark), names, plan.sent)
+
     def recent(self, limit: int = 100) -> list[Job]:
         """Returns jobs, the newest first."""
         return [self._as_it_is_now(job) for job in self._book.recent(limit)]
@@ -158,9 +172,10 @@ class Jobs:
     def _run(self, summary: Summary, letters: DeadLetterTopic, active: Active) -> _Ending:
         job = active.job
         progress = active.progress(partial(self._book.progress, job.id))
-        outcome = run_job(letters, job, summary, self._book.letters(job.id), progress)
+        ended = run_job(letters, job, summary, self._book.letters(job.id), progress)
         active.done = summary.letters
-        return lambda: self._end(active, Stage.DONE, outcome)
+        others = [self._book.sent(job.id, ended.sent)] if ended.sent else []
+        return lambda: self._end(active, Stage.DONE, ended.text, *others)
 
     def _begin(self, job: Job, work: _Work) -> None:
         active = self._active[job.id] = Active(job)
@@ -208,13 +223,13 @@ class Jobs:
         is_running = active.job.stage is Stage.RUNNING
         self._end(active, stage, f"{text}; it ended {active.at_least()}" if is_running else text)
 
-    def _end(self, active: Active, stage: Stage, outcome: str) -> None:
+    def _end(self, active: Active, stage: Stage, outcome: str, *others: Statement) -> None:
         job = active.job
         if job.stage is not Stage.RUNNING:
             self._book.end(job.id, stage, outcome)
             return
         line = self._audit.ended(_form(job.id), outcome)
-        self._book.end(job.id, stage, outcome, active.done, line)
+        self._book.end(job.id, stage, outcome, active.done, line, *others)
 
     def _known(self, job_id: int) -> Job:
         job = self._book.get(job_id)

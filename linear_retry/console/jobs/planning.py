@@ -96,6 +96,7 @@ def _replay(
             absent_groups=list(topic.absent_groups(plan)),
             newer=newer,
             newer_keys=keys,
+            mark=topic.mark(plan).as_json(),
         )
 
 

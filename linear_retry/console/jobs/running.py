@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from linear_retry.console.jobs.book import PlannedLetters
 from linear_retry.console.jobs.job import Action, Job, JobError, Summary
 from linear_retry.console.jobs.planning import id_of, planned
@@ -9,9 +11,17 @@ from linear_retry.dlq import DeadLetterTopic, Filter, Plan, Purge
 from linear_retry.kafka.topics.reader import Progress
 
 
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a job ended, and how many letters a replay has sent, earlier runs of it included."""
+
+    text: str
+    sent: int | None = None
+
+
 def run_job(
     topic: DeadLetterTopic, job: Job, summary: Summary, letters: PlannedLetters, progress: Progress
-) -> str:
+) -> Ended:
     """Runs a job that was planned; returns how it ended.
 
     It takes those of the planned letters that it has still to do with: after an interruption, the
@@ -28,7 +38,7 @@ def run_job(
         progress(0, 0)  # it may be cancelled here, and has done nothing more
 
     if job.action is Action.PURGE:
-        return _purge(topic, job, summary, reading)
+        return Ended(_purge(topic, job, summary, reading))
 
     def recorded(count: int) -> None:
         progress(job.done + count, summary.letters)
@@ -39,15 +49,16 @@ def run_job(
         count = topic.resolve(
             selected, by=job.actor, why=job.why, progress=reading, recorded=recorded
         )
-        return _outcome(count, "resolved", summary.letters - count)
+        return Ended(_outcome(count, "resolved", summary.letters - count))
     if job.action is Action.REOPEN:
         count = topic.reopen(selected, progress=reading, recorded=recorded)
-        return _outcome(count, "reopened", summary.letters - count, "open already")
+        return Ended(_outcome(count, "reopened", summary.letters - count, "open already"))
     with planned(topic, selected, job.options, reading) as plan:
         count = _replay(topic, job, summary, plan, progress)
         unsent = plan.not_replayable.total()
     outcome = _outcome(count, "sent", summary.letters - count - unsent)
-    return f"{outcome}, {unsent} cannot be sent any more" if unsent else outcome
+    text = f"{outcome}, {unsent} cannot be sent any more" if unsent else outcome
+    return Ended(text, job.done + count)
 
 
 def _replay(

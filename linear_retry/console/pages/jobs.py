@@ -10,12 +10,15 @@ from linear_retry.console.frame.page import By, Fields, Form, Number, Page, see_
 from linear_retry.console.frame.rendering import Renderer
 from linear_retry.console.frame.services import Services
 from linear_retry.console.jobs.job import Action, Job, Options
-from linear_retry.console.jobs.jobs import Jobs
 from linear_retry.console.pages.letters import known
 from linear_retry.dlq import EVERYTHING, Filter
+from linear_retry.errors import BrokerError
 from linear_retry.web.security.authentication import RefusedError
 
 _PATH = "/jobs"
+_ANSWER_S = 5.0
+_STOP_ASKING = 286
+"""The status that ends the polling of htmx."""
 _SLOWEST, _FASTEST = 0.1, 1e9
 
 
@@ -28,7 +31,7 @@ def page(services: Services, renderer: Renderer) -> Page:
         return renderer.page(request, "jobs.html", jobs=services.jobs.recent())
 
     _add_planning(routes, services, renderer)
-    _add_one(routes, services.jobs, renderer)
+    _add_one(routes, services, renderer)
     return Page(routes, "Jobs", _PATH, 30)
 
 
@@ -57,7 +60,9 @@ def _add_planning(routes: APIRouter, services: Services, renderer: Renderer) -> 
         return see_other(f"{_PATH}/{job_id}")
 
 
-def _add_one(routes: APIRouter, jobs: Jobs, renderer: Renderer) -> None:
+def _add_one(routes: APIRouter, services: Services, renderer: Renderer) -> None:
+    jobs = services.jobs
+
     def job_of(job_id: int) -> Job:
         job = jobs.get(job_id)
         if job is None:
@@ -75,6 +80,18 @@ def _add_one(routes: APIRouter, jobs: Jobs, renderer: Renderer) -> None:
         if not job.stage.is_active:
             answer.headers["HX-Refresh"] = "true"  # it has ended: the page has other parts now
         return answer
+
+    @routes.get(f"{_PATH}/{{job_id}}/outcome", dependencies=[services.asks_brokers])
+    def show_outcome(request: Request, job_id: Number) -> HTMLResponse:
+        job = job_of(job_id)
+        outcome, trouble = None, ""
+        try:
+            outcome = jobs.outcome(job, _ANSWER_S)
+        except BrokerError as error:
+            trouble = str(error)
+        is_last = not trouble and (outcome is None or outcome.is_settled)
+        status = _STOP_ASKING if is_last else HTTPStatus.OK
+        return renderer.page(request, "_outcome.html", status, outcome=outcome, trouble=trouble)
 
     @routes.post(f"{_PATH}/{{job_id}}/start")
     def start(job_id: Number, fields: Form, by: By) -> RedirectResponse:

@@ -132,6 +132,7 @@ def _history(services: Services, letter: Letter) -> dict[str, Any]:
     found = queries.page(indexed.index, search, limit=_GENERATIONS)[::-1]
     return {
         "history": found,
+        "later": next((each for each in found if each.generation > letter.generation), None),
         "progress": indexed.indexer.progress,
         "older": queries.older_open(indexed.index, letter),
         "older_counted": queries.OLDER_COUNTED,

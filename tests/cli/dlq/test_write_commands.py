@@ -14,12 +14,15 @@ import pytest
 from confluent_kafka import IsolationLevel
 from typer.testing import CliRunner
 
+from linear_retry import LinearConsumer
 from linear_retry.cli import app
 from linear_retry.dlq import Filter, State
+from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.messages import read
 from tests.dlq.conftest import scene  # noqa: F401  (a fixture)
 from tests.dlq.scene import FIRST_MS, NewScene, Scene
 from tests.kafka_operations import wait_until
+from tests.living import living
 from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.broker
@@ -85,7 +88,8 @@ def test_a_replay_is_a_plan_unless_it_is_meant(scene: NewScene) -> None:  # noqa
     assert ("3 letters would be sent; --yes does it", 0, "") == (last, code, err)
     assert {} == given.arrived()
     code, out, err = _run(given, "replay", "--yes", "--why", "fixed")
-    assert (0, "3 letters sent", "") == (code, out.splitlines()[-1], err)
+    became = "0 handled, 3 not read yet, 0 came back as new dead letters\n"
+    assert (0, "3 letters sent", became) == (code, out.splitlines()[-1], err)
     assert {0: [(2, 1)], 1: [(3, 1), (5, 1)]} == given.arrived()
     output = json.loads(given.recorded()[0][1] or b"")
     assert "fixed" == output["why"]
@@ -179,7 +183,7 @@ def test_a_group_without_members_is_reported(scene: NewScene) -> None:  # noqa: 
         assert (0, "") == (code, err)
         assert [reported, reported] == [row[2].split()[0] for row in _rows(out)]
     code, out, err = _run(given, "replay", "--for-group", "billing", "--yes")
-    assert (0, "3 letters sent", "") == (code, out.splitlines()[-1], err)
+    assert (0, "3 letters sent", 1) == (code, out.splitlines()[-1], len(err.splitlines()))
     sent = [dict(read(each).headers)["retry-group-id"] for each in given.kafka.read(given.source)]
     assert [b"billing"] * 3 == sent
 
@@ -203,6 +207,31 @@ def test_newer_messages_hold_up_a_replay_that_asks(scene: NewScene) -> None:  # 
     assert {"key": "ann", "newer_messages": 1}.items() <= _objects(out)[1].items()
     code, out, _ = _run(given, "replay", "--check-newer", "--yes", "--key", "bob")
     assert (0, True) == (code, "none of their keys has newer messages" in out)
+
+
+def test_a_replay_says_what_became_of_its_letters(scene: NewScene) -> None:  # noqa: F811
+    """It was "2 letters sent" and exit code 0, though nobody read them, or all were dead again."""
+    given = scene()
+    given.add_letters([given.letter(0, n) for n in range(2)])
+    code, out, err = _run(given, "replay", "--yes")
+    assert (0, "2 letters sent") == (code, out.splitlines()[-1])
+    assert "0 handled, 2 not read yet, 0 came back as new dead letters" in err
+    given.add_letters([given.letter(0, n, 2) for n in range(2)])
+
+    def fail(message: Message) -> None:
+        raise ValueError("refused")
+
+    config = given.kafka.client_settings(**{"group.id": "billing", "auto.offset.reset": "earliest"})
+    consumer = LinearConsumer(
+        config, [given.source], strategy=[], transient=OSError, dead_letters=given.letters
+    )
+    with living(consumer, fail):
+        wait_until(lambda: consumer.health().state == "consuming", "it consumes")
+        wait_until(lambda: "billing" in given.cluster.groups.active(), "it is in its group")
+        code, out, err = _run(given, "replay", "--yes", "--wait", "60", "--json")
+    became = _objects(out)[-1]["became"]
+    assert (1, 2, 2, 0) == (code, became["sent"], became["returned"], became["handled"])
+    assert [given.letters] * 2 == [place["topic"] for place in became["letters"]]
 
 
 def test_resolve_reopen_and_purge(scene: NewScene) -> None:  # noqa: F811
@@ -412,7 +441,7 @@ def test_after_sigkill_the_next_run_ends_the_transaction(scene: NewScene) -> Non
         process.communicate(timeout=PATIENCE_S)
     assert _is_open(given)
     code, _, err = _run(given, "replay", "--yes", "--limit", "1")
-    assert (0, "") == (code, err)
+    assert (0, 1) == (code, len(err.splitlines()))
     wait_until(lambda: not _is_open(given), "the transaction is ended", within_s=_SOON_S)
     assert {0: [(0, 1)]} == given.arrived()
 

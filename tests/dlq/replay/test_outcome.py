@@ -1,0 +1,58 @@
+"""What became of the letters that a replay has sent."""
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from linear_retry.dlq import Mark, Outcome
+from linear_retry.scope import Place
+from tests.dlq.conftest import scene as scene
+from tests.dlq.scene import NewScene, Scene
+
+pytestmark = pytest.mark.broker
+
+
+def _commit(given: Scene, *offsets: int) -> None:
+    """The group of the letters has read so far, by partition."""
+    consumer = Consumer(given.kafka.client_settings(**{"group.id": "billing"}))
+    places = [TopicPartition(given.source, *each) for each in enumerate(offsets)]
+    consumer.commit(offsets=places, asynchronous=False)
+    consumer.close()
+
+
+def test_handled_not_read_yet_or_dead_again(scene: NewScene) -> None:
+    """It was "4 letters sent" when all were dead again a second later, or nobody read them."""
+    given = scene(2)
+    given.kafka.produce(given.source, [(0, b"key", b"before", ())])
+    given.add_letters([given.letter(p, n) for p in range(2) for n in (1, 2)])
+    with given.topic as topic, topic.plan_replay() as plan:
+        begun = Mark.from_json(topic.mark(plan).as_json())
+        names = {entry.name for entry in plan.order}
+        sent = topic.replay(plan, by="ann")
+
+        def became() -> Outcome:
+            return topic.outcome(begun, names, sent)
+
+        assert Outcome(4, 4, 0) == became()
+        _commit(given, 2)  # what was there before, and one of them
+        assert (1, 3, False) == (became().handled, became().unread, became().is_settled)
+        # Its letter is written before its offset is committed: it counts once.
+        given.add_letters([given.letter(0, 2, 2)])
+        again = (Place(given.letters, 0, 2),)
+        assert Outcome(4, 2, 1, again) == became()
+        assert "1 handled, 2 not read yet, 1 came back as new dead letters" == str(became())
+        _commit(given, 3, 2)
+        assert (3, 0, True) == (became().handled, became().unread, became().is_settled)
+        # A letter of another message, and one that was written twice, change nothing.
+        given.add_letters([given.letter(0, 2, 2), given.letter(1, 7, 2)])
+        assert Outcome(4, 0, 1, again) == became()
+
+
+def test_what_every_group_reads_is_not_known(scene: NewScene) -> None:
+    """Nor can it be told from its letters: each group gives it an id of its own."""
+    given = scene()
+    given.add_letters([given.letter(0, 1)])
+    with given.topic as topic, topic.plan_replay(for_group="") as plan:
+        begun, names = topic.mark(plan), {entry.name for entry in plan.order}
+        became = topic.outcome(begun, names, topic.replay(plan, by="ann"))
+    assert (None, None) == (became.unread, became.handled)
+    assert str(became).endswith("how many of the others were handled is unknown")
