@@ -18,6 +18,7 @@ from sqlalchemy import (
     null,
     select,
     table,
+    text,
 )
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
@@ -126,11 +127,18 @@ class Transactions:
             raise UsageError(_NOT_OPEN)
         if version != self._version:
             check_version(self._database, connection)
-        if own_id != self._own_id:
+        if own_id != self._own_id or not self._is_in_own_file(connection):
             raise UsageError(
                 f"add: the transaction's database is not the store {self._database}, and nobody "
                 "would send what it has; name the transaction's own database as the store"
             )
+
+    def _is_in_own_file(self, connection: Connection) -> bool:
+        """Whether it is our file: a copy has our id, and nobody sends what is stored there."""
+        if not self._database.is_sqlite:
+            return True
+        main = text("SELECT file FROM pragma_database_list WHERE name = 'main'")
+        return self._database.is_in(connection.execute(main).scalar_one())
 
     def _row(self, connection: Connection, *columns: Any) -> Any:
         # It is the application's own connection, which does not know our schema.

@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from sqlalchemy import (
     URL,
@@ -36,6 +36,9 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from linear_retry.errors import ConfigurationError, StoreError, StoreVersionError
 from linear_retry.records.text import MESSAGE_LIMIT_BYTES, first_bytes, one_line
+
+_FileId: TypeAlias = tuple[int, int] | None
+"""Device and inode; None for a file that is missing."""
 
 DEFAULT_FILE = "linear-retry.sqlite3"
 """The store when none is named, in the working directory."""
@@ -104,16 +107,22 @@ class Database:
                 f"store {self}: schema is {schema!r}, must be left out: SQLite has no schemas"
             )
         self.schema = schema
+        name = self._url.database if self.is_sqlite else None
+        # Absolute, as the engine's: a process may change its working directory afterwards.
+        self._path = Path(name).absolute() if name and not name.startswith("file:") else None
         self._engine = _engine(self._url, self.execution_options)
+        self._files: tuple[_FileId, _FileId] | None = None
+        if self._path is not None:
+            event.listen(self._engine, "connect", self._note_files)
 
     @property
     def missing_file(self) -> Path | None:
         """The SQLite file, if nobody has made it yet: a connection would."""
-        name = self._url.database if self.is_sqlite else None
-        if name is None or name.startswith("file:"):
-            return None
-        path = Path(name).absolute()
-        return None if path.exists() else path
+        return None if self._path is None or self._path.exists() else self._path
+
+    def is_in(self, file: str) -> bool:
+        """Whether this is the SQLite file of the store, by any name; True for a URI."""
+        return self._path is None or _file_id(self._path) == _file_id(Path(file))
 
     @property
     def execution_options(self) -> Mapping[str, Any]:
@@ -132,12 +141,15 @@ class Database:
         and `StoreVersionError` if it lacks our tables. On SQLite the transaction is the only writer
         from its first moment.
         """
+        self._check_files()
         with self._explained(), self._engine.begin() as connection:
             yield connection
+        self._check_files()  # else what is committed now would be in no file, and count as stored
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """Opens a transaction that reads one snapshot and changes nothing; else as `begin`."""
+        self._check_files()
         options = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
         with self._explained(), self._engine.connect() as connection:
             connection.execution_options(**{_IS_READ_ONLY: True} if self.is_sqlite else options)
@@ -181,6 +193,29 @@ class Database:
         """The URL without its password."""
         return self._url.set(drivername=self._url.get_backend_name(), query={}).render_as_string()
 
+    def _note_files(self, *_: object) -> None:
+        if self._files is None and self._path is not None:
+            self._files = _file_ids(self._path)
+
+    def _check_files(self) -> None:
+        """Raises `StoreError` if what is open is not what has the store's name any more.
+
+        Of a file that is deleted or replaced SQLite keeps the old one, as long as it is open.
+        """
+        if self._files is None or self._path is None:
+            return
+        (file, log), (now_file, now_log) = self._files, _file_ids(self._path)
+        if file == now_file and log in (None, now_log):
+            return
+        self._engine.dispose()
+        if now_file is not None:
+            self._files = None  # the next attempt opens the file that is there now
+        raise StoreError(
+            f"store {self}: its file, or the one with -wal, was deleted or replaced while it was "
+            "open; stop all that use it before you replace it. A later attempt takes the file that "
+            "is there then"
+        )
+
     @contextmanager
     def _explained(self) -> Iterator[None]:
         try:
@@ -194,6 +229,19 @@ class Database:
             if not _passes(error, cause):
                 raise  # a wrong statement does not pass
             raise StoreError(f"store {self}: {reason}; a later attempt may succeed") from error
+
+
+def _file_ids(path: Path) -> tuple[_FileId, _FileId]:
+    """What tells a SQLite file, and its write-ahead log, from others of the same name."""
+    return _file_id(path), _file_id(path.with_name(f"{path.name}-wal"))
+
+
+def _file_id(path: Path) -> _FileId:
+    try:
+        status = path.stat()
+    except OSError:  # it is missing, or its directory is
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _lacks_tables(cause: object) -> bool:

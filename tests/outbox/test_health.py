@@ -1,5 +1,6 @@
 """An outbox says how it is, and its sender does not end unnoticed."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -98,6 +99,25 @@ def test_health_says_whether_messages_are_sent_or_stored(
     assert (1, 1) == (outbox.counts.stored, outbox.counts.lost)
     outbox.close()
     assert ("closed", False) == (outbox.health().state, outbox.health().ready)
+
+
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
+def test_a_store_whose_file_is_deleted_is_not_ready(
+    make_outbox: MakeOutbox, down: dict[str, Any], store_url: str
+) -> None:
+    """Messages counted as durable, the outbox as ready, and they were in no file."""
+    path = Path(store_url.removeprefix("sqlite:///"))
+    outbox, errors = make_outbox(down), list[Any]()
+    outbox.produce("orders", b"1")
+    assert 0 == outbox.flush()
+    path.rename(path.with_name("elsewhere"))
+    outbox.produce("orders", b"2", on_delivery=lambda error, _: errors.append(error))
+    assert 0 == outbox.flush()
+    assert (1, 1) == (outbox.counts.stored, outbox.counts.lost)
+    assert "deleted or replaced" in str(errors)
+    assert ("failing", False) == (outbox.health().state, outbox.health().ready)
+    path.with_name("elsewhere").rename(path)
+    wait_until(lambda: outbox.health().ready, "it is ready", detail=outbox.health)
 
 
 @pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)

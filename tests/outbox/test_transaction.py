@@ -3,7 +3,7 @@
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +158,23 @@ def test_a_transaction_of_another_database_is_refused_after_one_of_the_stores_ow
         with kind(other_url) as transaction, pytest.raises(UsageError, match="is not the store"):
             outbox.add(transaction, "orders", b"lost", b"k")
     assert [] == _values(other_url)
+
+
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
+def test_a_copy_of_the_file_is_another_database(
+    outbox: Outbox, sqlite_url: str, tmp_path: Path
+) -> None:
+    """It has the store's id; the file itself is taken by whatever name."""
+    (tmp_path / "link").symlink_to(sqlite_url.removeprefix("sqlite:///"))
+    with _sqlite(f"sqlite:///{tmp_path}/link") as transaction:
+        outbox.add(transaction, "orders", b"mine", b"k")
+    with closing(sqlite3.connect(tmp_path / "link")) as own:
+        own.execute(f"VACUUM INTO '{tmp_path}/copy'")
+    with (
+        _sqlite(f"sqlite:///{tmp_path}/copy") as transaction,
+        pytest.raises(UsageError, match="is not the store"),
+    ):
+        outbox.add(transaction, "orders", b"lost", b"k")
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """The store's database is reached with care, and its failures are told apart."""
 
+import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -12,7 +13,8 @@ from sqlalchemy.exc import IntegrityError
 
 from linear_retry.errors import ConfigurationError, StoreError, StoreVersionError
 from linear_retry.store import dead_letters, messages
-from linear_retry.store.database import Database
+from linear_retry.store.database import DEFAULT_FILE, Database
+from linear_retry.store.migrations import migrate
 from linear_retry.store.schema import message, setting
 from tests.postgres import Postgres
 from tests.store.contents import new_dead_letter, new_message
@@ -158,6 +160,90 @@ def test_a_file_that_cannot_be_opened_is_a_store_error(tmp_path: Path) -> None:
         database.begin(),
     ):
         pass
+
+
+def _add(database: Database, retry_id: str) -> None:
+    with database.begin() as connection:
+        messages.add(database, connection, [new_message(retry_id=retry_id)])
+
+
+def _ids(path: Path) -> list[str]:
+    with closing(sqlite3.connect(path)) as own:
+        rows = own.execute("SELECT retry_id FROM linear_retry_message ORDER BY id")
+        return [row[0] for row in rows]
+
+
+def test_a_file_that_is_deleted_while_it_is_open_is_noticed(sqlite_url: str) -> None:
+    """SQLite goes on with the old file, which has no name: 1,076 messages counted as stored."""
+    path = Path(sqlite_url.removeprefix("sqlite:///"))
+    with _connected(sqlite_url) as database:
+        _add(database, "1")
+        path.rename(path.with_name("elsewhere"))
+        for _ in range(2):
+            with pytest.raises(StoreError, match="deleted or replaced"):
+                _add(database, "2")
+            with pytest.raises(StoreError, match="deleted or replaced"), database.reading():
+                pass
+        assert not path.exists()
+        path.with_name("elsewhere").rename(path)
+        _add(database, "3")
+    assert ["1", "3"] == _ids(path)
+
+
+def test_a_file_that_is_replaced_is_taken_at_the_next_attempt(sqlite_url: str) -> None:
+    """As a database of PostgreSQL that is renamed into the place of another."""
+    path = Path(sqlite_url.removeprefix("sqlite:///"))
+    with _connected(sqlite_url) as database:
+        copy = path.with_name("copy.sqlite3")
+        with closing(sqlite3.connect(path)) as own:
+            own.execute(f"VACUUM INTO '{copy}'")
+        _add(database, "1")
+        for each in ("", "-wal", "-shm"):
+            path.with_name(path.name + each).unlink(missing_ok=True)
+        copy.rename(path)
+        with pytest.raises(StoreError, match="deleted or replaced"):
+            _add(database, "2")
+        _add(database, "3")
+        assert ["3"] == _ids(path)
+
+
+def test_what_is_committed_to_a_file_that_has_gone_does_not_count(sqlite_url: str) -> None:
+    """It was there when the transaction began."""
+    path = Path(sqlite_url.removeprefix("sqlite:///"))
+    with _connected(sqlite_url) as database:
+
+        def add() -> None:
+            with database.begin() as connection:
+                messages.add(database, connection, [new_message()])
+                path.unlink()
+
+        with pytest.raises(StoreError, match="deleted or replaced"):
+            add()
+
+
+def test_a_log_that_is_deleted_while_it_is_open_loses_nothing(sqlite_url: str) -> None:
+    """Somebody tidies up: SQLite would write on into a file that others do not see."""
+    path = Path(sqlite_url.removeprefix("sqlite:///"))
+    with _connected(sqlite_url) as database:
+        _add(database, "1")
+        path.with_name(f"{path.name}-wal").unlink()
+        with pytest.raises(StoreError, match="-wal, was deleted"):
+            _add(database, "2")
+        _add(database, "3")
+        assert ["1", "3"] == _ids(path)
+
+
+def test_the_file_is_the_same_in_another_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that becomes a daemon changes it: neither is a file made there, nor missed here."""
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with closing(Database()) as database:
+        monkeypatch.chdir(tmp_path / "other")
+        migrate(database)
+        _add(database, "1")
+    assert (["1"], []) == (_ids(tmp_path / DEFAULT_FILE), [*(tmp_path / "other").iterdir()])
 
 
 def test_a_server_that_hangs_is_not_waited_for_for_ever(postgres_url: str) -> None:
