@@ -65,7 +65,8 @@ class Member:
       stuck or cut off, and a journal cannot tell which;
     - `stopped`: it reported its end; `left_group` is false if its partitions wait for its return.
 
-    `process` is where it runs, if that is known.
+    `process` is where it runs, if that is known. The last of its `missing` events was before
+    `missing_ms`.
 
     A member without events writes nothing: `last_event_ms` may be long ago though it is healthy.
     """
@@ -81,6 +82,7 @@ class Member:
     lives: int
     missing: int
     process: Process | None = None
+    missing_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

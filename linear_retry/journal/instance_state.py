@@ -51,11 +51,16 @@ class InstanceState:
     ownerships: dict[Partition, Ownership] = field(default_factory=dict)
     _circuits: dict[Scope, tuple[int, OpenCircuit | None]] = field(default_factory=dict)
     _seen: Runs = field(default_factory=Runs)
+    _last: int = 0
+    _missing_ms: int | None = None
 
     def take(self, entry: Entry) -> bool:
         if entry.sequence in self._seen:
             return False
         self._seen.add(entry.sequence)
+        if 0 < self._last < entry.sequence - 1:
+            self._missing_ms = entry.at_ms
+        self._last = max(self._last, entry.sequence)
         self.first_ms = min(self.first_ms, entry.at_ms)
         self.last_ms = max(self.last_ms, entry.at_ms)
         self.process = self.process or entry.process
@@ -119,6 +124,7 @@ class InstanceState:
             lives,
             self.missing,
             self.process,
+            self._missing_ms if self.missing else None,
         )
 
     def _state(

@@ -40,8 +40,16 @@ def cells(
 
 def troubles(states: GroupStates, views: Iterable[GroupView]) -> Iterable[str]:
     """Yields a sentence for each reason why the view is incomplete."""
+    views = list(views)
     if missing := sum(view.missing for view in views):
-        yield f"{plural(missing, 'event is', 'events are')} not in the journal: dropped"
+        members = [
+            f" by {in_one_line(one.member)} before {moment(one.missing_ms)}"
+            for view in views
+            for one in view.members
+            if one.missing_ms is not None
+        ]
+        many = plural(missing, "event is", "events are")
+        yield f"{many} not in the journal: dropped{','.join(members)}"
     if states.unreadable:
         many = plural(
             states.unreadable, "record is not a journal entry", "records are not journal entries"
