@@ -296,7 +296,7 @@ def test_a_lock_on_leases_holds_up_no_settlement(
         psycopg.connect(make_url(store_url).render_as_string()) as other,
         _running(sender),
     ):
-        wait_until(lambda: scene.kafka.read(name), "it has sent")
+        wait_until(lambda: len(scene.kafka.read(name)) == 80, "it has sent")
         other.execute("LOCK TABLE linear_retry_lease")
         wait_until(lambda: _waits_for("store", scene), "it says that it waits")
         answered.set()
