@@ -47,7 +47,7 @@ class Changes:
         )
 
     def postpone(self, ids: Collection[int], due_ms: int, reason: Reason) -> int:
-        """Makes messages due at `due_ms`, which may also be earlier than now."""
+        """Makes messages due at `due_ms`, which may also be earlier than now; as for deletion."""
         return self._made(
             "postpone",
             ids,
@@ -56,8 +56,14 @@ class Changes:
             due_ms=due_ms,
         )
 
+    def count_due(self, ids: Collection[int]) -> int:
+        """Returns how many of them may be in a batch under way: to postpone or to delete these
+        comes too late, if they are."""
+        with self._database.reading() as connection:
+            return messages.count_due(self._database, connection, ids)
+
     def delete_messages(self, ids: Collection[int], reason: Reason) -> int:
-        """Deletes messages; they are never sent."""
+        """Deletes messages; they are never sent, unless they are being sent (`count_due`)."""
         return self._made(
             "delete-message", ids, reason, lambda connection: messages.remove(connection, ids)
         )

@@ -88,6 +88,18 @@ def remove(connection: Connection, ids: Iterable[int]) -> int:
     return sum(counts)
 
 
+def count_due(database: Database, connection: Connection, ids: Iterable[int]) -> int:
+    """Counts those with these ids that may be in a batch under way: they are due, and not held."""
+    now_ms = database.now_ms(connection)
+    due = (message.c.due_ms <= now_ms) & (lane.c.hold_until_ms <= now_ms)
+    return sum(
+        connection.scalars(
+            select(func.count()).select_from(message).join(lane).where(due, message.c.id.in_(some))
+        ).one()
+        for some in in_parts(ids)
+    )
+
+
 def reschedule(
     database: Database, connection: Connection, ids: Iterable[int], due_ms: int | None = None
 ) -> int:

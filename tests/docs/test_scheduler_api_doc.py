@@ -102,7 +102,7 @@ def test_without_a_password(store: Database) -> None:
         line for line in _COMMANDS if line.startswith(("TOKEN=", 'curl -s -H "X-CSRF'))
     )
     with serve(create_app(store, access), access, 0) as server:
-        assert '{"changed":1,"gone":0}' == _sh(local, server)
+        assert '{"changed":1,"gone":0,"due":0}' == _sh(local, server)
 
 
 def test_the_options_exist() -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import pytest
+from sqlalchemy import update
 
 from linear_retry.errors import DeadLetterError, StoreVersionError
 from linear_retry.scheduler.changes import Changes, Reason
@@ -80,6 +81,16 @@ def test_what_the_changes_do(database: Database, changes: Changes) -> None:
     assert 1 == changes.delete_dead_letters([2], _WHY)
     assert "billing/orders/0/1" == _waiting(database)[2].retry_id
     assert [None, None] == [_letter(database, number) for number in (1, 2)]
+
+
+def test_what_may_be_under_way_is_counted(database: Database, changes: Changes) -> None:
+    """Messages of a batch that was being sent were answered as deleted, and came all the same."""
+    assert 0 == changes.count_due([1, 2, 3, 99])
+    changes.send_now([1, 2], _WHY)
+    assert 2 == changes.count_due([1, 2, 3, 99])
+    with database.begin() as connection:
+        connection.execute(update(schema.lane).values(hold_until_ms=2 * 10**15))
+    assert 0 == changes.count_due([1, 2, 3, 99])
 
 
 @pytest.mark.parametrize(

@@ -121,8 +121,9 @@ class Wanted:
         """Makes messages due at another time."""
         due_ms = until.due_ms(self.database)
         changes, ids = self._begin(f"postpone to {moment(due_ms)}")
+        due = changes.count_due(ids)
         count = changes.postpone(ids, due_ms, self._reason)
-        self._end(f"postponed to {moment(due_ms)}", count)
+        self._end(f"postponed to {moment(due_ms)}", count, due)
 
     def delete(self) -> None:
         """Deletes them."""
@@ -130,7 +131,8 @@ class Wanted:
         if self.selection.dead:
             self._end("deleted", changes.delete_dead_letters(ids, self._reason))
         else:
-            self._end("deleted", changes.delete_messages(ids, self._reason))
+            due = changes.count_due(ids)
+            self._end("deleted", changes.delete_messages(ids, self._reason), due)
 
     @property
     def _reason(self) -> Reason:
@@ -165,9 +167,11 @@ class Wanted:
             waiting = selection.messages(self.service)
             return messages.ids(database, connection, waiting, limit=MOST_IDS)
 
-    def _end(self, done: str, count: int) -> None:
+    def _end(self, done: str, count: int, due: int = 0) -> None:
         if not count:
             fail(f"store {self.database}: there is no such {self._what}", NEGATIVE)
         is_part = not self.numbers and count == MOST_IDS
         more = "; that is the most at once, repeat it for the rest" if is_part else ""
         typer.echo(f"{done}: {plural(count, self._what)}{more}")
+        if due:
+            typer.echo(f"due before: {due}; those that were being sent come all the same", err=True)

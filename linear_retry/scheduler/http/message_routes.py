@@ -68,10 +68,11 @@ def _add_changes(router: APIRouter, changes: Changes) -> None:
     @router.post("/postpone")
     def postpone(given: m.Postponed, by: By) -> m.Changed:
         """Makes messages due at another time, later or earlier."""
-        why = Reason(by.name, given.comment)
-        return m.changed(given, changes.postpone(given.ids, given.due_ms, why))
+        why, due = Reason(by.name, given.comment), changes.count_due(given.ids)
+        return m.changed(given, changes.postpone(given.ids, given.due_ms, why), due)
 
     @router.post("/delete")
     def delete_messages(given: m.Chosen, by: By) -> m.Changed:
-        """Deletes messages; they are never sent."""
-        return m.changed(given, changes.delete_messages(given.ids, Reason(by.name, given.comment)))
+        """Deletes messages; they are never sent, but for those of a batch that is being sent."""
+        why, due = Reason(by.name, given.comment), changes.count_due(given.ids)
+        return m.changed(given, changes.delete_messages(given.ids, why), due)

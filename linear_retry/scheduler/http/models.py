@@ -177,10 +177,15 @@ class Edited(Strict):
 
 
 class Changed(BaseModel):
-    """How many records have changed, and how many were gone: sent, deleted or forwarded."""
+    """How many records have changed, and how many were gone: sent, deleted or forwarded.
+
+    `due`: how many of those to postpone or to delete were due, and so may be in a batch that is
+    being sent: what is in one comes all the same.
+    """
 
     changed: int
     gone: int
+    due: int = 0
 
 
 class Forwarded(BaseModel):
@@ -258,9 +263,9 @@ def listed(stored: StoredListedMessage | StoredListedDeadLetter, *, keys: bool) 
     return asdict(stored) | {"key": to_json(stored.key) if keys else None}
 
 
-def changed(given: Chosen, count: int) -> Changed:
-    """Returns the answer to a change of `count` records."""
-    return Changed(changed=count, gone=len(set(given.ids)) - count)
+def changed(given: Chosen, count: int, due: int = 0) -> Changed:
+    """Returns the answer to a change of `count` records, of which that many were due."""
+    return Changed(changed=count, gone=len(set(given.ids)) - count, due=due)
 
 
 def payload_of(stored: StoredMessage | StoredDeadLetter) -> Payload:

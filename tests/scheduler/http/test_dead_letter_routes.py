@@ -89,7 +89,7 @@ def test_forward(operator: httpx.Client, database: Database, letters: list[int])
     selected = operator.get(f"{_PATH}/selection", params={"reason": "too-large"}).json()
     assert {"count": 1, "ids": [1]} == selected
     answer = operator.post(f"{_PATH}/forward", json={"ids": selected["ids"]})
-    assert {"changed": 1, "gone": 0} == answer.json()
+    assert {"changed": 1, "gone": 0, "due": 0} == answer.json()
     assert b"value" == _waiting(database)[0].value
 
 
@@ -109,7 +109,7 @@ def test_forwarding_is_no_way_around_the_destinations(
 def test_delete(operator: httpx.Client, letters: list[int]) -> None:
     """Gone for good."""
     answer = operator.post(f"{_PATH}/delete", json={"ids": [1, 2, 17]})
-    assert {"changed": 2, "gone": 1} == answer.json()
+    assert {"changed": 2, "gone": 1, "due": 0} == answer.json()
     assert [3] == _listed(operator)
 
 

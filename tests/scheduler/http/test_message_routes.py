@@ -110,7 +110,7 @@ def test_a_viewer_sees_no_key(viewer: httpx.Client, stored: list[int]) -> None:
 def test_send_now(operator: httpx.Client, database: Database, stored: list[int]) -> None:
     """Due now; what is gone is said."""
     given = {"ids": [stored[0], 10**6], "comment": "the bank is back"}
-    assert {"changed": 1, "gone": 1} == _changed(operator, "send-now", given)
+    assert {"changed": 1, "gone": 1, "due": 0} == _changed(operator, "send-now", given)
     with database.reading() as connection:
         found = messages.get(connection, stored[0])
         (entry,) = audit.read(connection, limit=10)
@@ -123,7 +123,7 @@ def test_send_now(operator: httpx.Client, database: Database, stored: list[int])
 def test_postpone(operator: httpx.Client, stored: list[int]) -> None:
     """To the time that is given."""
     given = {"ids": [stored[0]], "due_ms": _FAR_MS + 9}
-    assert {"changed": 1, "gone": 0} == _changed(operator, "postpone", given)
+    assert {"changed": 1, "gone": 0, "due": 0} == _changed(operator, "postpone", given)
     assert [stored[1], stored[2], stored[0]] == _listed(operator)
 
 
@@ -136,7 +136,7 @@ def test_a_bulk_is_made_of_the_ids_that_were_counted(
     with database.begin() as connection:
         messages.add(database, connection, [new_message(due_ms=_FAR_MS)])
     given = {"ids": selected["ids"]}
-    assert {"changed": 2, "gone": 0} == _changed(operator, "delete", given)
+    assert {"changed": 2, "gone": 0, "due": 0} == _changed(operator, "delete", given)
     assert 2 == len(_listed(operator))
 
 
