@@ -67,9 +67,10 @@ class Outbox:
         `message.timeout.ms`, here 10 s by default, is stored. `store` and `schema`: as `Database`
         takes them; a SQLite file gets its tables here, PostgreSQL must have them.
 
-        `strategy`: the waits of a stored message that Kafka refuses, such as one for a topic that
-        is missing; 3 s, three times, by default. After the last it is a dead letter of the
-        store. While the brokers are away nothing counts as a failure. `sender=False`: another
+        `strategy`: the waits of a stored message that Kafka may accept later, such as one for a
+        topic that is missing; 3 s, three times, by default. After the last it is a dead letter of
+        the store; one that is refused for what it is, such as its size, is one without a wait.
+        While the brokers are away nothing counts as a failure. `sender=False`: another
         process sends what is stored, such as `linear-retry outbox run`.
 
         A message that the store does not take is kept, and stored as soon as it does. `recover` is

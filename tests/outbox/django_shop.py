@@ -3,6 +3,7 @@
 Arguments: the database's URL, the topic. What it adds is sent by others.
 """
 
+import sqlite3
 import sys
 from contextlib import suppress
 from typing import Any
@@ -22,8 +23,19 @@ def _database(url: str) -> dict[str, Any]:
     parts = urlsplit(url)
     name = parts.path[1:]  # sqlite:////file: the slashes of an absolute path are three and one
     engine = f"django.db.backends.{_BACKENDS[parts.scheme]}"
+    if not parts.hostname:
+        return {"ENGINE": engine, "NAME": name, "OPTIONS": {"transaction_mode": "IMMEDIATE"}}
     place = {"HOST": parts.hostname, "PORT": parts.port, "USER": parts.username}
-    return {"ENGINE": engine, "NAME": name} | (place if parts.hostname else {})
+    return {"ENGINE": engine, "NAME": name} | place
+
+
+def _write_elsewhere(url: str) -> None:
+    """As the sender does; SQLite refuses it while another transaction may write."""
+    if url.startswith("sqlite"):
+        other = sqlite3.connect(url.removeprefix("sqlite:///"), timeout=0.0, isolation_level=None)
+        with suppress(sqlite3.OperationalError):
+            other.execute("INSERT INTO linear_retry_setting VALUES ('of another', '')")
+        other.close()
 
 
 def main(url: str, topic: str) -> None:
@@ -53,6 +65,12 @@ def main(url: str, topic: str) -> None:
             add("outer")
             tried("savepoint rolled back", fails=True)
             tried("savepoint kept")
+        with transaction.atomic():
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT count(*) FROM shop_order")
+                cursor.fetchall()
+            _write_elsewhere(url)
+            add("after reading")
         with pytest.raises(UsageError, match=r"no transaction.atomic\(\) is open"):
             outbox.add(connection, topic, "without a transaction", "key")
         connection.close()

@@ -20,7 +20,11 @@ pytestmark = pytest.mark.broker
 def test_djangos_transactions(
     kafka: RealKafka, topic: TopicFactory, store_url: str, database: Database
 ) -> None:
-    """Savepoints too: rows and messages are the same, in the order of the transactions."""
+    """Savepoints too: rows and messages are the same, in the order of the transactions.
+
+    On SQLite with `transaction_mode`: without it, one that had read failed with "database is
+    locked" as soon as another wrote.
+    """
     name = topic()
     with database.begin() as connection:
         connection.execute(text("CREATE TABLE shop_order (value VARCHAR(40))"))
@@ -29,7 +33,7 @@ def test_djangos_transactions(
         dying_with_parent.guarded(*command), capture_output=True, timeout=PATIENCE_S, check=False
     )
     assert 0 == done.returncode, done.stderr.decode()
-    committed = [b"committed", b"outer", b"savepoint kept"]
+    committed = [b"committed", b"outer", b"savepoint kept", b"after reading"]
     with database.reading() as connection:
         rows = connection.scalars(text("SELECT value FROM shop_order")).all()
     assert committed == [value.encode() for value in rows]

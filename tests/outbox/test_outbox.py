@@ -4,6 +4,8 @@ import ctypes
 import os
 import signal
 import sqlite3
+import subprocess
+import sys
 import threading
 from typing import Any
 
@@ -364,6 +366,19 @@ def test_a_store_without_tables_is_refused(postgres: Postgres, down: dict[str, A
     """PostgreSQL gets its tables by a command, not by the first service that starts."""
     with pytest.raises(StoreVersionError, match="migrate"):
         Outbox(down, store=postgres.new_database("without_tables"))
+
+
+@pytest.mark.parametrize("library", ["sqlalchemy", "alembic", "psycopg"])
+def test_a_library_that_is_missing_is_named(library: str) -> None:
+    """Without the extra there was a traceback that named a library of which the page says nothing.
+
+    The sentence is the command's.
+    """
+    program = f"import sys; sys.modules[{library!r}] = None; import linear_retry.outbox"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
+    last = done.stderr.decode().splitlines()[-1]
+    missing = f"{library} is missing: pip install 'linear-retry[scheduler]'"
+    assert (1, f"ModuleNotFoundError: {missing}") == (done.returncode, last)
 
 
 def test_everything_is_sent_while_nobody_polls(

@@ -13,7 +13,11 @@ DATABASES = {
     "default": {
         "ENGINE": "django.db.backends.sqlite3",
         "NAME": BASE_DIR / "db.sqlite3",
-        "OPTIONS": {"timeout": 1},  # seconds; shorter than the consumer's waits
+        "OPTIONS": {
+            "timeout": 1,  # seconds; shorter than the consumer's waits
+            # Else one that has read before it writes fails at once if another has written.
+            "transaction_mode": "IMMEDIATE",
+        },
         # The default, 0, would connect again for every message.
         "CONN_MAX_AGE": None,
     }
