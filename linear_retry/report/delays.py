@@ -75,6 +75,8 @@ def _run(lake: str, row: Row | None) -> str:
     if row["verdict"] == "too few":
         known = f"{count(row['ended'])} outages have a known end"
         return f"nothing yet: {known}, and it takes {count(row['needed'])}"
+    if row["verdict"] == "clocks apart":
+        return "nothing yet: the clocks of its members disagree"
     if row["verdict"] == "unreachable":
         return "a longer strategy first: too many outages have no known end"
     if row["verdict"] != _PROPOSED:

@@ -14,8 +14,10 @@ from linear_retry.errors import ConfigurationError
 from linear_retry.spark.history.outages import group_outages
 from linear_retry.spark.history.table import EPISODES
 from linear_retry.spark.lake.lake import Lake
+from linear_retry.spark.tables.sql import DAY_MS
 from linear_retry.strategy.delays import MAX_DELAY_S, MAX_DELAYS
 from linear_retry.strategy.strategy import Strategy
+from linear_retry.tuning.clocks import ClocksApart, clocks_apart
 from linear_retry.tuning.durations import estimate
 from linear_retry.tuning.gaps import Gap, costliest_gap, with_attempts
 from linear_retry.tuning.held_out import Comparison, compare
@@ -47,7 +49,7 @@ class Tuned:
     outages: int
     seen: int
     current_ms: tuple[int, ...] | None
-    proposal: tuple[int, ...] | TooFew | Unreachable
+    proposal: tuple[int, ...] | TooFew | Unreachable | ClocksApart
     comparison: Comparison | None
     is_confirmed: bool
     gap: Gap | None
@@ -55,13 +57,17 @@ class Tuned:
     fixed_ms: tuple[int, ...] | None = None
 
     @property
-    def verdict(self) -> Literal["proposed", "not confirmed", "too few", "unreachable"]:
+    def verdict(
+        self,
+    ) -> Literal["proposed", "not confirmed", "too few", "unreachable", "clocks apart"]:
         """Whether the proposal may be used, or why nothing is proposed."""
         match self.proposal:
             case TooFew():
                 return "too few"
             case Unreachable():
                 return "unreachable"
+            case ClocksApart():
+                return "clocks apart"
             case _:
                 return "proposed" if self.is_confirmed else "not confirmed"
 
@@ -94,7 +100,8 @@ def tune(
     `probe_cost_s`: the cost of one probe, as seconds of waiting after the end of an outage. The
     proposals are compared with `current`, the strategy used now, or else with the delays recorded
     in the rows of `journal`; without either, with none. Rows of `group_outages` do too, where no
-    `journal` is given; of episodes, it makes these.
+    `journal` is given; of episodes, it makes these, and proposes nothing where the clocks of two
+    members disagree: one outage would be several.
     """
     current_ms = _current(outages, current, journal)
     return proposals(outages, current_ms, probe_cost_s * 1000, conditions, seed=seed)
@@ -115,8 +122,12 @@ def proposals(
     `seed` give the same results, in whatever order and partitions they come.
     """
 
+    apart = _clocks_apart(outages)
+
     def tuned(group: str, known: Outages) -> Tuned:
         current = _delays_of(current_ms, group)
+        if (clocks := apart.get(group)) is not None:
+            return Tuned(group, len(known), 0, current, clocks, None, False, None)
         return tuned_from(group, known, current, probe_cost_ms, conditions, seed=seed)
 
     return by_group(outages, tuned)
@@ -222,6 +233,27 @@ def in_groups(
     one_each = group_outages(outages) if "instance" in outages.columns else outages
     known = one_each.where("lower_ms IS NOT NULL").select("group", *columns)
     return known.groupBy("group").applyInPandas(called, schema)
+
+
+def _clocks_apart(episodes: DataFrame) -> dict[str, ClocksApart]:
+    """The groups in which the clocks of two members disagree; none of rows that name no member."""
+    if "instance" not in episodes.columns:
+        return {}
+
+    def called(rows: pd.DataFrame) -> pd.DataFrame:
+        opened = {str(name): each.to_numpy() for name, each in rows.groupby("member")["at_ms"]}
+        return pd.DataFrame(
+            {"group": [rows["group"].iloc[0]], "found": [pickle.dumps(clocks_apart(opened))]}
+        )
+
+    # As `group_outages` has it: the brokers' clock, where the journal has their times.
+    clock_ms = F.when(F.col("clock_ms").between(-DAY_MS, DAY_MS), F.col("clock_ms")).otherwise(0)
+    opened = episodes.where("lower_ms IS NOT NULL AND opened_at_ms IS NOT NULL").select(
+        "group", "member", (F.col("opened_at_ms") + clock_ms).alias("at_ms")
+    )
+    pickles = opened.groupBy("group").applyInPandas(called, "group string, found binary").collect()
+    found = {row["group"]: pickle.loads(row["found"]) for row in pickles}
+    return {group: clocks for group, clocks in found.items() if clocks is not None}
 
 
 def episodes_of(lake: Lake, group: str | None) -> DataFrame:

@@ -58,6 +58,7 @@ def test_the_command_is_whole() -> None:
     [
         ({"verdict": "too few", "ended": 12, "needed": 59}, "12 outages have a known end, and it"),
         ({"verdict": "unreachable"}, "a longer strategy first"),
+        ({"verdict": "clocks apart"}, "nothing yet: the clocks of its members disagree"),
         ({"verdict": "not confirmed"}, "nothing yet: the proposal covers too few"),
         ({"saved_low_s": -1.0}, "nothing: the proposed delays save nothing for sure"),
         ({"group": "other"}, "nothing yet: no outage has known bounds"),

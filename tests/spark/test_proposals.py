@@ -5,9 +5,11 @@ import random
 import numpy as np
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 
 from linear_retry.spark.tuning import Tuned, mean_waits_ms, proposals
 from linear_retry.strategy.strategy import Strategy
+from linear_retry.tuning.clocks import ClocksApart
 from linear_retry.tuning.proposal import TooFew, propose
 from linear_retry.tuning.solver import Conditions
 from tests.tuning.recorded import durations_ms, recorded
@@ -104,3 +106,27 @@ def test_a_strategy_is_simulated_by_its_mean_waits() -> None:
     delays = [10, 20, 30]
     assert (10_000, 20_000, 30_000) == mean_waits_ms(Strategy(delays))
     assert (12_500, 25_000) == mean_waits_ms(Strategy(delays, jitter=0.5, max_elapsed=74))
+
+
+def test_where_clocks_disagree_nothing_is_proposed(spark: SparkSession) -> None:
+    """Two members an hour apart saw 60 outages, which counted as 120, enough for a proposal."""
+    known = recorded(durations_ms(1, 60, median_s=5, spread=0.5), CURRENT_MS)
+    rows = [
+        ("billing", at * WEEK_MS, at * WEEK_MS + int(low), int(low), int(high))
+        for at, (low, high) in enumerate(zip(known.lower_ms, known.upper_ms, strict=True))
+    ]
+    columns = ["'life' AS instance", *OTHERS[2:-1]]
+    one = spark.createDataFrame(rows, COLUMNS).selectExpr(
+        "*", "'pod-1' AS member", *columns, "0 AS clock_ms"
+    )
+    two = one.selectExpr(
+        *("group", "opened_at_ms + 3600000 AS opened_at_ms", "last_at_ms + 3600000 AS last_at_ms"),
+        *("lower_ms", "upper_ms", "'pod-2' AS member", "'other' AS instance"),
+        *(each.split(" AS ")[-1] for each in OTHERS[2:]),
+    )
+    (found,) = proposals(one.unionByName(two), CURRENT_MS, PROBE_COST_MS, CONDITIONS)
+    assert ("clocks apart", 120) == (found.verdict, found.outages)
+    assert ClocksApart("pod-2", "pod-1", 3_600_000, 60) == found.proposal
+    on_brokers = two.withColumn("clock_ms", F.lit(-3_600_000))
+    (found,) = proposals(one.unionByName(on_brokers), CURRENT_MS, PROBE_COST_MS, CONDITIONS)
+    assert ("too few", 60) == (found.verdict, found.outages)

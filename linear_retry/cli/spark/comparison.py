@@ -9,6 +9,7 @@ import typer
 from linear_retry.cli.output.rows import write_aligned
 from linear_retry.spark import Simulated, Tuned
 from linear_retry.strategy.delays import duration_text
+from linear_retry.tuning.clocks import ClocksApart
 from linear_retry.tuning.gaps import Gap
 from linear_retry.tuning.held_out import Comparison, Costs, Mean
 from linear_retry.tuning.proposal import TooFew
@@ -127,7 +128,7 @@ def tuned_json(one: Tuned) -> dict[str, Any]:
     found: dict[str, Any] = {"group": one.group, "outages": one.outages, "seen": one.seen}
     found |= {"verdict": one.verdict}
     match one.proposal:
-        case TooFew():
+        case TooFew() | ClocksApart():
             found |= asdict(one.proposal)
         case Unreachable(covered):
             found |= {"cover": covered}

@@ -28,6 +28,7 @@ from linear_retry.spark.tuning import episodes_of
 from linear_retry.strategy.delays import duration_text
 from linear_retry.strategy.file import elements
 from linear_retry.strategy.strategy import Strategy
+from linear_retry.tuning.clocks import ClocksApart
 from linear_retry.tuning.proposal import TooFew
 from linear_retry.tuning.solver import Conditions, Unreachable
 
@@ -181,8 +182,15 @@ def _to_learn(one: Tuned) -> Iterator[str]:
         yield f"to learn it: {json.dumps(elements(one.learning_ms))}"
 
 
-def _why_nothing(found: TooFew | Unreachable) -> str:
+def _why_nothing(found: TooFew | Unreachable | ClocksApart) -> str:
     match found:
+        case ClocksApart():
+            return (
+                f"the clocks of its members disagree: in {found.shared} outages that both saw, "
+                f"that of {one_line(found.ahead)} was {duration_text(found.by_ms)} ahead of that "
+                f"of {one_line(found.behind)}, so that one outage counts as several; set the "
+                "clocks, and message.timestamp.type=LogAppendTime for the journal's topic"
+            )
         case Unreachable(covered):
             less = int(covered * 1000) / 1000
             return f"no more than {less:g} of the outages are known to end; ask for less than that"

@@ -8,11 +8,13 @@ from typer.testing import CliRunner
 
 from linear_retry.cli import app
 from linear_retry.cli.spark import comparison
+from linear_retry.cli.spark.tune import show
 from linear_retry.spark import Tuned
+from linear_retry.tuning.clocks import ClocksApart
 from linear_retry.tuning.gaps import Gap
 from linear_retry.tuning.held_out import Comparison, Costs, Mean
 from linear_retry.tuning.proposal import TooFew
-from linear_retry.tuning.solver import Unreachable
+from linear_retry.tuning.solver import Conditions, Unreachable
 
 
 def _mean(mean: float, by: float = 0.0) -> Mean:
@@ -107,6 +109,11 @@ def test_json_is_in_seconds() -> None:
     )
     unreachable = comparison.tuned_json(Tuned(*head, Unreachable(0.8), None, False, None))
     assert ("unreachable", 0.8) == (unreachable["verdict"], unreachable["cover"])
+    clocks = ClocksApart("pod-1", "pod-2", 3_600_000, 12)
+    apart = comparison.tuned_json(Tuned(*head, clocks, None, False, None))
+    assert ("clocks apart", "pod-1", "pod-2", 3_600_000, 900) == tuple(
+        apart[name] for name in ("verdict", "ahead", "behind", "by_ms", "outages")
+    )
     assert output.keys() - {"delays_s"} == unreachable.keys() - {"cover"}
     assert output.keys() - {"delays_s"} == few.keys() - {"cover", "ended", "needed"}
 
@@ -120,6 +127,17 @@ def test_what_nobody_could_see_is_said() -> None:
         "37m31s, by the current strategy, would tell more"
     )
     assert expected == comparison.unknown(gap)
+
+
+def test_clocks_that_disagree_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """The bug: with clocks an hour apart, delays were proposed from three times the outages."""
+    clocks = ClocksApart("pod-1", "pod-2", 3_600_000, 12)
+    show([Tuned("billing", 36, 0, None, clocks, None, False, None)], Conditions())
+    assert (
+        "billing: nothing is proposed: the clocks of its members disagree: in 12 outages that both "
+        "saw, that of pod-1 was 1h ahead of that of pod-2, so that one outage counts as several; "
+        "set the clocks, and message.timestamp.type=LogAppendTime for the journal's topic\n"
+    ) == capsys.readouterr().out
 
 
 def test_a_fixed_interval_is_shown_beside_the_proposal() -> None:
