@@ -259,7 +259,9 @@ class LinearConsumer(OperatorMethods, ClosedAtExit):
 
         Asks the brokers, so it is correct even while everything is paused: it counts from the
         group's committed offset to the last one that it may read. Offsets at the end that the
-        consumer knows are not messages (transaction markers) do not count; others do. Partitions
+        consumer knows are not messages (transaction markers) do not count; others do. Negative: the
+        log ends before the committed offset, as a broker has lost its end, or the topic was deleted
+        and created again. Partitions
         without an answer within `timeout_s` are left out. Blocks for up to that time, but never
         waits for a handler or a listener.
         """

@@ -29,6 +29,7 @@ from linear_retry.consumer.session.startup import Brokers, RetentionCheck, Start
 from linear_retry.consumer.watchdogs.broker import BrokerWatchdog
 from linear_retry.consumer.watchdogs.client_replacement import ClientReplacement, InstanceIdWait
 from linear_retry.consumer.watchdogs.joining import JoiningWatchdog
+from linear_retry.consumer.watchdogs.replaced_log import ReplacedLogWatchdog
 from linear_retry.consumer.watchdogs.stalled_partition import StalledPartitionWatchdog
 from linear_retry.consumer.watchdogs.unreadable_batches import UnreadableBatches
 from linear_retry.kafka import Message
@@ -180,11 +181,17 @@ class Wiring:
             lambda: self.monitor.joined or self.client.member.has_joined_unheard,
             partial(log_joining, config.settings.group_id, config.member),
         )
+        self.replaced_logs = ReplacedLogWatchdog(
+            *(self.client, assignment, self.offsets, self._admin, reset),
+            replacement.replace,
+            emit,
+        )
         chores: list[Chore] = [
             *self._waits(partitions),
             (reset, reset.tick),
             (commits, target.tick),
             *self._watchdogs(partitions, batches, errors, replacement),
+            (self.replaced_logs, self.replaced_logs.tick),
             (self._retention, self._retention.tick),
             (self.commands, self.commands.tick),
             (joining, joining.tick),

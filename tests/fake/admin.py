@@ -105,7 +105,9 @@ class FakeAdmin:
                 raise _refused(known=False)
             may = None if topic.rights is None else [AclOperation[one] for one in topic.rights]
             partitions = [SimpleNamespace(replicas=["broker 1"]) for _ in topic.partitions]
-            return SimpleNamespace(topic_id=name, partitions=partitions, authorized_operations=may)
+            return SimpleNamespace(
+                topic_id=f"{name}-{topic.number}", partitions=partitions, authorized_operations=may
+            )
 
         names = list(topics.topic_names)
         self._fake.note("admin", "describe_topics", tuple(names))

@@ -50,6 +50,7 @@ class FakeKafka:
         self._balanced = balanced
         self._idle_polls = idle_polls
         self._idle = 0
+        self._created = 0
 
     def consumer(self, config: Mapping[str, Any]) -> FakeConsumer:
         consumer = FakeConsumer(self, config, f"consumer-{len(self.consumers) + 1}")
@@ -72,6 +73,7 @@ class FakeKafka:
     ) -> FakeTopic:
         """`config` are settings of a topic by their names, as the broker takes them."""
         settings = dict(config or {})
+        self._created += 1
         topic = self.topics[name] = FakeTopic(
             name,
             [],
@@ -79,6 +81,7 @@ class FakeKafka:
             retention_ms=int(settings.pop("retention.ms", 604_800_000)),
             timestamp_type=settings.pop("message.timestamp.type", "CreateTime"),
             cleanup_policy=settings.pop("cleanup.policy", "delete"),
+            number=self._created,
         )
         assert not settings, f"the fake has no {settings}"
         self.add_partitions(name, partitions)
@@ -94,6 +97,18 @@ class FakeKafka:
         for consumer, topics in self._subscriptions.items():
             if name in topics:
                 consumer.fail(error)
+
+    def recreate_topic(self, name: str) -> None:
+        """Deleted and created again before anybody has looked; with it go the groups' offsets.
+
+        On a cluster that has failed over: its leader epochs begin at 0 again.
+        """
+        count = len(self.topics.pop(name).partitions)
+        for committed in self._groups.values():
+            for number in range(count):
+                committed.pop((name, number), None)
+        for log in self.create_topic(name, count).partitions:
+            log.is_fenced = True
 
     def add_partitions(self, topic: str, count: int) -> None:
         """`count` more. Nobody has them until they are assigned."""

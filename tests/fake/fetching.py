@@ -77,6 +77,7 @@ class Fetching:
         self._deaf: set[Partition] = set()
         self._removed: dict[Partition, int] = {}
         self._jumped: set[tuple[Partition, int, int]] = set()
+        self._logs: dict[Partition, PartitionLog] = {}
         self._turn = 0
 
     def begin(self, partition: Partition, start: int) -> None:
@@ -189,6 +190,8 @@ class Fetching:
         log = self._log_of(partition)
         if log is None or fetch.ready_at_s > self._clock.now_s():
             return None
+        if self._logs.setdefault(partition, log) is not log and log.is_fenced:
+            return None  # it has the leader epoch of the earlier topic, which is higher (measured)
         if fetch.position > 0 and self._faults.takes_echo(partition):
             removed = self._removed.get(partition)
             text = _NONE_COMMITTED if removed is None else _OUT_OF_RANGE

@@ -7,6 +7,8 @@ ALWAYS = "always"
 
 _PAUSES = "consumer/misbehaviours/test_pauses.py"
 _READS = "consumer/misbehaviours/test_reads.py"
+_RESETS = "consumer/partitions/test_offset_reset.py"
+_REPLACED = "consumer/watchdogs/test_replaced_log.py"
 _WAITS = "consumer/misbehaviours/test_waits.py"
 _GROUP = "consumer/misbehaviours/test_group.py"
 _COMMITS = "consumer/misbehaviours/test_commits.py"
@@ -120,6 +122,16 @@ MISBEHAVIOURS = (
         "the end is reported again after a resume and a seek",
         ALWAYS,
         f"{_CONTRACT}::TestContract::test_end_of_partition",
+    ),
+    Misbehaviour(
+        "a broker loses the end of its log, and gives the offsets again",
+        "truncate",
+        f"{_RESETS}::test_a_truncated_log_is_read_on_where_it_was_cut",
+    ),
+    Misbehaviour(
+        "a topic is deleted and created again, and its leader epochs begin at 0 again",
+        "recreate_topic",
+        f"{_REPLACED}::test_a_topic_that_is_created_again_is_read",
     ),
     Misbehaviour(
         "retention runs past the next offset",

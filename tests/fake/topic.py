@@ -39,7 +39,8 @@ class PartitionLog:
     """Records in offset order, as a `read_committed` reader finds them.
 
     Offsets may have gaps, at the end too. Nothing is read past what a transaction has not ended.
-    `cuts` is where it was truncated, each time; each began a leader epoch.
+    `cuts` is where it was truncated, each time; each began a leader epoch. `is_fenced`: a client
+    that has read an earlier topic of this name, with higher leader epochs, gets nothing.
     `broker_ms`, the broker's clock, stamps the records of a topic with `LogAppendTime`.
     """
 
@@ -49,6 +50,7 @@ class PartitionLog:
     corrupt: list[CorruptBatch] = field(default_factory=list)
     broker_ms: Callable[[], int] | None = None
     cuts: list[int] = field(default_factory=list)
+    is_fenced: bool = False
     _offsets: list[int] = field(default_factory=list)
     _pending: dict[int, Record] = field(default_factory=dict)
 
@@ -120,7 +122,10 @@ class PartitionLog:
 
 @dataclass(slots=True)
 class FakeTopic:
-    """A topic's partitions, and what somebody asks about it. `rights`: None: the broker is mum."""
+    """A topic's partitions, and what somebody asks about it. `rights`: None: the broker is mum.
+
+    `number` tells it from an earlier one of its name.
+    """
 
     name: str
     partitions: list[PartitionLog]
@@ -129,3 +134,4 @@ class FakeTopic:
     timestamp_type: str = "CreateTime"
     cleanup_policy: str = "delete"
     rights: frozenset[str] | None = None
+    number: int = 0

@@ -56,6 +56,34 @@ def test_it_goes_on_where_the_log_was_cut(
     assert [*range(_END), *range(_CUT, _CUT + 3)] == offsets
 
 
+def test_what_is_in_memory_comes_first(own_kafka: RealKafka, own_scene: SceneFactory) -> None:
+    """A message that is held while the log is cut is handled; then the log is read again.
+
+    Paused, librdkafka says nothing of it. Read on behind the held one, what was written at the
+    offsets before would be passed over. Nobody says where it was cut: so as auto.offset.reset says.
+    """
+    group = _filled(own_scene, EAGER)
+    dependency = Dependency()
+    dependency.down = True
+    member = group.join("first", dependency, on_exhausted="repeat")
+    group.wait_for(events.ProbeFailed)
+    dependency.down = False
+    wait_until(lambda: group.committed() == {(group.topic, 0): _END}, "all is committed")
+    dependency.down = True
+    group.produce(1)
+    group.wait_for(events.CircuitOpened, 2)
+    _truncate(group, own_kafka)
+    own_kafka.produce(group.topic, [(0, None, b"new", ())] * 3)
+    group.wait_for(events.DataLost)
+    assert f"was read up to offset {_END}, and ends before it" in member.consumer.health().reason
+    dependency.down = False
+    wait_until(lambda: len(group.handled()) >= _END + 9, "what is new", detail=group.story)
+    member.stop()
+    offsets = [offset for _, _, offset in group.handled()]
+    assert [*range(_END + 1), *range(_CUT + 3)] == offsets
+    assert [events.DataLost(group.topic, 0, _END, 0)] == group.emitted(events.DataLost)
+
+
 def test_a_cut_log_ends_the_run_where_loss_is_an_error(
     own_kafka: RealKafka, own_scene: SceneFactory
 ) -> None:

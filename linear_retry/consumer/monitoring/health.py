@@ -32,7 +32,8 @@ class Health:
     - `starting`: it is not in its group, or no longer: it joins;
     - `consuming`: it consumes; if messages of retry topics wait in memory, `until` is when the
       first is due, and nothing is wrong; if some partitions cannot be read, `reason` names one of
-      them, with `error`, and `until`, when it is read again;
+      them, with `error`, and `until`, when it is read again; if one ends before what was read,
+      `reason` and `error` say so, in the other states too;
     - `open`: healthy, but a circuit has been open since `since`, until `until`, because of `error`;
       of several, the one that opened first. During its attempt `until` is in the past. The error is
       known even if its message went to another member;
@@ -89,13 +90,32 @@ class HealthInputs:
     """The last error of each open circuit."""
     unreadable: Mapping[Partition, events.PartitionUnreadable] = field(default_factory=dict)
     """The partitions that are blocked by an unreadable batch."""
+    short: Mapping[Partition, int] = field(default_factory=dict)
+    """The partitions whose log ends below what was read, up to this offset."""
     waiting: int = 0
     """The messages of retry topics that wait in memory; the first is due at `due_ms`."""
     due_ms: int | None = None
 
 
 def evaluate(inputs: HealthInputs) -> Health:
-    """Returns the first state that applies, from worst to best."""
+    """Returns the first state that applies, from worst to best.
+
+    A log that ends too early is named with any of them, but for an end.
+    """
+    health = _state(inputs)
+    if not inputs.short or inputs.end is not None:
+        return health
+    (topic, partition), offset = next(iter(inputs.short.items()))
+    others = len(inputs.short) - 1
+    more = f", as do {others} other partitions" if others else ""
+    problem = (
+        f"{topic}[{partition}] was read up to offset {offset}, and ends before it{more}: the "
+        "broker has lost the end of its log, or the topic was deleted and created again"
+    )
+    return replace(health, reason=f"{health.reason}; {problem}", error=health.error or problem)
+
+
+def _state(inputs: HealthInputs) -> Health:
     polled_s, ready = inputs.polled_s, inputs.joined and not inputs.stopping
     reason = "it was asked to stop" if inputs.stopping else "it consumes"
     well = Health("consuming", True, ready, reason, polled_s=polled_s, waiting=inputs.waiting)

@@ -39,7 +39,10 @@ class Lag:
         self._closed = False
 
     def ask(self, timeout_s: float) -> dict[Partition, int]:
-        """Returns the lag of each assigned partition, without those that got no answer in time."""
+        """Returns the lag of each assigned partition, without those that got no answer in time.
+
+        Negative: the log ends before what the group has committed.
+        """
         give_up_at_s = time.monotonic() + timeout_s
         partitions = self._assignment.partitions
         # Before the ends: a commit in between must not make the lag negative.
@@ -50,7 +53,7 @@ class Lag:
         starts |= self._first(missing, give_up_at_s)
         ends = self._answers(self._edges.ask_ends, partitions, give_up_at_s)
         return {
-            key: self._offsets.to_read(key, starts[key], end)
+            key: self._offsets.to_read(key, starts[key], end) or min(end - starts[key], 0)
             for key, end in ends.items()
             if key in starts
         }

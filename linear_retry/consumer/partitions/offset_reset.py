@@ -65,7 +65,7 @@ class OffsetReset:
         self._offsets = flow_control.offsets
         self._flow_control = flow_control
         self._reset = reset
-        self._begins_at_end = reset == "latest"
+        self.begins_at_end = reset == "latest"
         self._refuses_loss = refuses_loss
         self._emit = emit
         self.missing: dict[Partition, _Missing] = {}
@@ -111,15 +111,19 @@ class OffsetReset:
         Raises `DataLossError` as `lost` does.
         """
         offset = self._flow_control.next_to_fetch(partition) or 0
-        if self._refuses_loss:
-            raise self._refused(partition, offset)
-        if self._reset == "error":
-            raise DataLossError(_no_place_to_begin(partition, offset))
+        self.check_accepted(partition, offset)
         self.missing.pop(partition, None)
         self.cut[partition] = _Cut(self._assignment.epochs.get(partition), offset, there)
         if there is not None:
             self._emit(DataLost(*partition, offset=offset, next_offset=there))
         self.tick()
+
+    def check_accepted(self, partition: Partition, offset: int) -> None:
+        """Raises `DataLossError` if no loss is accepted, `offset` being lost."""
+        if self._refuses_loss:
+            raise self._refused(partition, offset)
+        if self._reset == "error":
+            raise DataLossError(_no_place_to_begin(partition, offset))
 
     def tick(self) -> None:
         """Starts what was cut again, as soon as nothing of it is in memory."""
@@ -158,7 +162,7 @@ class OffsetReset:
         if self._is_garbage(partition, missing.offset):
             self._flow_control.reassign(partition)
             return True
-        there = self._client.ask_offset(partition, END if self._begins_at_end else BEGINNING)
+        there = self._client.ask_offset(partition, END if self.begins_at_end else BEGINNING)
         if there is None:
             self.missing[partition] = missing  # re-added last: others may be answered
             self._unanswered_at_s = self._assignment.now_s()
@@ -173,7 +177,7 @@ class OffsetReset:
         """Asks where a log that was cut begins, or ends, if that was not reported."""
         if self._assignment.now_s() < self._unanswered_at_s + _PAUSE_S:
             return
-        there = self._client.ask_offset(partition, END if self._begins_at_end else BEGINNING)
+        there = self._client.ask_offset(partition, END if self.begins_at_end else BEGINNING)
         if there is None:
             self._unanswered_at_s = self._assignment.now_s()
             return
@@ -204,7 +208,7 @@ class OffsetReset:
         if is_loss:
             self._emit(DataLost(*partition, offset=missing_offset or 0, next_offset=there))
         # With `latest`, the committed offset must exist, or the next owner skips to the end again.
-        self._offsets.reset(partition, there, has_commit=is_loss and not self._begins_at_end)
+        self._offsets.reset(partition, there, has_commit=is_loss and not self.begins_at_end)
         if not self._is_anything_before(partition, missing_offset):
             # So that a seek before the first message goes here, not to the missing offset.
             self._offsets.start_at(partition, there)

@@ -1,7 +1,7 @@
 """Runs one consumer by `run`, the user's own loop or `run_async`, and closes it."""
 
 import math
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -60,10 +60,12 @@ class Session:
         clock, handed_out = self._plan.dependencies.clock, self._monitor.handed_out
         polled_s, joined = None, self._monitor.joined
         waiting, due_ms = 0, None
+        short: Mapping[Partition, int] = {}
         if self.wiring is not None and self._owner_thread.joined:
             polled_s = max(clock.now_s() - self.wiring.read_ahead.polled_at_s, 0.0)
             joined = joined or self.wiring.client.member.has_joined_unheard
             waiting, due_ms = self._waits(self.wiring.read_ahead)
+            short = self.wiring.replaced_logs.short
         health = evaluate(
             HealthInputs(
                 utc_ms=clock.utc_ms(),
@@ -76,6 +78,7 @@ class Session:
                 circuits=self._circuits.views,
                 errors=self._monitor.errors,
                 unreadable=self._monitor.unreadable,
+                short=short,
                 waiting=waiting,
                 due_ms=due_ms,
             )

@@ -57,13 +57,27 @@ class Admin:
         """Asks for the offset after the last one that our isolation level may read."""
         return self.ask_ends([partition])[partition]
 
-    def ask_ends(self, partitions: Sequence[Partition]) -> dict[Partition, Future[int]]:
-        """Like `ask_end`, for several partitions in one request."""
-        return self._ask_offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]  # the client has no types for it
+    def ask_ends(
+        self, partitions: Sequence[Partition], *, committed: bool = True
+    ) -> dict[Partition, Future[int]]:
+        """Like `ask_end`, for several partitions in one request.
+
+        `committed` false: whatever our isolation level is, open transactions count too.
+        """
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # the client has no types for it
+        isolation = self._isolation if committed else IsolationLevel.READ_UNCOMMITTED
+        return self._ask_offsets(partitions, latest, isolation)
 
     def ask_beginnings(self, partitions: Sequence[Partition]) -> dict[Partition, Future[int]]:
         """Asks for the first offset that still exists in each."""
-        return self._ask_offsets(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]  # the client has no types for it
+        earliest = OffsetSpec.earliest()  # type: ignore[no-untyped-call]  # the client has no types for it
+        return self._ask_offsets(partitions, earliest, self._isolation)
+
+    def ask_ids(self, topics: Sequence[str]) -> dict[str, Future[str]]:
+        """Asks for each topic's id, which no other topic has, of the same name neither."""
+        asked = TopicCollection(list(topics))
+        answers = self._handle().describe_topics(asked, request_timeout=_ANSWER_WITHIN_S)
+        return {topic: self._answer(answers[topic], _topic_id) for topic in topics}
 
     def ask_retention_ms(self, topic: str) -> Future[int]:
         """Asks for the topic's `retention.ms`; -1: for ever."""
@@ -98,12 +112,12 @@ class Admin:
         return self._answer(answers[resource], lambda entries: int(entries[key].value))
 
     def _ask_offsets(
-        self, partitions: Sequence[Partition], spec: OffsetSpec
+        self, partitions: Sequence[Partition], spec: OffsetSpec, isolation: IsolationLevel
     ) -> dict[Partition, Future[int]]:
         items = {TopicPartition(*key): spec for key in partitions}
         answers = self._handle().list_offsets(
             items,
-            isolation_level=self._isolation,
+            isolation_level=isolation,
             request_timeout=_ANSWER_WITHIN_S,
         )
         return {
@@ -137,6 +151,10 @@ class Admin:
 
         answer.add_done_callback(pass_on)
         return result
+
+
+def _topic_id(described: Any) -> str:
+    return str(described.topic_id)
 
 
 def _rights(described: Any) -> Rights:

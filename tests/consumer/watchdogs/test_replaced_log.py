@@ -1,0 +1,175 @@
+"""A log that is another than was read is noticed though librdkafka says nothing."""
+
+import pytest
+
+from linear_retry import DataLossError, RetryTopics, events
+from linear_retry.consumer.monitoring.health import HealthInputs, evaluate
+from linear_retry.scope import Partition
+from tests.consumer.group import GROUP, TOPIC, FakeGroup, Protocol
+from tests.consumer.misbehaviours.misbehaving import (
+    P0,
+    P1,
+    all_protocols,
+    begun,
+    emitted,
+    turn_until,
+    until,
+)
+
+
+def _read(protocol: Protocol, **options: object) -> FakeGroup:
+    """A member that has handled ten messages in each of two partitions, at rest for a while."""
+    group = FakeGroup(protocol=protocol, partitions=2, **options)  # type: ignore[arg-type]
+    group.fake.group(GROUP).update({P0: 0, P1: 0})
+    for _, number in group.partitions:
+        group.produce(number, 10)
+    group.join()
+    group.share([0, 0])
+    group.finish()
+    group.turn(40)
+    return group
+
+
+def _handled(group: FakeGroup, partition: Partition) -> list[int]:
+    return [place.offset for _, place in begun(group) if place[:2] == partition]
+
+
+def _committed(group: FakeGroup, **at: int) -> bool:
+    committed = group.fake.group(GROUP)
+    return all(committed.get((TOPIC, int(number[1:]))) == end for number, end in at.items())
+
+
+@all_protocols
+def test_a_topic_that_is_created_again_is_read(protocol: Protocol) -> None:
+    """The bug: with leader epochs above 0 librdkafka reads nothing of it, and says nothing.
+
+    A new client does. The loss is told, and nothing of the new topic is passed over.
+    """
+    group = _read(protocol)
+    (member,) = group.members
+    group.fake.recreate_topic(TOPIC)
+    for _ in range(3):
+        group.fake.append(TOPIC, 0)
+    turn_until(group, member, events.ClientReplaced)
+    group.share([0, 0])
+    until(group, lambda: _committed(group, p0=3))
+    lost = [events.DataLost(*key, offset=10, next_offset=0) for key in (P0, P1)]
+    assert lost == emitted(member, events.DataLost)
+    assert [*range(10), *range(3)] == _handled(group, P0)
+    assert list(range(10)) == _handled(group, P1)
+    group.turn(40)
+    assert 1 == len(emitted(member, events.ClientReplaced))
+
+
+def test_it_is_known_from_the_assignment_on_which_topic_is_read() -> None:
+    """The bug: a topic that was created again in the first 10 s counted as the one assigned."""
+    group = FakeGroup(protocol="cooperative", partitions=1)
+    member = group.join()
+    group.turn(5)
+    group.produce(0, 1)
+    group.share([0])
+    until(group, group.all_done)
+    group.fake.recreate_topic(TOPIC)
+    turn_until(group, member, events.ClientReplaced)
+
+
+def test_a_retry_topic_that_is_created_again_is_read_from_its_first_message() -> None:
+    """The bug: while both lines ran, the first retries after that were never attempted."""
+    retries = RetryTopics("orders.retry", strategy=[1])
+    group = FakeGroup(partitions=1, reads=retries)
+    (topic,) = retries.topics
+    member = group.join()
+    group.share([0])
+    group.produce((topic, 0), 3)
+    until(group, group.all_done)
+    group.fake.recreate_topic(topic)
+    for _ in range(5):
+        group.fake.append(topic, 0)
+    turn_until(group, member, events.ClientReplaced)
+    group.share([0])
+    until(group, lambda: 5 == group.fake.group(group.group_id).get((topic, 0)))
+    # They have no headers of a retry, so that their attempt is a dead letter.
+    ends = [event.offset for event in emitted(member, events.DeadLettered)]
+    assert [*range(3), *range(5)] == ends
+    assert [events.DataLost(topic, 0, 3, 0)] == emitted(member, events.DataLost)
+
+
+def test_what_was_committed_of_an_earlier_topic_does_not_count() -> None:
+    """A message that was held is handled, and its offset committed before the new topic is noticed:
+    a new client would begin there, and pass over what is before."""
+    group = _read("cooperative")
+    (member,) = group.members
+    group.dependency.down = True
+    group.produce(0, 1)
+    turn_until(group, member, events.CircuitOpened)
+    group.fake.recreate_topic(TOPIC)
+    for _ in range(20):
+        group.fake.append(TOPIC, 0)
+    group.dependency.down = False
+    until(group, lambda: _committed(group, p0=11))
+    turn_until(group, member, events.ClientReplaced)
+    group.share([0, 0])
+    until(group, lambda: _committed(group, p0=20))
+    assert list(range(20)) == _handled(group, P0)[-20:]
+
+
+def test_the_log_of_a_paused_partition_is_cut() -> None:
+    """The bug: after the outage it was read on behind the held message, and what had come at the
+    offsets before was passed over. It is told while it is held, in log, lag and health."""
+    group = _read("cooperative", strategy=(60,), on_exhausted="repeat")
+    (member,) = group.members
+    group.dependency.down = True
+    group.produce(0, 1)
+    turn_until(group, member, events.CircuitOpened)
+    group.fake.truncate(TOPIC, 0, 5)
+    turn_until(group, member, events.DataLost)
+    assert {P0: 10} == member.wiring.replaced_logs.short
+    for _ in range(30):
+        group.fake.append(TOPIC, 0)
+    group.dependency.down = False
+    until(group, lambda: _committed(group, p0=35))
+    assert [*range(10), *range(35)] == _handled(group, P0)[:10] + _handled(group, P0)[-35:]
+    assert [events.DataLost(*P0, offset=10, next_offset=0)] == emitted(member, events.DataLost)
+    group.turn(40)
+    assert {} == member.wiring.replaced_logs.short
+
+
+@pytest.mark.parametrize("loss", ["cut", "another topic"])
+def test_with_error_it_ends_the_run(loss: str) -> None:
+    """Whoever chose `error` decides where it is read on."""
+    group = _read("cooperative", config={"auto.offset.reset": "error"})
+    if loss == "cut":
+        group.fake.truncate(TOPIC, 0, 5)
+    else:
+        group.fake.recreate_topic(TOPIC)
+    with pytest.raises(DataLossError, match=r"orders\[0\]@10"):
+        group.turn(1000)
+
+
+def test_an_idle_consumer_loses_nothing() -> None:
+    """Ends at what was read, behind markers, and an id that stays are no trouble."""
+    group = _read("eager")
+    (member,) = group.members
+    for log in group.fake.topics[TOPIC].partitions:
+        log.mark(1)
+    group.turn(200)
+    assert [] == emitted(member, events.DataLost) + emitted(member, events.ClientReplaced)
+
+
+@pytest.mark.parametrize(("others", "more"), [(0, ""), (2, ", as do 2 other partitions")])
+def test_health_names_it(others: int, more: str) -> None:
+    """Whatever the state is: a circuit of another scope may be open."""
+    inputs = HealthInputs(
+        utc_ms=0,
+        limit_s=300.0,
+        polled_s=0.0,
+        handed_out=None,
+        joined=True,
+        stopping=False,
+        end=None,
+        circuits={},
+        short={(TOPIC, number): 100 for number in range(1 + others)},
+    )
+    health = evaluate(inputs)
+    assert f"orders[0] was read up to offset 100, and ends before it{more}: the" in health.reason
+    assert health.error is not None
