@@ -172,6 +172,7 @@ class Wiring:
         reset = OffsetReset(
             *(self.client, assignment, flow_control, config.settings.reset, emit),
             refuses_loss=config.dependencies.start_positions is not None,
+            reads_retries=config.reads_retries,
         )
         rebalance = Rebalance(flow_control, commits, errors, config.own_topics, emit)
         self.client.set_listener(rebalance)

@@ -13,7 +13,7 @@ from linear_retry import events as e
 from linear_retry.log.event_text import text_of
 from linear_retry.records.process import Process
 from linear_retry.records.text import guarded, one_line
-from linear_retry.scope import Scope
+from linear_retry.scope import Partition, Scope
 
 logger = logging.getLogger("linear_retry")
 librdkafka_logger = logging.getLogger("linear_retry.librdkafka")
@@ -45,6 +45,23 @@ def log_joining(group: str, member: str, waited_s: float) -> None:
     """Logs that the consumer is not in its group: it waits for brokers, or for other members."""
     text = f"joining the group: member {member} has waited for group {group} for {waited_s:.0f} s"
     _write(logging.INFO, text, "Joining", group=group, member=member, waited_s=waited_s)
+
+
+def log_no_commit(partition: Partition, group: str, offset: int, *, is_end: bool) -> None:
+    """Logs where a group begins for want of a commit; a warning if something lies before."""
+    topic, number = partition
+    edge = "the end" if is_end else "the beginning"
+    _write(
+        logging.WARNING if offset else logging.INFO,
+        f"{topic}[{number}]: group {group} has no committed offset, and begins at {edge}, offset "
+        f"{offset}: it is new here, or had no member for longer than offsets.retention.minutes, "
+        "and what it had committed is forgotten",
+        "NoCommit",
+        topic=topic,
+        partition=number,
+        group=group,
+        offset=offset,
+    )
 
 
 def log_retry_topics(group: str, topics: Sequence[str], *, reads: bool) -> None:

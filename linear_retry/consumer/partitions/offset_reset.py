@@ -10,6 +10,7 @@ from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.errors import DataLossError
 from linear_retry.events import DataLost, Event
 from linear_retry.kafka.consumer.client import BEGINNING, END, Client
+from linear_retry.log.lines import log_no_commit
 from linear_retry.scope import Partition, Place
 
 _PAUSE_S = 3.0
@@ -54,11 +55,13 @@ class OffsetReset:
         emit: Callable[[Event], None],
         *,
         refuses_loss: bool = False,
+        reads_retries: bool = False,
     ) -> None:
         """`reset` is the user's `auto.offset.reset`.
 
         `refuses_loss`: it is for partitions without a committed offset only, as the program keeps
-        its offsets elsewhere, and must not read on behind one that is gone.
+        its offsets elsewhere, and must not read on behind one that is gone. `reads_retries`: the
+        topics are this group's from their first message on.
         """
         self._client = client
         self._assignment = assignment
@@ -67,6 +70,7 @@ class OffsetReset:
         self._reset = reset
         self.begins_at_end = reset == "latest"
         self._refuses_loss = refuses_loss
+        self._reads_retries = reads_retries
         self._emit = emit
         self.missing: dict[Partition, _Missing] = {}
         self.cut: dict[Partition, _Cut] = {}
@@ -205,8 +209,10 @@ class OffsetReset:
         is_loss = missing_offset is not None
         if is_loss and self._refuses_loss:
             raise self._refused(partition, missing_offset or 0)
-        if is_loss:
+        if is_loss or (self._reads_retries and there > 0):
             self._emit(DataLost(*partition, offset=missing_offset or 0, next_offset=there))
+        if not is_loss and not self._refuses_loss:
+            log_no_commit(partition, self._client.group_id, there, is_end=self.begins_at_end)
         # With `latest`, the committed offset must exist, or the next owner skips to the end again.
         self._offsets.reset(partition, there, has_commit=is_loss and not self.begins_at_end)
         if not self._is_anything_before(partition, missing_offset):

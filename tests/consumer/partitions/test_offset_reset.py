@@ -10,7 +10,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from linear_retry import DataLossError, events
+from linear_retry import DataLossError, RetryTopics, events
 from tests.consumer.group import GROUP, TOPIC, FakeGroup, Protocol
 from tests.consumer.joined_parts import Joined
 from tests.consumer.misbehaviours.misbehaving import (
@@ -127,6 +127,74 @@ def test_it_was_reassigned_meanwhile() -> None:
     silent.joined.clock.advance(60)
     silent.offset_reset.ask_again()
     assert 1 == silent.questions
+
+
+@pytest.mark.parametrize(("removed", "told"), [(0, []), (3, [(0, 3)])])
+def test_the_head_of_a_retry_topic_was_removed(removed: int, told: list[tuple[int, int]]) -> None:
+    """The bug: before the group had committed there, nothing was said of what was never attempted.
+
+    All that is in a retry topic is for its group; a source may have had a past before the group.
+    """
+    retries = RetryTopics("orders.retry", strategy=[1])
+    group = FakeGroup(partitions=1, reads=retries)
+    (topic,) = retries.topics
+    group.produce((topic, 0), 5)
+    group.fake.delete_records(topic, 0, removed)
+    member = group.join()
+    group.share([0])
+    until(group, lambda: 5 == group.fake.group(group.group_id).get((topic, 0)))
+    assert [events.DataLost(topic, 0, *each) for each in told] == emitted(member, events.DataLost)
+
+
+def test_a_source_may_have_a_past_before_the_group() -> None:
+    """A new group has lost nothing of it."""
+    group = FakeGroup(partitions=1)
+    group.produce(0, 5)
+    group.fake.delete_records(TOPIC, 0, 3)
+    member = group.join()
+    group.share([0])
+    until(group, lambda: 5 == group.fake.group(GROUP).get(P0))
+    assert [] == emitted(member, events.DataLost)
+
+
+@pytest.mark.filterwarnings("ignore:auto.offset.reset=latest")
+@pytest.mark.parametrize(
+    ("reset", "removed", "says"),
+    [
+        (
+            "earliest",
+            0,
+            "INFO orders[0]: group billing has no committed offset, and begins at the "
+            "beginning, offset 0: ",
+        ),
+        (
+            "earliest",
+            3,
+            "WARNING orders[0]: group billing has no committed offset, and begins at "
+            "the beginning, offset 3: ",
+        ),
+        (
+            "latest",
+            0,
+            "WARNING orders[0]: group billing has no committed offset, and begins at the "
+            "end, offset 5: ",
+        ),
+    ],
+)
+def test_a_group_without_a_commit_says_where_it_begins(
+    reset: str, removed: int, says: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is new, or its commits have expired: then all is handled again, or passed over."""
+    caplog.set_level("INFO", "linear_retry")
+    group = FakeGroup(partitions=1, config={"auto.offset.reset": reset})
+    group.produce(0, 5)
+    group.fake.delete_records(TOPIC, 0, removed)
+    group.join()
+    group.share([0])
+    until(group, lambda: 5 == group.fake.group(GROUP).get(P0))
+    said = [f"{one.levelname} {one.getMessage()}" for one in caplog.records]
+    assert 1 == len([line for line in said if line.startswith(says)])
+    assert 1 == len([line for line in said if "offsets.retention.minutes" in line])
 
 
 class _Truncated:
