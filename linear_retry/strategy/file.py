@@ -111,7 +111,8 @@ def schema() -> dict[str, Any]:
 
 def ready_names() -> tuple[str, ...]:
     """Returns the names of the strategies included in the package, sorted."""
-    files = [PurePath(file.name) for file in _ready().iterdir()]
+    folder = _ready()
+    files = [PurePath(file.name) for file in folder.iterdir()] if folder.is_dir() else []
     return tuple(sorted(file.stem for file in files if file.suffix == ".json"))
 
 

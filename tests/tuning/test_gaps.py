@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from linear_retry import Strategy
 from linear_retry.tuning.durations import estimate
 from linear_retry.tuning.gaps import Gap, costliest_gap, with_attempts
 from linear_retry.tuning.outages import Outages
@@ -11,6 +10,7 @@ from tests.tuning.recorded import durations_ms, recorded
 
 SECOND_MS = 1000
 PRICE_MS = 5000
+SHORT_OUTAGE_MS = (1000, 5000, 30_000, 300_000, 300_000, 3_600_000)
 
 
 def _costliest(outages: Outages, price_ms: float = PRICE_MS) -> Gap | None:
@@ -34,8 +34,7 @@ def test_a_gap_counts_by_what_it_costs() -> None:
     """
     rng = np.random.default_rng(1)
     true_ms = np.concatenate([rng.lognormal(np.log(5000), 0.2, 240), rng.uniform(1e6, 1.4e6, 60)])
-    short_outage = Strategy.named("short-outage").delays_ms
-    found = _costliest(recorded(np.ceil(true_ms), short_outage))
+    found = _costliest(recorded(np.ceil(true_ms), SHORT_OUTAGE_MS))
     assert found is not None
     assert (636_000, 4_236_000) == (found.from_ms, found.until_ms)
     assert found.share == pytest.approx(0.2, abs=0.01)
@@ -43,7 +42,7 @@ def test_a_gap_counts_by_what_it_costs() -> None:
 
 def test_two_more_attempts_fill_it() -> None:
     """The strategy to learn by makes all attempts of the present one, and divides its gap."""
-    delays_ms = Strategy.named("short-outage").delays_ms
+    delays_ms = SHORT_OUTAGE_MS
     true_ms = durations_ms(1, 300, median_s=1200, spread=0.2)
     found = _costliest(recorded(true_ms, delays_ms))
     assert found is not None

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from linear_retry.cli import app
@@ -14,7 +15,7 @@ from linear_retry.tuning.clocks import ClocksApart
 from linear_retry.tuning.gaps import Gap
 from linear_retry.tuning.held_out import Comparison, Costs, Mean
 from linear_retry.tuning.proposal import TooFew
-from linear_retry.tuning.solver import Conditions, Unreachable
+from linear_retry.tuning.solver import DEFAULT_COVER, Conditions, Unreachable
 
 
 def _mean(mean: float, by: float = 0.0) -> Mean:
@@ -168,6 +169,19 @@ def _refused(*arguments: object) -> tuple[int, str]:
     result = CliRunner().invoke(app, [str(each) for each in arguments])
     assert "" == result.stdout
     return result.exit_code, " ".join(result.stderr.replace("│", " ").split())
+
+
+def test_all_commands_ask_for_the_same_cover() -> None:
+    """The bug: `spark tune` asked for 0.999, and `spark run` for 0.95, of the same outages."""
+    spark = get_command(app).commands["spark"]  # type: ignore[attr-defined]  # it is a group
+    covers = {
+        command: option.default
+        for command, each in spark.commands.items()
+        for option in each.params
+        if option.name == "cover"
+    }
+    assert {"tune": DEFAULT_COVER, "report": DEFAULT_COVER, "run": DEFAULT_COVER} == covers
+    assert DEFAULT_COVER == Conditions().cover
 
 
 def test_a_file_is_not_overwritten(tmp_path: Path) -> None:
