@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Any, TypeAlias
 
 from sqlalchemy import (
@@ -119,6 +120,11 @@ class Database:
     def missing_file(self) -> Path | None:
         """The SQLite file, if nobody has made it yet: a connection would."""
         return None if self._path is None or self._path.exists() else self._path
+
+    @property
+    def local_directory(self) -> Path:
+        """Where the processes of this machine that share the store find each other's files."""
+        return Path(gettempdir()) if self._path is None else self._path.parent
 
     def is_in(self, file: str) -> bool:
         """Whether this is the SQLite file of the store, by any name; True for a URI."""

@@ -1,9 +1,13 @@
 """Leases: which instance sends the messages of which lanes, by the database's clock."""
 
+import os
+import platform
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from threading import Event
 from typing import Any
 
@@ -14,6 +18,9 @@ from linear_retry.store.database import Database
 from linear_retry.store.lanes import LEASES
 from linear_retry.store.records import Service
 from linear_retry.store.schema import instance, lease
+
+if sys.platform != "win32":
+    import fcntl
 
 _FORGOTTEN_AFTER = 100
 """An instance without a sign of life for this many lengths of a lease is no longer listed."""
@@ -36,12 +43,18 @@ class Leases:
         length_ms: int,
         *,
         shares: bool = True,
+        marks: Path | None = None,
     ) -> None:
-        """`owner` must be this process's alone. Without `shares` it wants all, and keeps all."""
+        """`owner` must be this process's alone. Without `shares` it wants all, and keeps all.
+
+        `marks`: a directory of this machine, by which others see at once that this process has
+        died, and this one that others have; None: only once their leases have run out.
+        """
         self._database, self._service, self._owner = database, service, owner
         self._length_ms, self._shares = length_ms, shares
         self._epochs: dict[int, int] = {}
         self._leaving: frozenset[int] = frozenset()
+        self._marks = None if marks is None else _Marks(marks)
 
     @property
     def numbers(self) -> frozenset[int]:
@@ -61,11 +74,14 @@ class Leases:
         leaves them out until then: the next holder would send the batch again. Returns the leases
         that it has taken. Raises `StoreError`.
         """
+        if self._marks is not None:
+            self._marks.set(self._owner)
         with self._database.begin() as connection:
             self._database.limit_locks(connection, self._length_ms // 2)
             # First: one of them may hold what the rest of this, or the intake, waits for.
             self._database.end_silent_sessions(connection)
             now_ms = self._database.now_ms(connection)
+            dead = self._free_of_the_dead(connection)
             live = self._live_instances(connection, now_ms)
             share = -(-LEASES // live) if self._shares else LEASES
             rows = self._locked(connection)
@@ -81,6 +97,8 @@ class Leases:
             others = [row for row in rows if row not in mine]
             free = [row for row in others if not now_ms < row.until_ms <= ahead_ms]
             taken = self._taken(connection, free[: max(0, share - len(mine))], now_ms)
+        if self._marks is not None:
+            self._marks.remove(dead)
         self._leaving = frozenset(row.number for row in kept[share:])
         self._epochs = {row.number: row.epoch for row in kept} | taken
         return frozenset(taken)
@@ -136,6 +154,20 @@ class Leases:
                     self._write(connection, row.number, owner=None, until_ms=0)
             connection.execute(delete(instance).where(self._itself()))
         self._epochs = {}
+        if self._marks is not None:
+            self._marks.unset(self._owner)
+
+    def _free_of_the_dead(self, connection: Connection) -> list[str]:
+        """Frees the leases of processes of this machine that have died; returns these."""
+        others = (instance.c.service == self._service) & (instance.c.owner != self._owner)
+        found = connection.scalars(select(instance.c.owner).where(others)).all()
+        dead = [each for each in found if self._marks is not None and self._marks.has_died(each)]
+        if dead:
+            self._locked(connection)  # in their order
+            theirs = (lease.c.service == self._service) & lease.c.owner.in_(dead)
+            connection.execute(update(lease).where(theirs).values(owner=None, until_ms=0))
+            connection.execute(delete(instance).where(others, instance.c.owner.in_(dead)))
+        return dead
 
     def _live_instances(self, connection: Connection, now_ms: int) -> int:
         """The number of instances, this one included, whose sign of life it leaves."""
@@ -182,6 +214,69 @@ class Leases:
 
     def _this(self, number: int) -> Any:
         return (lease.c.service == self._service) & (lease.c.number == number)
+
+
+class _Marks:
+    """Files that processes lock: the kernel frees a lock whose process has ended, however it did.
+
+    One that is suspended keeps its lock. What has no file is of another machine or container, or
+    cannot be known, and is not called dead.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._own: int | None = None
+
+    def set(self, owner: str) -> None:
+        """Makes the file of this process and locks it, if that is possible here."""
+        if self._own is not None or sys.platform == "win32":
+            return
+        with suppress(OSError):  # then it is taken for dead when its leases have run out
+            self._own = os.open(self._path(owner), os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+            try:
+                fcntl.flock(self._own, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:  # a file without a lock would say that it has died
+                self.unset(owner)
+
+    def has_died(self, owner: str) -> bool:
+        """Whether its file is there, and nobody has it locked."""
+        if sys.platform == "win32":
+            return False
+        try:
+            theirs = os.open(self._path(owner), os.O_RDONLY | os.O_NOFOLLOW)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(theirs, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        finally:
+            os.close(theirs)
+        return True
+
+    def remove(self, owners: Sequence[str]) -> None:
+        """Removes the files of those who are dead."""
+        for each in owners:
+            with suppress(OSError):
+                self._path(each).unlink()
+
+    def unset(self, owner: str) -> None:
+        """Removes the file of this process."""
+        if self._own is not None:
+            self.remove([owner])
+            os.close(self._own)
+            self._own = None
+
+    def _path(self, owner: str) -> Path:
+        return self._directory / f"linear-retry-{_machine()}-{owner}.alive"
+
+
+def _machine() -> str:
+    """What this machine is called until it starts again: locks of others may not be seen here."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    except OSError:
+        return platform.node()
 
 
 class Renewal:

@@ -71,7 +71,8 @@ class Sender:
         """
         self._database, self._config, self._service = database, config, service
         self._listener, self._make = listener, producer
-        self._leases = Leases(database, service, str(uuid.uuid4()), round(lease_s * 1000))
+        owner, length_ms = str(uuid.uuid4()), round(lease_s * 1000)
+        self._leases = Leases(database, service, owner, length_ms, marks=database.local_directory)
         # A scheduled message is never sent early, whatever happens to the clock.
         self._clock = ForwardClock(database) if service == "outbox" else database
         self._settlement = Settlement(database, delays, self._clock)

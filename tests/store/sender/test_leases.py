@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -135,6 +136,25 @@ def test_what_is_given_back_is_free_at_once(leases: Callable[[str], Leases]) -> 
     first.give_back()
     assert not first.numbers
     assert set(range(LEASES)) == second.keep()
+
+
+def test_marks_tell_who_lives(database: Database, tmp_path: Path) -> None:
+    """Nothing is taken from a process that lives, nor from one of which no file is there."""
+    first, second, unmarked = (
+        Leases(database, "scheduler", name, _LENGTH_MS, marks=marks)
+        for name, marks in (("a", tmp_path), ("b", tmp_path), ("c", None))
+    )
+    for _ in range(2):
+        for each in (first, second, unmarked):
+            each.keep()
+    with database.begin() as connection:
+        held = [each.still_held(connection) for each in (first, second, unmarked)]
+    assert [3, 3, 2] == [len(each) for each in held]
+    second.give_back()
+    (left,) = tmp_path.glob("*.alive")
+    assert left.stem.endswith("-a")
+    first.give_back()
+    assert [] == list(tmp_path.glob("*.alive"))
 
 
 @contextmanager

@@ -32,6 +32,7 @@ class Role:
     config: dict[str, Any]
     blow: dict[str, Any]
     testimony: str = ""
+    lease_s: float = LEASE_S
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -70,7 +71,7 @@ def main(role: Role) -> None:
         role.config,
         "scheduler",
         delays=delays,
-        lease_s=LEASE_S,
+        lease_s=role.lease_s,
         producer=lambda config: StruckProducer(config, moments),
     ).run(stop)
 

@@ -11,7 +11,7 @@ import pytest
 from tests.conftest import TopicFactory
 from tests.kafka_operations import wait_until
 from tests.scenarios.process import Process
-from tests.store.sender.scene import Scene
+from tests.store.sender.scene import LEASE_S, Scene
 from tests.store.sender.struck.child import Role
 from tests.store.sender.struck.points import POINTS, Point
 from tests.torture.struck.moments import Blow
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.broker
 
 _MESSAGES = 2_400
 
-Striking: TypeAlias = Callable[[Point, signal.Signals], Process]
+Striking: TypeAlias = Callable[..., Process]
 """Returns a process that was struck at this point."""
 
 
@@ -41,10 +41,10 @@ def strike(scene: Scene, store_url: str, tmp_path: Path) -> Iterator[Striking]:
     """Processes that send from the scene's store; none outlives the test."""
     made: list[Process] = []
 
-    def struck(point: Point, number: signal.Signals) -> Process:
+    def struck(point: Point, number: signal.Signals, lease_s: float = LEASE_S) -> Process:
         file = tmp_path / "struck"
         blow = Blow(point.moment, str(file), "", point.nth, number)
-        role = Role(store_url, scene.kafka.client_settings(), asdict(blow))
+        role = Role(store_url, scene.kafka.client_settings(), asdict(blow), lease_s=lease_s)
         module = "tests.store.sender.struck.child"
         process = Process(role, tmp_path / "stderr", lambda: None, module)
         made.append(process)
@@ -72,6 +72,17 @@ def test_a_killed_sender_loses_nothing(
     scene.send_all(scene.sender())
     repeated = _repeated(scene, name, point.partitions)
     assert point.repeats or not repeated
+
+
+def test_a_process_that_was_killed_here_holds_no_lease(
+    scene: Scene, topic: TopicFactory, strike: Striking
+) -> None:
+    """After `kill -9` of the only scheduler its messages waited until its leases had run out."""
+    name, an_hour_s = topic(3), 3600.0
+    scene.add_numbers(name, range(_MESSAGES), partitions=3)
+    strike(Point("after the commit of leases"), signal.SIGKILL, an_hour_s).exit_code()
+    scene.send_all(scene.sender(lease_s=an_hour_s))
+    assert not _repeated(scene, name, 3)
 
 
 _SUSPENDED = (
