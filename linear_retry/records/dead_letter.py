@@ -43,8 +43,8 @@ class DeadLetter:
 
     `retry_id`, `destination` and `original_*` never change after the message was first
     dead-lettered; the rest describes the last time. `replay_id` and `replay_count` are set only on
-    a replayed message, `retry_at_ms` only if `send_to` is `retry`, `step` only if it has been in a
-    retry topic, and `oversized` only if the value is not the message's own.
+    a replayed message, `retry_at_ms` only if `send_to` is `retry` or it was drained, `step` only if
+    it has been in a retry topic, and `oversized` only if the value is not the message's own.
     """
 
     key: bytes | None

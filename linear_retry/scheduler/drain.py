@@ -8,7 +8,7 @@ from typing import Any
 
 from linear_retry.errors import UsageError
 from linear_retry.kafka.producers.acknowledged import control_config, write_all
-from linear_retry.scheduler.letters import dead_letter
+from linear_retry.scheduler.letters import DRAINED, dead_letter
 from linear_retry.scheduler.start import cluster_and_partitions
 from linear_retry.store import lanes, messages
 from linear_retry.store.database import Database
@@ -19,7 +19,6 @@ from linear_retry.store.sender.leases import Leases
 from linear_retry.store.sender.producers import LeaseProducers
 from linear_retry.store.sender.sender import LEASE_S
 
-REASON = "drained"
 _AT_ONCE = 500
 _ACKNOWLEDGED_WITHIN_S = 60.0
 _LOOK_AGAIN_S = 0.5
@@ -53,9 +52,8 @@ def drain(
         _check(leases, database)
         _fence(database, config, service, cluster)
         while found := _next(database, service):
-            write_all(
-                keys, [dead_letter(each, topic, REASON) for each in found], _ACKNOWLEDGED_WITHIN_S
-            )
+            letters = [dead_letter(each, topic, DRAINED, due_ms=each.due_ms) for each in found]
+            write_all(keys, letters, _ACKNOWLEDGED_WITHIN_S)
             leases.keep()
             _check(leases, database)
             with database.begin() as connection:

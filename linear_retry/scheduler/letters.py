@@ -17,14 +17,21 @@ from linear_retry.records.retry_headers import (
 )
 from linear_retry.store.records import NewDeadLetter, StoredMessage
 
+DRAINED = "drained"
+"""The reason of a letter whose message still waited."""
 _ORIGIN = re.compile(r"(.*)\[[0-9]+\]@[0-9]{1,19}")
 
 
 def dead_letter(
-    message: StoredMessage | NewDeadLetter, topic: str, reason: str, error: str | None = None
+    message: StoredMessage | NewDeadLetter,
+    topic: str,
+    reason: str,
+    error: str | None = None,
+    due_ms: int | None = None,
 ) -> OutgoingRecord:
     """Returns the record for the dead-letter topic; `error` is one sentence for people.
 
+    `due_ms`: when it was to be sent, of a message that still waited.
     A message that left a consumer's line keeps its identity and history. One from elsewhere was
     never read from its destination: it is replayed to every group there, with its id.
     """
@@ -33,7 +40,7 @@ def dead_letter(
         history = read_retry_headers(dict(message.headers))
     except DeadLetterError:
         history = _foreign(message)
-    letter = history._replace(send_to=DEAD_LETTER, reason=reason, retry_at_ms=None)
+    letter = history._replace(send_to=DEAD_LETTER, reason=reason, retry_at_ms=due_ms)
     if error is not None:
         letter = letter._replace(exception_type="", exception_message=error, exception_stack=None)
     headers = (*own, *write_retry_headers(letter))

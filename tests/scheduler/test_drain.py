@@ -47,11 +47,14 @@ def _retry(retry_id: bytes) -> tuple[Header, ...]:
 
 
 def test_all_of_it_is_there(kafka: RealKafka, topic: TopicFactory, database: Database) -> None:
-    """Due or not, each once: with its history where it has one, and by key where it has none."""
+    """Due or not, each once: with its history where it has one, and by key where it has none.
+
+    The time when it was due was lost."""
     letters = topic(2)
     with database.begin() as connection:
         ours = new_message(headers=_retry(b"1"), due_ms=2**41)
         foreign = new_message(slot="key-3", headers=(("retry-destination", b"orders"),))
+        by_key_due_ms = foreign.due_ms
         many = [new_message(retry_id=f"{n}", value=None) for n in range(600)]
         messages.add(database, connection, [ours, foreign, *many])
         messages.add(database, connection, [new_message(service="outbox")])
@@ -75,6 +78,7 @@ def test_all_of_it_is_there(kafka: RealKafka, topic: TopicFactory, database: Dat
         by_key.original_offset,
     )
     assert not {name for name, _ in by_key.original_headers} & HEADER_NAMES
+    assert (2**41, by_key_due_ms) == (history.retry_at_ms, by_key.retry_at_ms)
 
 
 def test_one_that_is_too_large_stays(

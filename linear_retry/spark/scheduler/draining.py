@@ -12,6 +12,7 @@ from linear_retry.errors import ConfigurationError, UsageError
 from linear_retry.kafka.consumer.settings import servers_of
 from linear_retry.kafka.producers.acknowledged import unacknowledged
 from linear_retry.records.record import OutgoingRecord
+from linear_retry.scheduler.letters import DRAINED
 from linear_retry.spark.ingestion.kafka_options import librdkafka_keys
 from linear_retry.spark.ingestion.sources import Source, find_sources
 from linear_retry.spark.scheduler.checkpoint import Checkpoint, Marker
@@ -67,7 +68,7 @@ def drain(
     batch = checkpoint.last_batch()
 
     def letter(held: Held) -> Letter:
-        return letter_of(held._replace(reason=held.reason or "drained"), topic, to)
+        return letter_of(held._replace(reason=held.reason or DRAINED), topic, to)
 
     count = _write(config, map(letter, in_order(spark, checkpoint)), progress)
     _check_last(checkpoint, batch)

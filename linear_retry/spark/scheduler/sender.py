@@ -9,7 +9,7 @@ from linear_retry.kafka import KafkaError
 from linear_retry.kafka.producers.acknowledged import Delivery
 from linear_retry.records.record import OutgoingRecord
 from linear_retry.scheduler.contract import refuse
-from linear_retry.scheduler.letters import dead_letter, smaller_letters
+from linear_retry.scheduler.letters import DRAINED, dead_letter, smaller_letters
 from linear_retry.spark.scheduler.held import Held
 from linear_retry.spark.scheduler.producer import Lane, Letter, TaskProducer
 from linear_retry.store import header_bytes
@@ -162,7 +162,8 @@ class Sender:
 def letter_of(message: Held, intake: str, to: str) -> Letter:
     """Returns the dead letter of a message that was read from `intake`, for the topic `to`."""
     reason, error, record = message.reason or "", message.error, message.record(intake)
-    letter = dead_letter(refuse(record, reason, error or ""), to, reason, error)
+    due_ms = message.due_ms if reason == DRAINED else None
+    letter = dead_letter(refuse(record, reason, error or ""), to, reason, error, due_ms)
     return letter, smaller_letters(letter, record)
 
 

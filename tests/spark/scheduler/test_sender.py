@@ -12,7 +12,7 @@ from linear_retry.records.dead_letter import parse
 from linear_retry.records.text import Header
 from linear_retry.spark.scheduler.held import Held
 from linear_retry.spark.scheduler.producer import TaskProducer
-from linear_retry.spark.scheduler.sender import Sender, Sent, Targets, Undelivered
+from linear_retry.spark.scheduler.sender import Sender, Sent, Targets, Undelivered, letter_of
 from linear_retry.store import header_bytes
 from tests.conftest import TopicFactory
 from tests.real_kafka import RealKafka, free_ports
@@ -54,6 +54,14 @@ def test_what_is_not_taken(kafka: RealKafka, topic: TopicFactory) -> None:
     headers = dict(letter.headers)
     assert (b"too-large", b"intake[0]@4") == (headers["retry-reason"], headers["retry-id"])
     assert b"x" * 40_000 == letter.value
+
+
+def test_a_drained_message_keeps_its_time() -> None:
+    """Letters of a drained state did not say when their messages were to be sent."""
+    held = Held(2**41, 7, 0, "orders", None, b"key", b"value", header_bytes.write(()))
+    for reason, retry_at_ms in (("drained", 2**41), ("refused", None)):
+        (record, _) = letter_of(held._replace(reason=reason), "billing.scheduled", "lost")
+        assert retry_at_ms == parse(record.headers, record.key, record.value).retry_at_ms
 
 
 def test_without_a_broker() -> None:
