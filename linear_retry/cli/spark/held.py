@@ -47,10 +47,16 @@ def show_stats(path: str, master: str | None, *, as_json: bool) -> None:
 
 
 def drain(
-    connection: Connection, topic: str, path: str, to: str, master: str | None, *, yes: bool
+    connection: Connection,
+    topic: str,
+    places: tuple[str, str],
+    master: str | None,
+    *,
+    leaves_unread: bool,
+    yes: bool,
 ) -> None:
-    """Sends everything that waits to a dead-letter topic."""
-    config = connection.keys()
+    """Sends everything that waits to a dead-letter topic; `places` are the path and the topic."""
+    config, (path, to) = connection.keys(), places
     check_not_read(topic, to, "--to")
     find_sources(config, [topic, to])  # before Spark starts, which takes seconds
     with session(master) as spark:
@@ -59,7 +65,9 @@ def drain(
             _say_dry_run(spark, checkpoint, to)
             return
         with _progress(to) as progress:
-            done = draining.drain(spark, config, topic, checkpoint, to, progress)
+            done = draining.drain(
+                spark, config, topic, checkpoint, to, progress, leaves_unread=leaves_unread
+            )
     unread = f"; {done.unread} in {topic} were not read" if done.unread else ""
     typer.echo(f"sent to {to}: {plural(done.messages, 'message')}{unread}")
 

@@ -115,25 +115,33 @@ def drain(
         str, typer.Option(metavar="TOPIC", callback=topic_name, help="The dead-letter topic.")
     ],
     connection: Connection,
+    leave_unread: Annotated[
+        bool,
+        typer.Option(
+            "--leave-unread",
+            help="Drain although records of TOPIC were not read: they stay there, and are counted.",
+        ),
+    ] = False,
     yes: _YES = False,
     master: MASTER = None,
 ) -> None:
     """Send all that waits to a dead-letter topic.
 
-    Use it to retire a scheduler. Stop the scheduler first; its checkpoint cannot be used again.
-    Records of TOPIC that it has not read stay there and are counted. `linear-retry dlq replay`
+    Use it to retire a scheduler. Let it read TOPIC to its end, and stop it; its checkpoint cannot
+    be used again. `linear-retry dlq replay`
     sends the letters to where the messages were to go. Dry run unless --yes.
 
     Example: linear-retry spark scheduler drain --topic billing.scheduled --checkpoint state --to
     orders.dlq --bootstrap localhost:9092 --yes
 
-    Exit codes: 2, the scheduler runs, or the checkpoint is another topic's; 3, a topic does not
-    exist.
+    Exit codes: 2, the scheduler runs, records of TOPIC were not read, or the checkpoint is another
+    topic's; 3, a topic does not exist.
     """
     with exit_on_error(), require_pyspark():
         from linear_retry.cli.spark.held import drain as run_drain
 
-        run_drain(connection, topic, checkpoint, to, master, yes=yes)
+        places = (checkpoint, to)
+        run_drain(connection, topic, places, master, leaves_unread=leave_unread, yes=yes)
 
 
 @app.command()

@@ -49,6 +49,7 @@ def drain(
     to: str,
     progress: Progress = lambda _: None,
     *,
+    leaves_unread: bool = False,
     quiet_s: float = _QUIET_S,
 ) -> Drained:
     """Sends every message that waits to the topic `to` as a dead letter.
@@ -56,14 +57,17 @@ def drain(
     It looks for `quiet_s` whether a scheduler runs, before it begins. The checkpoint cannot be
     resumed from then on. Ended in between, the next call sends all of them again, with the same
     ids. Raises `UsageError` while the scheduler runs, then nothing is lost and the next call sends
-    all; `ConfigurationError` for another topic's checkpoint, or where `to` is `topic`;
-    `UnknownTopicError`, `BrokerError` and `CheckpointError`.
+    all, and before it begins, unless `leaves_unread`, if there are records in `topic` that the
+    scheduler has not read; `ConfigurationError` for another topic's checkpoint, or where `to` is
+    `topic`; `UnknownTopicError`, `BrokerError` and `CheckpointError`.
     """
     check_not_read(topic, to, "--to")
     source, _ = find_sources(config, [topic, to])
     marker = _stopped(checkpoint, source, quiet_s)
     if marker.ended is not None and not marker.ended.startswith(_DRAINED):
         raise ConfigurationError(f"{checkpoint.path}: {marker.ended}; nothing is left to drain")
+    if marker.ended is None and not leaves_unread:
+        _check_all_read(topic, _unread(checkpoint, marker, source))
     checkpoint.write(replace(marker, ended=f"{_DRAINED} {to}"))
     batch = checkpoint.last_batch()
 
@@ -153,6 +157,16 @@ def _check_last(checkpoint: Checkpoint, batch: int | None) -> None:
         raise UsageError(
             f"{checkpoint.path}: a scheduler has run on it meanwhile, and not all that it holds is "
             "copied; stop it, and begin again"
+        )
+
+
+def _check_all_read(topic: str, unread: int) -> None:
+    if unread:
+        raise UsageError(
+            f"{topic}: {unread} of its records are not read yet, which nothing would send: "
+            "stop what writes there, run the scheduler until it has read them, stop it, and drain "
+            "again; --leave-unread leaves them, and only a new checkpoint reads them then, with "
+            "all else that is in the topic"
         )
 
 

@@ -63,3 +63,23 @@ def test_it_is_begun_again(kafka: RealKafka, topic: TopicFactory) -> None:
     quiet = _InMemory("old", old.written, commits=False)
     assert 0 == draining.resize(_SPARK, config, name, quiet, new, 3, quiet_s=0)
     assert Marker(topic=name, topic_id=source.topic_id, partitions=3) == new.written
+
+
+@pytest.mark.broker
+def test_what_is_not_read_is_not_left_behind(kafka: RealKafka, topic: TopicFactory) -> None:
+    """A drain ended well with records unread, which only the whole topic sent again would bring:
+    it is refused before it writes anything, and can be begun again."""
+    name, letters = topic(), topic()
+    config = {"bootstrap.servers": kafka.bootstrap}
+    (source,) = find_sources(config, [name])
+    marker = Marker(topic=name, topic_id=source.topic_id, partitions=2)
+    kafka.produce(name, [(0, b"key", b"value", ())])
+    checkpoint = _InMemory("old", marker, commits=False)
+    with pytest.raises(UsageError, match=f"{name}: 1 of its records are not read yet"):
+        draining.drain(_SPARK, config, name, checkpoint, letters, quiet_s=0)
+    assert marker == checkpoint.written
+    for _ in range(2):  # one that was begun goes on, whatever has come since
+        done = draining.drain(
+            _SPARK, config, name, checkpoint, letters, leaves_unread=True, quiet_s=0
+        )
+        assert draining.Drained(0, 1) == done

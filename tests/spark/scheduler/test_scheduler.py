@@ -125,6 +125,7 @@ def test_what_waits_outlives_it_all(
     with pytest.raises(KeyboardInterrupt):
         draining.drain(
             *(spark, one.config, one.topic, _at(spark, moved), one.letters, _killed),
+            leaves_unread=True,
             quiet_s=_LOOK_S,
         )
     where = ("--bootstrap", kafka.bootstrap, "--topic", one.topic)
