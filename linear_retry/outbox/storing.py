@@ -49,7 +49,7 @@ class Storing:
         self._failing_since_s: float | None = None
         self._again_at_s = 0.0
         self._last_due_ms = 0
-        self._untold, self._tell_at_s = 0, 0.0
+        self._untold, self._lost_for, self._tell_at_s = 0, "", 0.0
 
     def __len__(self) -> int:
         """The number of messages that wait."""
@@ -73,7 +73,7 @@ class Storing:
             self._write([message_of(each) for each in part])
         except Exception as error:  # noqa: BLE001  (whatever it is: they are not stored)
             return self._failed(part, error)
-        self._log_losses(self.trouble)
+        self._log_losses()
         self.trouble, self._failing_since_s = "", None
         self.stored += len(part)
         self._reports.extend(Report(each) for each in part if each[-1] is not None)
@@ -101,6 +101,7 @@ class Storing:
         if not self.trouble:
             log_outbox_trouble(str(self._database), text)
         self.trouble = text
+        self._log_losses(self._tell_at_s)
         if self._failing_since_s is None:
             self._failing_since_s = now_s
         before_s = now_s - self._timeout_s
@@ -122,9 +123,8 @@ class Storing:
     def _give_up(self, lost: Sequence[Unsent], error: Exception, text: str) -> int:
         """Tells of messages that are neither sent nor stored: each with an error of its own."""
         self.lost += len(lost)
-        self._untold += len(lost)
-        if self._now_s() >= self._tell_at_s:
-            self._log_losses(text)
+        self._untold, self._lost_for = self._untold + len(lost), text
+        self._log_losses(self._tell_at_s)
         kind = type(error) if isinstance(error, LinearRetryError) else StoreError
         told = str(error) if isinstance(error, LinearRetryError) else f"{self._database}: {text}"
         for unsent in lost:
@@ -137,13 +137,14 @@ class Storing:
 
     def end(self) -> None:
         """Logs what has not been logged yet."""
-        self._log_losses(self.trouble)
+        self._log_losses()
 
-    def _log_losses(self, text: str) -> None:
-        """Logs how many were lost since the last line: one for each would be a flood."""
-        if self._untold:
-            log_messages_lost(str(self._database), self._untold, text)
-            self._untold, self._tell_at_s = 0, self._now_s() + _LOG_EVERY_S
+    def _log_losses(self, at_s: float = 0.0) -> None:
+        """Logs how many were lost since the last line, from `at_s` on: one for each is a flood."""
+        now_s = self._now_s()
+        if self._untold and now_s >= at_s:
+            log_messages_lost(str(self._database), self._untold, self._lost_for)
+            self._untold, self._tell_at_s = 0, now_s + _LOG_EVERY_S
 
     def _call_recover(self, recover: Recover, message: OutboxMessage, error: Exception) -> None:
         try:

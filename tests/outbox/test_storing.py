@@ -171,10 +171,18 @@ def test_losses_are_logged_by_their_number(scene: _Scene, caplog: pytest.LogCapt
         scene.after(0.0)
         scene.after(TIMEOUT_S / 10)
     assert [] != scene.after(TIMEOUT_S)
-    scene.storing.end()
-    counts = [vars(each)["linear_retry_count"] for each in _logged(caplog, "MessagesLost")]
+    assert [] == scene.after(60.0)
+    lines = _logged(caplog, "MessagesLost")
+    counts = [vars(each)["linear_retry_count"] for each in lines]
     assert (50, 50) == (sum(counts), scene.storing.lost)
     assert (2, 1) == (len(counts), len(_logged(caplog, "OutboxTrouble")))
+    assert all("linear_retry_message" in vars(each)["linear_retry_error"] for each in lines)
+    _restore(scene.database)
+    scene.storing.take([unsent(number, timestamp_ms=2**70) for number in range(3)])
+    scene.take(range(100, 101))
+    assert [1, 1, 1, 1] == scene.after(1.0)
+    assert 53 == sum(vars(e)["linear_retry_count"] for e in _logged(caplog, "MessagesLost"))
+    assert "" not in [vars(e)["linear_retry_error"] for e in _logged(caplog, "MessagesLost")]
 
 
 def _waiting_for_a_lock(postgres_url: str) -> int | None:
