@@ -122,9 +122,17 @@ class Database:
         return None if self._path is None or self._path.exists() else self._path
 
     @property
-    def local_directory(self) -> Path:
-        """Where the processes of this machine that share the store find each other's files."""
-        return Path(gettempdir()) if self._path is None else self._path.parent
+    def local_directory(self) -> Path | None:
+        """Where the processes of this machine that share the store find each other's files.
+
+        None where there is no directory for temporary files, as in a container that is read-only.
+        """
+        if self._path is not None:
+            return self._path.parent
+        try:
+            return Path(gettempdir())
+        except OSError:
+            return None
 
     def is_in(self, file: str) -> bool:
         """Whether this is the SQLite file of the store, by any name; True for a URI."""

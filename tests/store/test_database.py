@@ -12,6 +12,7 @@ from sqlalchemy import insert, make_url, select, text
 from sqlalchemy.exc import IntegrityError
 
 from linear_retry.errors import ConfigurationError, StoreError, StoreVersionError
+from linear_retry.store import database as store_database
 from linear_retry.store import dead_letters, messages
 from linear_retry.store.database import DEFAULT_FILE, Database
 from linear_retry.store.migrations import migrate
@@ -281,6 +282,19 @@ def test_a_server_that_goes_down_comes_back() -> None:
         server.start()
         with database.begin() as connection:
             assert database.now_ms(connection) > 0
+
+
+def test_a_machine_without_a_directory_for_temporary_files(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A container that is read-only: its instance has no file there, and sends all the same."""
+
+    def gettempdir() -> str:
+        raise FileNotFoundError("No usable temporary directory found")
+
+    monkeypatch.setattr(store_database, "gettempdir", gettempdir)
+    with _connected("postgresql://host/name") as database:
+        assert database.local_directory is None
 
 
 @pytest.mark.parametrize("store_url", ["postgres"], indirect=True)
