@@ -173,3 +173,17 @@ def test_health_names_it(others: int, more: str) -> None:
     health = evaluate(inputs)
     assert f"orders[0] was read up to offset 100, and ends before it{more}: the" in health.reason
     assert health.error is not None
+
+
+@pytest.mark.parametrize("loss", ["cut", "another topic"])
+def test_who_keeps_the_offsets_elsewhere_is_not_read_on(loss: str) -> None:
+    """The scheduler's intake, whose store is up to an offset that the log does not have: read on,
+    it would take messages for those that it has. The run ends, and says why."""
+    stored: dict[Partition, int] = {P0: 10, P1: 10}
+    group = _read("cooperative", start_positions=lambda new: {key: stored[key] for key in new})
+    if loss == "cut":
+        group.fake.truncate(TOPIC, 0, 5)
+    else:
+        group.fake.recreate_topic(TOPIC)
+    with pytest.raises(DataLossError, match=r"orders\[0\]@10: reading must start there"):
+        group.turn(1000)
