@@ -8,7 +8,7 @@ from sqlalchemy import Connection, select, update
 from linear_retry.store import dead_letters, messages
 from linear_retry.store.database import Database
 from linear_retry.store.records import StoredMessage
-from linear_retry.store.schema import lane
+from linear_retry.store.schema import lane, message
 from linear_retry.store.sender.batch import Accepted, Dead, Held, Outcome
 from linear_retry.store.sender.clock import ForwardClock
 from linear_retry.store.sender.progress import (
@@ -51,8 +51,9 @@ class Settlement:
                 yield from self._accepted(connection, sent, now_ms)
             case Held(first, error):
                 yield from self._held(connection, first, error, now_ms)
-            case Dead(message, reason, error):
-                yield from self._dead(connection, message, reason, error)
+            case Dead(refused, reason, error):
+                if _is_as_read(connection, refused):
+                    yield from self._dead(connection, refused, reason, error)
 
     def _accepted(
         self, connection: Connection, sent: Sequence[StoredMessage], now_ms: int
@@ -75,7 +76,7 @@ class Settlement:
         # An application's open transaction may lock the lane: then it is tried again meanwhile.
         this = select(lane).where(lane.c.id == first.lane_id)
         row = connection.execute(this.with_for_update(skip_locked=True, key_share=True)).first()
-        if row is None or row.hold_until_ms > now_ms:
+        if row is None or row.hold_until_ms > now_ms or not _is_as_read(connection, first):
             return
         failures = row.failures + 1
         wait_s = self._delays(failures)
@@ -90,8 +91,14 @@ class Settlement:
         connection.execute(update(lane).where(lane.c.id == row.id).values(held))
 
     def _dead(
-        self, connection: Connection, message: StoredMessage, reason: str, error: str
+        self, connection: Connection, refused: StoredMessage, reason: str, error: str
     ) -> Iterator[Progress]:
         cause = {"reason": reason, "error": error}
-        if dead_letters.add_waiting(self._database, connection, [message.id], **cause):
-            yield MessageDied(message.service, message.destination, message.retry_id, **cause)
+        if dead_letters.add_waiting(self._database, connection, [refused.id], **cause):
+            yield MessageDied(refused.service, refused.destination, refused.retry_id, **cause)
+
+
+def _is_as_read(connection: Connection, read: StoredMessage) -> bool:
+    """Whether nobody has postponed or deleted it since, or will before the transaction ends."""
+    wanted = select(message.c.due_ms).where(message.c.id == read.id).with_for_update()
+    return connection.execute(wanted).scalar() == read.due_ms
