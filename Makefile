@@ -70,9 +70,9 @@ checks: install
 	$(BIN)/mypy
 	$(MAKE) --no-print-directory docs
 
-# Those that wait for brokers and clocks hardly compute, and what they need of a processor comes
-# first. So several are run at once, each with a broker of its own where it needs one. Not by much:
-# Spark waits 10 s for a new Python worker, and no longer.
+# Those that wait for brokers and clocks hardly compute, so several are run at once, each with a
+# broker of its own where it needs one. None comes first: Spark waits 10 s for a new Python worker,
+# and no longer.
 COMPUTING := tests/spark tests/torture tests/tuning
 MEMBERS := tests/scenarios tests/soak tests/demo tests/examples
 STORES := tests/store tests/scheduler tests/outbox
@@ -85,7 +85,7 @@ $(LANES): tests-of-%: install
 	$(BIN)/pytest -q -m "not broker" $(OF_$*) | sed -u 's/^/$*: /'
 
 tests-that-compute: jars
-	nice -n 5 $(BIN)/pytest -q --durations=15 -m "not long" $(COMPUTING) | sed -u 's/^/compute: /'
+	$(BIN)/pytest -q --durations=15 -m "not long" $(COMPUTING) | sed -u 's/^/compute: /'
 
 tests-that-wait: jars
 	$(BIN)/pytest -q --durations=15 $(addprefix --ignore=,$(COMPUTING) $(MEMBERS) $(STORES) $(CONSOLE)) | sed -u 's/^/wait: /'
