@@ -163,7 +163,8 @@ class Standings:
     def lags(self, view: GroupView) -> Mapping[Partition, int]:
         """Returns the lag of each partition that it has committed; empty if it is unknown.
 
-        Of all partitions of its topics, since nobody has those of a dead group.
+        Of all partitions of its topics, since nobody has those of a dead group. Negative: the log
+        ends before what the group has committed.
         """
         try:
             asked = self._topics.partitions(_of_kafka(view.topics))
@@ -172,13 +173,13 @@ class Standings:
             ends = self._topics.ends(starts, committed=True) if starts else {}
         except BrokerError:  # unknown, as without an answer about the group
             return {}
-        return {key: max(0, end - (starts or {})[key]) for key, end in ends.items()}
+        return {key: end - (starts or {})[key] for key, end in ends.items()}
 
     def of(self, view: GroupView) -> Standing:
         """Returns how the group stands; what waits is asked only if nobody reads it."""
         liveness = self.liveness(view)
         lags = self.lags(view) if liveness == "no-member" else {}
-        return Standing(liveness, sum(lags.values()) if lags else None)
+        return Standing(liveness, sum(max(0, each) for each in lags.values()) if lags else None)
 
     def keep(self, groups: Iterable[str]) -> None:
         """Closes the clients for all other groups."""

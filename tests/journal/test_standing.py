@@ -150,3 +150,23 @@ def test_one_silent_member_makes_a_group_silent() -> None:
         member = f"pod-{number}"
         states.take(Entry(member, 1, number, "billing", member, _ASSIGNED))
     assert "silent" == status_of(states.view("billing"), "live", 10)
+
+
+@pytest.mark.broker
+def test_an_end_below_the_commit_is_a_negative_lag(kafka: RealKafka, topic: TopicFactory) -> None:
+    """A log that was cut, or a topic that was created again: a 0 would hide the only sign of it.
+
+    Of what waits in another partition it takes nothing off.
+    """
+    orders, group = topic(2), f"group-{uuid4().hex[:8]}"
+    kafka.produce(orders, [(each, None, b"value", ()) for each in (0, 0, 1)])
+    consumer = Consumer(kafka.client_settings() | {"group.id": group})
+    places = [TopicPartition(orders, 0, 10), TopicPartition(orders, 1, 0)]
+    consumer.commit(offsets=places, asynchronous=False)
+    consumer.close()
+    view = _view(group, e.Assigned(((orders, 0), (orders, 1))))
+    standings = Standings(kafka.client_settings())
+    standings.refresh()
+    assert {(orders, 0): -8, (orders, 1): 1} == standings.lags(view)
+    assert Standing("no-member", 1) == standings.of(view)
+    standings.keep(())

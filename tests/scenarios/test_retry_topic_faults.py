@@ -211,6 +211,21 @@ def test_retention_no_longer_than_the_delay(retry_scene: RetrySceneFactory) -> N
         assert "retention.ms=1500 (1500ms) is no longer than the delay, 2s" in str(refused.value)
 
 
+def test_the_head_is_removed_before_the_first_commit(retry_scene: RetrySceneFactory) -> None:
+    """The bug: nothing was said of retries that were removed before a retry line first ran."""
+    group = retry_scene(_one, strategy=[])
+    dependency, (topic,) = Outage(), group.retries.topics
+    group.live(dependency)
+    group.write([(0, None, b"message %d 1" % number, ()) for number in range(4)])
+    group.wait_for(events.SentToRetry, 4)
+    group.kafka.delete_records(topic, 0, 3)
+    retry = group.retry(dependency)
+    group.wait_for_ends(1)
+    retry.stop()
+    assert [events.DataLost(topic, 0, 0, 3)] == group.emitted(events.DataLost, "retry")
+    assert [b"message 3 1"] == [name for name, _ in dependency.seen]
+
+
 def test_retention_that_becomes_too_short(retry_scene: RetrySceneFactory) -> None:
     """Records are removed while they wait: what is in a reader's memory is attempted all the same;
     the next reader says what it has missed, and goes on behind that."""
