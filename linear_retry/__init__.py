@@ -30,6 +30,7 @@ from linear_retry.errors import (
 )
 from linear_retry.events import Event, Listener
 from linear_retry.journal.journal import Journal
+from linear_retry.kafka.consumer.messages import message_id
 from linear_retry.retry.batch_error import BatchError
 from linear_retry.retry.circuits import CircuitView
 from linear_retry.retry.retry_after import RetryAfter
@@ -65,6 +66,7 @@ __all__ = [
     "Strategy",
     "StrategyError",
     "UsageError",
+    "message_id",
     "run_together",
     "run_together_async",
 ]

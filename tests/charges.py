@@ -93,7 +93,8 @@ def run_example(program: str, *options: str) -> str:
         assert [(b"4", "permanent")] == reasons(broker)
     offsets = [("1", 0), ("2", 1), ("2", 1), ("3", 2), ("3", 2), ("4", 3), ("5", 4)]
     expected = [(order.encode(), f"orders/0/{offset}") for order, offset in offsets]
-    assert expected == charges.received
+    assert expected == [(order, key.rpartition("/")[0]) for order, key in charges.received]
+    assert 5 == len({key for _, key in charges.received})
     return output.replace(url, "http://localhost:8000")
 
 

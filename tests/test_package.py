@@ -72,7 +72,7 @@ _MAY_IMPORT = {
     | _EVERYONES,
     "testing": {"testing", "kafka", "records", "retry"} | _EVERYONES,
     # The root is what a user imports: demos show that, so they import it too.
-    "": {"consumer", "journal", "retry", "strategy"} | _EVERYONES,
+    "": {"consumer", "journal", "kafka", "retry", "strategy"} | _EVERYONES,
     "demo": {
         *("", "demo", "consumer", "kafka", "log", "records", "retry", "scheduler", "store"),
         *("strategy", "testing"),

@@ -10,7 +10,7 @@ import httpx
 from confluent_kafka import Message
 from fastapi import FastAPI, Request, Response
 
-from linear_retry import Health, LinearConsumer, RetryAfter, Strategy
+from linear_retry import Health, LinearConsumer, RetryAfter, Strategy, message_id
 
 logging.basicConfig(level=logging.INFO)
 logging.getLogger("httpx").setLevel(logging.WARNING)
@@ -28,10 +28,8 @@ async def lifespan(_: FastAPI) -> AsyncIterator[State]:
     async with httpx.AsyncClient(base_url="http://localhost:8000", timeout=10) as payments:
 
         async def charge(message: Message) -> None:
-            once = f"{message.topic()}/{message.partition()}/{message.offset()}"
-            response = await payments.post(
-                "/charges", content=message.value(), headers={"Idempotency-Key": once}
-            )
+            once = {"Idempotency-Key": message_id(message)}
+            response = await payments.post("/charges", content=message.value(), headers=once)
             if response.status_code in (429, 502, 503, 504):
                 raise RetryAfter.from_response(response)
             response.raise_for_status()

@@ -39,7 +39,7 @@ async def order(request: Request) -> dict[str, str]:
     outbox: AsyncOutbox = request.state.outbox
     message = await outbox.produce("orders", await request.body())
     place = "store" if message.offset is None else "kafka"
-    return {"retry_id": message.retry_id, "place": place}
+    return {"message_id": message.message_id, "place": place}
 
 
 @app.get("/livez")

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 from confluent_kafka import Message
 
-from linear_retry import Journal, LinearConsumer, RetryAfter, Strategy
+from linear_retry import Journal, LinearConsumer, RetryAfter, Strategy, message_id
 from linear_retry.monitoring.health import serve
 
 SETTINGS = Path(os.environ.get("BILLING_SETTINGS", "/etc/billing"))
@@ -17,8 +17,8 @@ payments = httpx.Client(base_url=os.environ["PAYMENTS_URL"], timeout=10)
 
 def charge(message: Message) -> None:
     """Charges one order; at most 10 s, which the pod's grace period allows for."""
-    once = f"{message.topic()}/{message.partition()}/{message.offset()}"
-    response = payments.post("/charges", content=message.value(), headers={"Idempotency-Key": once})
+    once = {"Idempotency-Key": message_id(message)}
+    response = payments.post("/charges", content=message.value(), headers=once)
     if response.status_code in (429, 502, 503, 504):
         raise RetryAfter.from_response(response)
     response.raise_for_status()

@@ -6,7 +6,7 @@ import signal
 import httpx
 from confluent_kafka import Message
 
-from linear_retry import LinearConsumer, Strategy
+from linear_retry import LinearConsumer, Strategy, message_id
 
 log = logging.getLogger("billing")
 payments = httpx.Client(base_url="http://localhost:8000", timeout=10)
@@ -14,8 +14,8 @@ payments = httpx.Client(base_url="http://localhost:8000", timeout=10)
 
 def charge(message: Message) -> httpx.Response:
     """Asks the payment service to charge one order."""
-    once = f"{message.topic()}/{message.partition()}/{message.offset()}"
-    return payments.post("/charges", content=message.value(), headers={"Idempotency-Key": once})
+    once = {"Idempotency-Key": message_id(message)}
+    return payments.post("/charges", content=message.value(), headers=once)
 
 
 if __name__ == "__main__":

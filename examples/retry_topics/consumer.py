@@ -10,33 +10,30 @@ from pathlib import Path
 import httpx
 from confluent_kafka import Message
 
-from linear_retry import LinearConsumer, RetryAfter, RetryTopics, Strategy, run_together
+from linear_retry import (
+    LinearConsumer,
+    RetryAfter,
+    RetryTopics,
+    Strategy,
+    message_id,
+    run_together,
+)
 
 CONFIG = {"bootstrap.servers": "localhost:9092", "group.id": "billing"}
 RETRIES = RetryTopics(
     "orders.billing.retry", strategy=Strategy.load(Path(__file__).with_name("strategy.json"))
 )
-SAME_PLACE = ("retry-destination", "retry-original-partition", "retry-original-offset")
 
 payments = httpx.Client(base_url="http://localhost:8000", timeout=10)
 
 
 def charge(message: Message) -> None:
     """Charges one order, on either line."""
-    once = {"Idempotency-Key": place(message)}
+    once = {"Idempotency-Key": message_id(message)}
     response = payments.post("/charges", content=message.value(), headers=once)
     if response.status_code in (429, 502, 503, 504):
         raise RetryAfter.from_response(response)
     response.raise_for_status()
-
-
-def place(message: Message) -> str:
-    """The order's place in its own topic, also when it comes from a retry topic."""
-    headers = dict(message.headers() or ())
-    original = [value for name in SAME_PLACE if isinstance(value := headers.get(name), bytes)]
-    if original:
-        return b"/".join(original).decode()
-    return f"{message.topic()}/{message.partition()}/{message.offset()}"
 
 
 def live_line() -> LinearConsumer:

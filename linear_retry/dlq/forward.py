@@ -16,11 +16,8 @@ from linear_retry.errors import BrokerError, FencedError
 from linear_retry.kafka.producers.batch_transactions import RefusedRecordsError
 from linear_retry.records.dead_letter import resolutions_topic
 from linear_retry.records.record import OutgoingRecord
-from linear_retry.records.retry_headers import HEADER_NAMES, ID
+from linear_retry.records.retry_headers import EDITED_FROM, HEADER_NAMES, ID, MESSAGE_ID
 from linear_retry.records.text import Header
-
-EDITED_FROM = "retry-edited-from"
-"""The header that names the letter of which a message is an edited copy."""
 
 
 class Message(NamedTuple):
@@ -48,6 +45,8 @@ def forward(
 ) -> str:
     """Sends `message` for the letter's group as a message of its own; returns its `retry-id`.
 
+    That is its `retry-message-id` too: a reader that has had the original has not had this one.
+
     With a `resolution`, that is recorded in the same transaction. Raises `RefusedError` if the
     letter is not open or the topic cannot be sent to, `FencedError`, and `BrokerError`, which says
     if the message may have been sent all the same, and with which `retry-id`.
@@ -66,7 +65,7 @@ def forward(
     if facts[target] is None:
         raise RefusedError([f"{target}: no such topic in this cluster; name another one"])
     with recording(cluster, letter.topic, facts) as (recorder, resolutions):
-        if resolutions.has(letter.resolution_key):
+        if resolutions.of(letter) is not None:
             raise RefusedError([f"{letter.id}: it is replayed or resolved already; reopen it"])
         records = [record]
         if resolution is not None:
@@ -134,5 +133,7 @@ def _headers(sent: Outgoing, message: Message, edited_from: str, retry_id: str) 
     identity = [h for h in sent.headers if h[0] in HEADER_NAMES and h[0] not in changed]
     if any(name == ID for name, _ in sent.headers):
         identity += [(name, text.encode("utf-8", "replace")) for name, text in own]
-    kept = [h for h in message.headers if h[0] not in HEADER_NAMES and h[0] != EDITED_FROM]
-    return [*kept, (EDITED_FROM, edited_from.encode("utf-8", "replace")), *identity]
+    given = {MESSAGE_ID: retry_id, EDITED_FROM: edited_from}
+    kept = [h for h in message.headers if h[0] not in HEADER_NAMES and h[0] not in given]
+    added = ((name, text.encode("utf-8", "replace")) for name, text in given.items())
+    return [*kept, *added, *identity]

@@ -85,6 +85,8 @@ def plan_purge(
         purge.remaining += 1
         purge.remaining_open += state is State.OPEN
         remaining.add(letter.resolution_key)
+        if letter.earlier_key is not None:
+            remaining.add(letter.earlier_key)
     purge.before = {n: end for n, end in purge.before.items() if end > bounds[n][0]}
     purge.resolutions_deleted = sum(key not in remaining for key in resolutions.resolution_keys())
     return purge

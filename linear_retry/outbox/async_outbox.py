@@ -109,7 +109,7 @@ class AsyncOutbox:
         """
         # `run_sync` is of the loop's thread, which must not wait for another connection's locks.
         await asyncio.to_thread(self._outbox.prepare, topic, key, partition)
-        retry_id: str = await transaction.run_sync(
+        message_id: str = await transaction.run_sync(
             self._outbox.add,
             topic,
             value,
@@ -118,7 +118,7 @@ class AsyncOutbox:
             partition=partition,
             timestamp=timestamp,
         )
-        return retry_id
+        return message_id
 
     async def flush(self, timeout_s: float | None = None) -> int:
         """Waits until every message is in Kafka or in the store; returns how many are in neither.

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from linear_retry.errors import UsageError
 from linear_retry.kafka.producers.direct import Report, Unsent
-from linear_retry.records.retry_headers import ID
+from linear_retry.records.retry_headers import MESSAGE_ID
 from linear_retry.records.text import Header
 from linear_retry.store.records import NewMessage, slot_of
 
@@ -22,7 +22,7 @@ class OutboxMessage:
     key: bytes | None
     value: bytes | None
     headers: tuple[Header, ...]
-    """The caller's, and `retry-id` as the last."""
+    """The caller's, and `retry-message-id` as the last."""
     partition: int | None
     """The caller's choice, or where it was written; None: chosen by the key, not yet known."""
     timestamp_ms: int | None
@@ -31,8 +31,8 @@ class OutboxMessage:
     """Its place in Kafka; None while it is only stored, and if it is neither."""
 
     @property
-    def retry_id(self) -> str:
-        """The id by which readers recognise a message that was sent twice."""
+    def message_id(self) -> str:
+        """Its `retry-message-id`, by which readers recognise a message that was sent twice."""
         return (self.headers[-1][1] or b"").decode()
 
     def due(self, due_ms: int) -> NewMessage:
@@ -46,7 +46,7 @@ class OutboxMessage:
             value=self.value,
             headers=self.headers,
             timestamp_ms=self.timestamp_ms,
-            retry_id=self.retry_id,
+            retry_id=self.message_id,
         )
 
 
@@ -56,12 +56,15 @@ Recover: TypeAlias = Callable[[OutboxMessage, Exception], object]
 
 def message_of(unsent: Unsent) -> OutboxMessage:
     """Returns the message as it is sent."""
-    topic, value, key, partition, timestamp_ms, headers, retry_id, *_ = unsent
+    topic, value, key, partition, timestamp_ms, headers, given_id, *_ = unsent
     return OutboxMessage(
         topic,
         content(key, "key"),
         content(value, "value"),
-        (*((name, content(each, f"header {name!r}")) for name, each in headers), (ID, retry_id)),
+        (
+            *((name, content(each, f"header {name!r}")) for name, each in headers),
+            (MESSAGE_ID, given_id),
+        ),
         None if partition < 0 else partition,
         timestamp_ms or None,
     )

@@ -46,8 +46,8 @@ class Outbox:
     """A producer that stores what Kafka does not take, and sends it later, in order.
 
     A message is durable once its `on_delivery` or `flush` says so: Kafka has it, or the store. Each
-    has a header `retry-id`; one that may have reached Kafka although its acknowledgement did not
-    come is sent again, with the same id. Of one key, the first copies are in the order of
+    has a header `retry-message-id`; one that may have reached Kafka although its acknowledgement
+    did not come is sent again, with the same id. Of one key, the first copies are in the order of
     `produce`, within one `Outbox`. Threads may share it; a forked child may not use it.
     """
 
@@ -176,9 +176,9 @@ class Outbox:
 
         `transaction` is an open one in the store's database: a `Connection` or `Session` of
         SQLAlchemy, a connection or cursor of psycopg 3 or sqlite3, or Django's `connection` within
-        `atomic()`. It is neither committed nor rolled back here. Returns the `retry-id`. Between
-        transactions that store messages of one key, the order is theirs only if one begins `add`
-        after the other's commit; `produce` keeps no order with `add`.
+        `atomic()`. It is neither committed nor rolled back here. Returns the message's
+        `retry-message-id`. Between transactions that store messages of one key, the order is theirs
+        only if one begins `add` after the other's commit; `produce` keeps no order with `add`.
 
         Raises as `produce`; `UsageError` also for what is no open transaction, or of another
         database, and `StoreVersionError` if our tables are missing there. What the database itself
@@ -194,7 +194,7 @@ class Outbox:
         about = (header_list(headers), b"%b%d" % (self._id_prefix, self._next_number()))
         message = self._sending.checked((topic, value, key, *place, *about, True, None))
         self._transactions.add(transaction, message)
-        return message.retry_id
+        return message.message_id
 
     def prepare(self, topic: str, key: bytes | str | None, partition: int | None) -> None:
         """Asks the store for what `add` needs beside the transaction. Raises `StoreError` too."""

@@ -152,4 +152,4 @@ class Storing:
         # `sys.exit` too, which ends no program here: the next message needs this thread.
         except BaseException as raised:  # noqa: BLE001
             reason = f"recover raised {type(raised).__name__}: {raised}"
-            log_messages_lost(message.topic, 1, f"{message.retry_id}: {reason}")
+            log_messages_lost(message.topic, 1, f"{message.message_id}: {reason}")

@@ -1,7 +1,12 @@
-"""The identity of messages, which replayed and retried ones keep."""
+"""The identity of messages, which replayed and retried ones keep.
+
+Ids are given here and nowhere else; docs/dead-letters/format.md describes them.
+"""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from typing import Any, Literal, TypeAlias
 
 from linear_retry.errors import DeadLetterError
@@ -13,6 +18,10 @@ from linear_retry.records.text import ErrorText, valid_unicode
 Life: TypeAlias = Literal["first", "replayed", "retried"]
 """The kind of a record for its reader: a new message, a replayed one, or one in the retry
 topics."""
+
+
+DIGEST_DIGITS = 12
+"""Hex digits of SHA-256: two records of one place agree in them once in 10^14."""
 
 
 def _no_delay_ms(_: str) -> int | None:
@@ -68,6 +77,43 @@ class Lineage:
     hop: Hop | None = None
     replay_id: str | None = None
     replay_count: int | None = None
+
+
+def content_digest(key: bytes | None, value: bytes | None, timestamp_ms: int = -1) -> str:
+    """Returns 12 hex digits that tell key, value and time from others'. Null is not empty."""
+    sizes = [-1 if part is None else len(part) for part in (key, value)]
+    digest = sha256(b"%d %d %d " % (timestamp_ms, *sizes))
+    digest.update(key or b"")
+    digest.update(value or b"")
+    return digest.hexdigest()[:DIGEST_DIGITS]
+
+
+def record_id(record: Record) -> str:
+    """Returns `topic/partition/offset/digest`: no other record has this id.
+
+    A place alone, with the producer's time even, is another record's too once the topic was deleted
+    and made again.
+    """
+    digest = content_digest(record.key, record.value, record.timestamp_ms)
+    return f"{record.topic}/{record.partition}/{record.offset}/{digest}"
+
+
+def message_id(record: Record) -> str:
+    """Returns the id that the message has in each of its lives: first, retried and replayed.
+
+    It is the `record_id` of its first life; or the producer's id where the message has one, and a
+    digest, since programs copy headers to the several messages that they make of one.
+    """
+    contents = dict(record.headers)
+    given = contents.get(names.MESSAGE_ID)
+    if given:
+        digest = content_digest(record.key, record.value)
+        return valid_unicode(f"{given.decode('utf-8', 'replace')}/{digest}")
+    # A handler gets what its line has read: a retry is from one of its retry topics.
+    if life_of(contents, record.topic, in_retry_topic=True) != "first":
+        with suppress(DeadLetterError):
+            return _first_id(record, read_headers(contents, _PLACE))
+    return valid_unicode(record_id(record))
 
 
 def life_of(contents: Mapping[str, bytes | None], topic: str, *, in_retry_topic: bool) -> Life:
@@ -134,7 +180,7 @@ def lineage_of(record: Record, line: Line) -> Lineage:
     if life_of(contents, record.topic, in_retry_topic=in_retry_topic) == "first":
         return _new(record, line.group_id)
     try:
-        return _known(contents, record.topic, line)
+        return _known(contents, record, line)
     except DeadLetterError:
         # All or nothing: an identity mixed from two messages would be that of neither.
         return _new(record, line.group_id)
@@ -146,15 +192,15 @@ _HEADERS = {each.field: each for each in names.RETRY_HEADERS}
 _REQUIRED = {
     field: each._replace(default=None, may_be_missing=False) for field, each in _HEADERS.items()
 }
-_IDENTITY = tuple(_REQUIRED[field] for field in ("generation", *_ORIGIN))
+_PLACE = tuple(_REQUIRED[field] for field in _ORIGIN)
+_IDENTITY = (_REQUIRED["generation"], *_PLACE)
 _PARTS_OF_ERROR = ("type", "message", "stack")
 _IDENTITY_WITH_ID = (_REQUIRED["retry_id"], *_IDENTITY)
 
 
 def _new(record: Record, group_id: str) -> Lineage:
-    place = f"{record.topic}/{record.partition}/{record.offset}/{record.timestamp_ms}"
     return Lineage(
-        retry_id=valid_unicode(f"{group_id}/{place}"),
+        retry_id=valid_unicode(f"{group_id}/{record_id(record)}"),
         generation=1,
         destination=record.topic,
         original_partition=record.partition,
@@ -169,13 +215,21 @@ def _identity(contents: Mapping[str, bytes | None]) -> dict[str, Any]:
     return read_headers(contents, _IDENTITY if is_for_all else _IDENTITY_WITH_ID)
 
 
-def _known(contents: Mapping[str, bytes | None], topic: str, line: Line) -> Lineage:
+def _first_id(record: Record, origin: Mapping[str, Any]) -> str:
+    """The `record_id` of the message in its first life, which was at `origin`."""
+    topic, partition, offset, timestamp_ms = (origin[field] for field in _ORIGIN)
+    first = replace(
+        record, topic=topic, partition=partition, offset=offset, timestamp_ms=timestamp_ms
+    )
+    return valid_unicode(record_id(first))
+
+
+def _known(contents: Mapping[str, bytes | None], record: Record, line: Line) -> Lineage:
     """Reads the identity in the headers. Raises `DeadLetterError` if it is incomplete."""
     identity = _identity(contents)
     if "retry_id" not in identity:
         # The message goes to every group: with one id, two groups' letters would count as one.
-        place = "/".join(str(identity[field]) for field in _ORIGIN)
-        identity["retry_id"] = valid_unicode(f"{line.group_id}/{place}")
+        identity["retry_id"] = valid_unicode(f"{line.group_id}/{_first_id(record, identity)}")
     listed = names.listed_names(_optional(contents, "escaped_headers"))
     lineage = Lineage(
         **identity,
@@ -183,15 +237,15 @@ def _known(contents: Mapping[str, bytes | None], topic: str, line: Line) -> Line
         replay_id=_optional(contents, "replay_id"),
         replay_count=_optional(contents, "replay_count"),
     )
-    in_retry_topic = line.delay_ms(topic) is not None
-    if life_of(contents, topic, in_retry_topic=in_retry_topic) == "replayed":
+    in_retry_topic = line.delay_ms(record.topic) is not None
+    if life_of(contents, record.topic, in_retry_topic=in_retry_topic) == "replayed":
         read_headers(contents, (_REQUIRED["replay_id"],))
         _check_generation(lineage)
         return lineage
     if lineage.replay_id is not None:
         _check_generation(lineage)
     hop = Hop(
-        topic,
+        record.topic,
         _optional(contents, "step") or 0,
         _optional(contents, "strategy") or "",
         _optional(contents, "retry_at_ms") or 0,

@@ -25,6 +25,11 @@ DESTINATION = "retry-destination"
 SEND_TO = "retry-send-to"
 STEP = "retry-step"
 REPLAY_ID = "retry-replay-id"
+MESSAGE_ID = "retry-message-id"
+"""The producer's id of the message. Not among `HEADER_NAMES`: it is the message's own, and stays
+through every letter, retry and replay, while `ID` is given when the message first dies."""
+EDITED_FROM = "retry-edited-from"
+"""The id of the dead letter of which a message is an edited copy; the message's own too."""
 
 
 class RetryHeaders(NamedTuple):

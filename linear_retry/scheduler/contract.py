@@ -5,6 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 from linear_retry.records import retry_headers as names
+from linear_retry.records.lineage import record_id
 from linear_retry.records.record import Record
 from linear_retry.records.retry_headers import INT64_MAX
 from linear_retry.records.text import (
@@ -146,8 +147,9 @@ def _number(contents: Mapping[str, bytes | None], name: str, most: int) -> int |
 
 
 def _retry_id(record: Record, contents: Mapping[str, bytes | None]) -> str:
-    """The record's own id, or the place that it was read from."""
-    return _text(contents.get(names.ID)) or str(record.place)
+    """The record's own id; without one, that of what was read at its place."""
+    own = _text(contents.get(names.ID)) or _text(contents.get(names.MESSAGE_ID))
+    return own or f"scheduler/{record_id(record)}"
 
 
 def _text(content: bytes | None) -> str | None:

@@ -15,7 +15,7 @@ from sqlalchemy import (
     select,
 )
 
-from linear_retry.records.retry_headers import ID
+from linear_retry.records.retry_headers import EDITED_FROM, ID, MESSAGE_ID
 from linear_retry.store import header_bytes, lanes, messages
 from linear_retry.store.database import Database
 from linear_retry.store.lanes import Lane
@@ -29,9 +29,6 @@ from linear_retry.store.records import (
     slot_of,
 )
 from linear_retry.store.schema import StoredText, dead_letter, lane, message
-
-EDITED_FROM = "retry-edited-from"
-"""The header with the `retry-id` of the dead letter that a message was made of."""
 
 _CONTENT = ("key", "value", "headers", "timestamp_ms", "retry_id", "group_id", "origin")
 
@@ -145,8 +142,9 @@ def forward_edited(
 ) -> str | None:
     """Lets `edited` wait, due now, in place of the dead letter with its id.
 
-    `edited` is what `get` returned, with parts replaced. It gets a new `retry-id`, which is
-    returned, since it is another message now; the header `retry-edited-from` names the old one.
+    `edited` is what `get` returned, with parts replaced. It gets a new id, which is returned, since
+    it is another message now, in `retry-message-id` and, if it is a scheduler's, `retry-id`; the
+    header `retry-edited-from` names the old one.
     None if the dead letter is gone. Raises `ValueError` if it names no destination.
     """
     if not edited.destination:
@@ -154,8 +152,10 @@ def forward_edited(
     if not remove(connection, [edited.id]):
         return None
     retry_id = str(uuid4())
-    kept = [header for header in edited.headers if header[0] not in (ID, EDITED_FROM)]
-    changed = (*kept, (ID, retry_id.encode()), (EDITED_FROM, edited.retry_id.encode()))
+    named = (MESSAGE_ID,) if edited.service == "outbox" else (ID, MESSAGE_ID)
+    kept = [each for each in edited.headers if each[0] not in (ID, MESSAGE_ID, EDITED_FROM)]
+    ids = ((name, retry_id.encode()) for name in named)
+    changed = (*kept, *ids, (EDITED_FROM, edited.retry_id.encode()))
     new = NewMessage(
         service=edited.service,
         destination=edited.destination,

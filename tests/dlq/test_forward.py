@@ -33,10 +33,11 @@ def _sent(given: Scene) -> list[Record]:
 def test_it_is_sent_for_the_group_under_an_identity_of_its_own(scene: NewScene) -> None:
     """Where the original was, in its place, but never taken for it; the letter is resolved."""
     given = scene(3)
-    given.add_letters([given.letter(2, 7)])
+    own = (("tenant", b"acme"), ("retry-message-id", b"shop-1/7"))
+    given.add_letters([given.letter(2, 7, headers=own)])
     letter = _letter(given)
     with given.topic as topic:
-        assert Message(b"key", b"value", (("tenant", b"acme"),)) == topic.original(letter)
+        assert Message(b"key", b"value", own) == topic.original(letter)
         edited = Message(b"key", b"better", (("tenant", b"acme"), ("retry-id", b"forged")))
         retry_id = topic.forward(letter, edited, by="ada", why=_WHY)
         resolution = topic.resolution(letter)
@@ -47,6 +48,7 @@ def test_it_is_sent_for_the_group_under_an_identity_of_its_own(scene: NewScene) 
     headers = dict(record.headers)
     assert (2, b"key", b"better") == (record.partition, record.key, record.value)
     assert (b"acme", letter.id.encode()) == (headers["tenant"], headers["retry-edited-from"])
+    assert retry_id.encode() == headers["retry-message-id"]
     line = Line("billing")
     lineage = lineage_of(record, line)
     assert retry_id == lineage.retry_id != letter.id

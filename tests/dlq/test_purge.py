@@ -36,8 +36,7 @@ def test_the_longest_prefix_without_an_open_letter(scene: NewScene) -> None:
     with given.topic as topic:
         topic.resolve(Filter(origins=((given.source, 0),)), by="me")
         for offset in (0, 1, 3):
-            name = f"billing/{given.source}/1/{offset}/{1_795_000_000_000 + offset}"
-            topic.resolve(Filter(ids=(name,)), by="me")
+            topic.resolve(Filter(ids=(given.letter(1, offset).retry_id,)), by="me")
         planned = topic.plan_purge()
         assert 12 == len(_offsets(given))
         done = topic.purge()
@@ -52,7 +51,7 @@ def test_the_longest_prefix_without_an_open_letter(scene: NewScene) -> None:
             ),
         )
         assert [(1, 2), (1, 3), (2, 0), (2, 1), (2, 2), (2, 3)] == _offsets(given)
-        assert {f"billing/{given.source}/1/3/1795000000003#1".encode()} == _live_keys(given)
+        assert {f"{given.letter(1, 3).retry_id}#1".encode()} == _live_keys(given)
         again = topic.purge()
     assert ({}, 0, 0) == (again.before, again.letters, again.resolutions_deleted)
     assert 5 == given.replay()
@@ -75,7 +74,7 @@ def test_what_is_recorded_of_a_letter_that_lies_there_twice_stays(scene: NewScen
     given = scene(2)
     given.add_letters([given.letter(0, 1)], 0)
     given.add_letters([given.letter(0, 2), given.letter(0, 1)], 1)
-    given.replay(Filter(ids=(f"billing/{given.source}/0/1/1795000000001",)))
+    given.replay(Filter(ids=(given.letter(0, 1).retry_id,)))
     with given.topic as topic:
         done = topic.purge()
     assert ({0: 1}, 0) == (done.before, done.resolutions_deleted)

@@ -21,7 +21,7 @@ from tests.real_kafka import RealKafka
 
 _PAGE = page("docs/dead-letters/reading.md")
 _LOOKING = ("list", "show", "stats", "export")
-_ID = "billing/orders/3/1042/1795253536810"
+_ID = "billing/orders/3/1042/498921439726"
 
 
 @pytest.fixture(scope="module")

@@ -2,16 +2,16 @@
 
 import sqlite3
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import psycopg
 import pytest
-from confluent_kafka import Message
+from confluent_kafka import TIMESTAMP_CREATE_TIME, Message
 from confluent_kafka.schema_registry import SchemaRegistryClient, SchemaRegistryError
 from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
-from linear_retry import LinearConsumer
+from linear_retry import LinearConsumer, message_id
 from linear_retry.dlq.replay.outgoing import outgoing
 from linear_retry.records.text import Header
 from tests.charges import broker_with_orders, reasons, run_example
@@ -19,7 +19,7 @@ from tests.dlq.sample_letters import our_letter
 from tests.docs.markdown import blocks, page
 from tests.postgres import Postgres
 
-_JSON, _HTTP, _FIRST_PLACE, _DATABASE, _AVRO = blocks(page("docs/guides/handlers.md"), "python")
+_JSON, _HTTP, _DATABASE, _AVRO = blocks(page("docs/guides/handlers.md"), "python")
 
 _SCHEMA = '{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}'
 
@@ -62,8 +62,11 @@ def test_the_program_charges() -> None:
 class _Message:
     """What a handler asks of a message."""
 
-    def __init__(self, value: bytes, offset: int, headers: Sequence[Header] = ()) -> None:
+    def __init__(
+        self, value: bytes, offset: int, headers: Sequence[Header] = (), partition: int = 0
+    ) -> None:
         self._value, self._offset, self._headers = value, offset, [*headers]
+        self._partition = partition
 
     def headers(self) -> list[Header] | None:
         return self._headers or None
@@ -72,7 +75,13 @@ class _Message:
         return "orders"
 
     def partition(self) -> int:
-        return 0
+        return self._partition
+
+    def timestamp(self) -> tuple[int, int]:
+        return TIMESTAMP_CREATE_TIME, 1_795_253_536_810 + self._offset
+
+    def key(self) -> bytes:
+        return b"ann"
 
     def offset(self) -> int:
         return self._offset
@@ -82,33 +91,28 @@ class _Message:
 
 
 @pytest.mark.parametrize("for_group", [None, "", "refunds"])
-def test_a_replayed_message_keeps_its_first_place(for_group: str | None) -> None:
-    """For whichever group it was sent; any other message is where it is."""
-    first_place = _defined(_FIRST_PLACE)["first_place"]
-    letter = our_letter(7)
-    assert letter.origin is not None
-    replayed = outgoing(letter, "run-1", lambda *_: None, for_group).headers
-    origin = f"{letter.origin.topic}/{letter.origin.partition}/{letter.origin.offset}"
-    assert origin == first_place(_Message(b"book", 99, replayed))
-    assert "orders/0/99" == first_place(_Message(b"book", 99, [("trace", None)]))
-    assert "orders/0/99" == first_place(_Message(b"book", 99))
+def test_a_replayed_message_keeps_its_id(for_group: str | None) -> None:
+    """For whichever group it was sent."""
+    headers = outgoing(our_letter(7), "run-1", lambda *_: None, for_group).headers
+    first, replayed, another = (
+        cast(Message, _Message(b"book", offset, headers, partition=3))
+        for offset, headers in ((7, []), (99, headers), (99, []))
+    )
+    assert message_id(first) == message_id(replayed) != message_id(another)
 
 
 def test_a_message_that_comes_again_is_booked_once() -> None:
     """And one that fails leaves nothing behind."""
     save = _defined(_DATABASE)["save"]
     database = sqlite3.connect(":memory:")
-    database.execute(
-        'CREATE TABLE handled (topic, partition, "offset", '
-        'PRIMARY KEY (topic, partition, "offset"))'
-    )
+    database.execute("CREATE TABLE handled (id TEXT PRIMARY KEY)")
     database.execute("CREATE TABLE account AS SELECT 100 AS balance")
     for _ in range(2):
         save(database, _Message(b"30", 5))
     with pytest.raises(ValueError, match="invalid literal"):
         save(database, _Message(b"many", 6))
     assert [(70,)] == database.execute("SELECT balance FROM account").fetchall()
-    assert [(5,)] == database.execute('SELECT "offset" FROM handled').fetchall()
+    assert 1 == len(database.execute("SELECT id FROM handled").fetchall())
     database.close()
 
 
@@ -118,17 +122,14 @@ def test_the_same_with_postgres() -> None:
     changed = _DATABASE.replace("?", "%s").replace("with database:", "with database.transaction():")
     save = _defined(changed)["save"]
     with Postgres() as server, psycopg.connect(server.url, autocommit=True) as database:
-        database.execute(
-            'CREATE TABLE handled (topic text, partition int, "offset" bigint, '
-            'PRIMARY KEY (topic, partition, "offset"))'
-        )
+        database.execute("CREATE TABLE handled (id TEXT PRIMARY KEY)")
         database.execute("CREATE TABLE account AS SELECT 100 AS balance")
         for _ in range(2):
             save(database, _Message(b"30", 5))
         with pytest.raises(ValueError, match="invalid literal"):
             save(database, _Message(b"many", 6))
         assert [(70,)] == database.execute("SELECT balance FROM account").fetchall()
-        assert [(5,)] == database.execute('SELECT "offset" FROM handled').fetchall()
+        assert 1 == len(database.execute("SELECT id FROM handled").fetchall())
 
 
 def test_avro_is_decoded_and_anything_else_is_a_dead_letter() -> None:

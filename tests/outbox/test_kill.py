@@ -57,7 +57,7 @@ def test_exactly_the_messages_of_committed_transactions_are_sent(
         wait_until(lambda: _is_sent(database), "the store has sent all")
     ids: dict[int, list[Any]] = defaultdict(list)
     for each in kafka.read(name):
-        ids[int(each.value() or b"")].append(dict(each.headers() or [])["retry-id"])
+        ids[int(each.value() or b"")].append(dict(each.headers() or [])["retry-message-id"])
     assert _orders(database) == sorted(ids)
     assert all(number % 3 for number in ids)
     assert {1} == {len(set(copies)) for copies in ids.values()}

@@ -28,7 +28,7 @@ def _check(kafka: RealKafka, topic: str, numbers: set[int]) -> None:
     for each in kafka.read(topic):
         number = int(each.value() or b"")
         values[each.key()].append(number)
-        ids[number].add(dict(each.headers() or [])["retry-id"])
+        ids[number].add(dict(each.headers() or [])["retry-message-id"])
     assert numbers == ids.keys()
     assert [] == [number for number, found in ids.items() if len(found) > 1]
     for of_key in values.values():

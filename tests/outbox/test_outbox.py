@@ -53,7 +53,7 @@ def _stored(database: Database) -> list[Any]:
 def test_a_message_is_sent_as_a_producer_sends_it(
     make_outbox: MakeOutbox, up: dict[str, Any], kafka: RealKafka, topic: TopicFactory
 ) -> None:
-    """Key, value, headers, partition and timestamp are in Kafka, and `retry-id` with them."""
+    """Key, value, headers, partition and time are in Kafka, and `retry-message-id` with them."""
     told, name = Told(), topic(2, {"retention.ms": "-1"})
     outbox = make_outbox(up)
     outbox.produce(
@@ -68,7 +68,11 @@ def test_a_message_is_sent_as_a_producer_sends_it(
     (sent,) = [each for each in kafka.read(name) if each.partition() == 1 and each.value()]
     assert (b"key", b"value", 1_700_000_000_000) == (sent.key(), sent.value(), sent.timestamp()[1])
     (mine,) = told.durable
-    assert [("a", b"1"), ("b", None), ("retry-id", mine.retry_id.encode())] == sent.headers()
+    assert [
+        ("a", b"1"),
+        ("b", None),
+        ("retry-message-id", mine.message_id.encode()),
+    ] == sent.headers()
     assert (1, sent.offset()) == (mine.partition, mine.offset)
     assert 2 == len(kafka.read(name))
 
@@ -91,7 +95,7 @@ def test_what_cannot_be_sent_is_stored_in_order(
         row.value for row in rows
     ]
     assert [None, None] == [each.offset for each in told.durable]
-    assert (("a", b"1"), ("retry-id", rows[-1].retry_id.encode())) == read(rows[-1].headers)
+    assert (("a", b"1"), ("retry-message-id", rows[-1].retry_id.encode())) == read(rows[-1].headers)
     assert len(rows) == len({row.retry_id for row in rows})
     assert {"any", *(row.slot for row in rows if row.slot.startswith("key-"))} == {
         row.slot for row in rows

@@ -19,9 +19,11 @@ from linear_retry.records.lineage import (
     is_returned,
     life_of,
     lineage_of,
+    message_id,
 )
 from linear_retry.records.record import Record
 from linear_retry.records.retry_headers import HEADER_NAMES, REPLAY_ID
+from linear_retry.records.text import Header
 
 _SOURCE, _RETRY, _LETTERS = "orders", "orders.billing.retry.5m", "orders.billing.dlq"
 
@@ -30,8 +32,9 @@ def _delay_ms(topic: str) -> int | None:
     return 300_000 if topic == _RETRY else None
 
 
+_CONTENT = st.none() | st.binary(max_size=8) | st.sampled_from([b"retry", b"orders", b"1"])
 _BILLING, _SHIPPING = Line("billing", _delay_ms), Line("shipping", _delay_ms)
-_USERS = (("trace", b"1"), ("retry-foo", b"theirs"))
+_USERS = (("trace", b"1"), ("retry-foo", b"theirs"), ("retry-message-id", b"shop-1/7"))
 
 Step: TypeAlias = Literal[
     "hop", "return", "letter", "replay", "replay for all", "replay for shipping", "replay to retry"
@@ -58,7 +61,7 @@ class _Journey:
 
     @property
     def retry_id(self) -> str:
-        return f"{self.line.group_id}/{_SOURCE}/2/1042/1000"
+        return f"{self.line.group_id}/{_SOURCE}/2/1042/05680eda0fd8"
 
     def go(self, step: Step) -> None:
         """Ignores what is not possible where it is: letters are replayed, all else fails."""
@@ -160,6 +163,54 @@ def test_any_journey(steps: list[Step]) -> None:
             _the_users_agree(journey)
 
 
+@given(st.lists(st.sampled_from(_STEPS), max_size=25))
+def test_the_messages_id_is_the_same_on_any_journey(steps: list[Step]) -> None:
+    """The bug: the outbox's id was in `retry-id`, which a letter, a retry topic and the scheduler
+    replaced, so that readers who drop duplicates by it handled the message twice."""
+    journey, seen = _Journey(), set[str]()
+    for step in (*steps, None):
+        if not journey.is_letter:
+            record = journey.record
+            assert b"shop-1/7" == dict(record.headers)["retry-message-id"]
+            without = tuple(each for each in record.headers if each[0] != "retry-message-id")
+            seen |= {message_id(record), message_id(replace(record, headers=without))}
+        if step is not None:
+            journey.go(step)
+    assert {"shop-1/7/2cddcf695f72", f"{_SOURCE}/2/1042/05680eda0fd8"} == seen
+
+
+_FIRST = Record(_SOURCE, 2, 1042, 1000, b"key", b"value")
+
+
+@pytest.mark.parametrize(
+    "another",
+    [
+        replace(_FIRST, value=b"other"),
+        replace(_FIRST, value=None),
+        replace(_FIRST, key=None, value=b"keyvalue"),
+        replace(_FIRST, key=b"keyv", value=b"alue"),
+        replace(_FIRST, timestamp_ms=1001),
+    ],
+)
+def test_another_record_at_one_place_is_another_message(another: Record) -> None:
+    """The bug: a source was made again, with the producers' times, and two messages had one
+    `retry-id`: the second's letter was born resolved, or was not sent."""
+    ids = {lineage_of(each, _BILLING).retry_id for each in (_FIRST, another)}
+    assert (2, 2) == (len(ids), len({message_id(each) for each in (_FIRST, another)}))
+
+
+def test_the_several_messages_that_are_made_of_one_are_several() -> None:
+    """Programs copy headers: with the producer's id alone, all but one would be duplicates."""
+    made = [replace(_hopped(), topic="invoices", value=value) for value in (b"1", b"2")]
+    assert 2 == len({message_id(each) for each in made})
+
+
+@given(st.lists(st.tuples(st.sampled_from([*sorted(HEADER_NAMES), "retry-message-id"]), _CONTENT)))
+def test_a_messages_id_is_never_an_error(headers: list[Header]) -> None:
+    """Whatever its headers are, a message has an id that can be sent."""
+    assert message_id(replace(_FIRST, headers=tuple(headers))).encode()
+
+
 def _the_users_agree(journey: _Journey) -> None:
     """Dead letters, what is passed over and the look for newer messages know the same lives."""
     record, contents = journey.record, dict(journey.record.headers)
@@ -201,7 +252,7 @@ def test_headers_that_were_copied() -> None:
     """A handler writes what it got to its own topic, headers and all: that is another message."""
     copied = replace(_hopped(), topic="invoices", partition=0, offset=7)
     found = lineage_of(copied, _BILLING)
-    assert ("billing/invoices/0/7/11000", None) == (found.retry_id, found.hop)
+    assert ("billing/invoices/0/7/bc83d43d1eff", None) == (found.retry_id, found.hop)
     assert None is foreign_group(copied, _SHIPPING)
 
 

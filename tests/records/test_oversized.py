@@ -51,7 +51,7 @@ def test_every_form_is_the_same_letter() -> None:
     """Identity, generation, origin and reason are in every form, and each is read back."""
     for form in (_LETTER, *smaller_forms(_LETTER, _RECORD)):
         assert form == parse(form.headers(), form.key, form.value)
-        assert ("billing/orders/3/1042/5", 1) == (form.retry_id, form.generation)
+        assert ("billing/orders/3/1042/ce6f69c92335", 1) == (form.retry_id, form.generation)
 
 
 def test_the_envelope() -> None:

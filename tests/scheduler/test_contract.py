@@ -39,8 +39,8 @@ def _message(**changed: bytes | None) -> NewMessage:
 
 
 def test_two_headers_are_enough() -> None:
-    """A foreign system names topic and time: the key decides the partition, and the record's place
-    is its id."""
+    """A foreign system names topic and time: the key decides the partition, and the record's place,
+    time and digest are its id."""
     headers = tuple(_NEEDED.items())
     assert (
         NewMessage(
@@ -51,7 +51,7 @@ def test_two_headers_are_enough() -> None:
             key=b"key",
             value=b"value",
             headers=headers,
-            retry_id="billing.scheduled[2]@7",
+            retry_id="scheduler/billing.scheduled/2/7/bceac9f871e1",
             origin="billing.scheduled[2]@7",
         )
         == _message()

@@ -15,6 +15,8 @@ _SCHEMA = (
     "headers array<struct<key: string, value: binary>>"
 )
 _AT = datetime(2026, 11, 21, tzinfo=UTC)
+AT_MS = int(_AT.timestamp()) * 1000
+"""When all of them were written: not every time of a record is one of Spark's."""
 
 
 class Many(list[T]):

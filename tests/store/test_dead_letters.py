@@ -11,7 +11,7 @@ from sqlalchemy import Connection, select, text, update
 from linear_retry.store import dead_letters, messages
 from linear_retry.store.database import Database
 from linear_retry.store.lanes import LEASES
-from linear_retry.store.records import NewDeadLetter, StoredDeadLetter, StoredMessage
+from linear_retry.store.records import NewDeadLetter, Service, StoredDeadLetter, StoredMessage
 from linear_retry.store.schema import dead_letter, lane
 from tests.kafka_operations import wait_until
 from tests.patience import PATIENCE_S
@@ -43,9 +43,9 @@ def _get(database: Database, letter_id: int) -> StoredDeadLetter:
     return found
 
 
-def _due(database: Database) -> list[StoredMessage]:
+def _due(database: Database, service: Service = "scheduler") -> list[StoredMessage]:
     with database.begin() as connection:
-        return messages.due(database, connection, "scheduler", range(LEASES))
+        return messages.due(database, connection, service, range(LEASES))
 
 
 @pytest.mark.parametrize(
@@ -123,21 +123,29 @@ def test_a_letter_without_a_destination_stays(database: Database) -> None:
     assert ids[:1] == _ids(database)
 
 
-def test_an_edited_letter_is_another_message(database: Database) -> None:
+@pytest.mark.parametrize(
+    ("service", "names"),
+    [("outbox", ("retry-message-id",)), ("scheduler", ("retry-id", "retry-message-id"))],
+)
+def test_an_edited_letter_is_another_message(
+    database: Database, service: Service, names: tuple[str, ...]
+) -> None:
     """It has a new id, and names the one that it was made of."""
-    headers = (("a", b"1"), ("retry-id", b"old"), ("retry-edited-from", b"older"), ("a", None))
-    (letter_id,) = _add(database, new_dead_letter(retry_id="old", headers=headers))
+    ids = (("retry-id", b"old"), ("retry-message-id", b"old"), ("retry-edited-from", b"older"))
+    headers = (("a", b"1"), *ids, ("a", None))
+    (letter_id,) = _add(database, new_dead_letter(retry_id="old", headers=headers, service=service))
     edited = replace(
         _get(database, letter_id), value=b"new", destination="payments", partition=None
     )
     with database.begin() as connection:
         retry_id = dead_letters.forward_edited(database, connection, edited)
         assert dead_letters.forward_edited(database, connection, edited) is None
-    (found,) = _due(database)
+    (found,) = _due(database, service)
     assert retry_id == found.retry_id != "old"
     assert ("payments", b"new") == (found.destination, found.value)
-    expected = (("a", b"1"), ("a", None), ("retry-id", found.retry_id.encode()))
-    assert (*expected, ("retry-edited-from", b"old")) == found.headers
+    new = tuple((name, found.retry_id.encode()) for name in names)
+    expected = (("a", b"1"), ("a", None), *new, ("retry-edited-from", b"old"))
+    assert expected == found.headers
     assert [] == _ids(database)
 
 

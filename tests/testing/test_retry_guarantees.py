@@ -352,7 +352,7 @@ def test_who_was_sent_by_one_that_died_may_be_there_twice() -> None:
 
 def test_who_was_sent_by_two_that_died_of_it_may_be_there_twice() -> None:
     """Neither has said that it sent it, so no log has its id before the records come back."""
-    hop = RetryHop("group/orders/0/0/1767225600000", 1, 0, 1, 1, 1.0)
+    hop = RetryHop("group/orders/0/0/bceac9f871e1", 1, 0, 1, 1, 1.0)
     back: list[Entry] = [
         entry
         for place in (_IN_R1, Place(*R1, 1))

@@ -82,8 +82,8 @@ def show(
     Headers, and the exception with its stack; key and value with --payload. If a replayed message
     was dead-lettered again, the letters of all generations are shown.
 
-    Example: linear-retry dlq show orders.dlq billing/orders/3/1042/1795253536810 --payload
-    --bootstrap localhost:9092
+    Example: linear-retry dlq show orders.dlq billing/orders/3/1042/498921439726
+    --payload --bootstrap localhost:9092
 
     Exit codes: 1, there is no such letter.
     """

@@ -97,7 +97,7 @@ class Selection:
     group: Annotated[
         str | None, typer.Option(metavar="GROUP", help="The consumer group that they failed in.")
     ] = None
-    retry_id: Annotated[str | None, typer.Option("--id", metavar="ID", help="The retry-id.")] = None
+    retry_id: Annotated[str | None, typer.Option("--id", metavar="ID", help="Its id.")] = None
     key: Annotated[
         bytes | None, typer.Option(metavar="KEY", parser=_bytes, help="The key, whole.")
     ] = None

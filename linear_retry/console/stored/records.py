@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from linear_retry.console.stored.forms import FormError, place_text
 from linear_retry.dlq import Message
-from linear_retry.records.retry_headers import HEADER_NAMES
+from linear_retry.records.retry_headers import EDITED_FROM, HEADER_NAMES
 from linear_retry.records.text import Header
 from linear_retry.scheduler.changes import MOST_COUNTED, MOST_IDS, Changes, Reason
 from linear_retry.store import dead_letters, messages
@@ -183,7 +183,7 @@ def _own(headers: Iterable[Header]) -> tuple[Header, ...]:
 
 
 def _is_own(header: Header) -> bool:
-    return header[0] not in HEADER_NAMES and header[0] != dead_letters.EDITED_FROM
+    return header[0] not in HEADER_NAMES and header[0] != EDITED_FROM
 
 
 def _gone(text: str) -> RefusedError:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from linear_retry.dlq.letters.foreign import FOREIGN, Contents, ForeignFormat, Origin
 from linear_retry.errors import DeadLetterError
+from linear_retry.records.lineage import record_id
 from linear_retry.records.record import Record
 from linear_retry.records.retry_headers import (
     NO_OFFSET,
@@ -42,8 +43,8 @@ class Letter(NamedTuple):
     """A record of a dead-letter topic.
 
     `topic` to `timestamp_ms` are the record's own. `key`, `value` and `headers` are unchanged. `id`
-    is `retry-id`; for a letter of another system, or a record that is not a dead letter,
-    `foreign/topic/partition/offset`. `problem` says why it is not a dead letter, or which part is
+    is `retry-id`; for a letter of another system, or a record that is not a dead letter, `foreign/`
+    and its own `record_id`. `problem` says why it is not a dead letter, or which part is
     unreadable; `format` may then be `none` and `origin` None.
     """
 
@@ -76,6 +77,16 @@ class Letter(NamedTuple):
     def resolution_key(self) -> str:
         """The key of its record in the resolutions topic."""
         return f"{self.id}#{self.generation}"
+
+    @property
+    def earlier_key(self) -> str | None:
+        """The key that development versions recorded it by: its place alone; None: the same.
+
+        Another record may have been there: the topic may have been made again since.
+        """
+        if self.format == OURS:
+            return None
+        return f"foreign/{self.topic}/{self.partition}/{self.offset}#{self.generation}"
 
     @property
     def is_retry(self) -> bool:
@@ -143,7 +154,7 @@ def _foreign(record: Record, form: ForeignFormat, contents: Contents) -> Letter:
 
 
 def _of_others(record: Record, form: str, problem: str | None) -> Letter:
-    name = f"foreign/{record.topic}/{record.partition}/{record.offset}"
+    name = f"foreign/{record_id(record)}"
     kept = record.escaped_headers
     return Letter(*_as_it_lies(record), name, 1, form, problem, escaped_headers=kept)
 

@@ -15,8 +15,8 @@ class Entry(NamedTuple):
     """One letter: its place in the order, its name, and its packed message.
 
     Within a `source`, the number of an origin partition, entries are ordered by `offset`, then
-    `generation`. Sources are not ordered among each other. Of several with the same name and
-    place, the first that was added counts.
+    `generation`. Sources are not ordered among each other. Of several with the same name, place and
+    digest, the first that was added counts.
     """
 
     source: int
@@ -26,9 +26,12 @@ class Entry(NamedTuple):
     content: bytes
     written_ms: int = -1
     """When the letter was written."""
+    digest: str = ""
+    """That of the message's key and value."""
 
 
-_COLUMNS = "source, place, generation, name, content, written_ms"
+_NAMED = "source, place, generation, name"
+_COLUMNS = f"{_NAMED}, content, written_ms, digest"
 
 
 class InOrder(Spilled):
@@ -42,7 +45,7 @@ class InOrder(Spilled):
     def __init__(self, cache_kib: int = _CACHE_KIB) -> None:
         super().__init__(
             f"CREATE TABLE entry ({_COLUMNS})",
-            "CREATE UNIQUE INDEX in_order ON entry (source, place, generation, name)",
+            f"CREATE UNIQUE INDEX in_order ON entry ({_NAMED}, digest)",
             cache_kib=cache_kib,
         )
         self._waiting: list[Entry] = []
@@ -77,11 +80,21 @@ class InOrder(Spilled):
         return map(
             Entry._make,
             self._select(
-                f"SELECT {_COLUMNS} FROM entry WHERE source = ?"
-                " ORDER BY source, place, generation, name",
+                f"SELECT {_COLUMNS} FROM entry WHERE source = ? ORDER BY {_NAMED}, digest",
                 source,
             ),
         )
+
+    def remove_ambiguous(self) -> int:
+        """Removes those of one name that are of different messages; returns their number.
+
+        Once one of them is recorded as sent, the others would count as sent too.
+        """
+        groups = f"SELECT {_NAMED} FROM entry GROUP BY {_NAMED} HAVING count(*) > 1"
+        found = self._select(f"SELECT e.rowid FROM entry e JOIN ({groups}) USING ({_NAMED})")
+        rows = list(found)
+        self._write("DELETE FROM entry WHERE rowid = ?", rows)
+        return len(rows)
 
     def sources(self) -> Iterator[tuple[int, int, int, int]]:
         """Yields each source's number, count of entries, and lowest and highest offset."""
@@ -100,7 +113,7 @@ class InOrder(Spilled):
 
     def _flush(self) -> None:
         self._write(
-            f"INSERT OR IGNORE INTO entry ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)", self._waiting
+            f"INSERT OR IGNORE INTO entry ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)", self._waiting
         )
         self._waiting.clear()
 

@@ -13,10 +13,15 @@ from linear_retry.dlq.letters.letter import NONE, Letter
 from linear_retry.dlq.replay.earlier import Placed
 from linear_retry.dlq.replay.order import Entry, InOrder
 from linear_retry.dlq.replay.outgoing import Fetch, NotReplayableError, Outgoing, outgoing, unpacked
+from linear_retry.records.lineage import content_digest
 from linear_retry.records.topics.retry_topics import read_delay_ms, retry_group
 from linear_retry.retry.clock import now_ms
 
 IN_RETRY = "of a retry topic, whose retry line brings it back: a replay would double it"
+AMBIGUOUS = (
+    "of one id with different keys or values, so that one would count as sent with the other: "
+    "forward each by itself, then resolve the id"
+)
 NO_LETTER = "not a dead letter: it is sent only to a topic named for it (--to)"
 
 
@@ -149,8 +154,9 @@ class Planner:
         each source's order, so that a later replay does not send earlier messages.
         """
         planned = self._planned(letters, keep)
-        for each in planned if limit is None else _oldest(planned, limit):
+        for each in planned if limit is None else self._oldest(planned, limit):
             self._add(each)
+        self._leave_out_ambiguous(self._plan.order)
         for number, count, first, last in self._plan.order.sources():
             partition = self._plan.partitions[number]
             partition.letters = count
@@ -180,8 +186,24 @@ class Planner:
         source, place = _source(letter)
         content = message.packed(letter.partition, letter.offset)
         name, written_ms = letter.resolution_key, letter.timestamp_ms
-        entry = Entry(0, place, letter.generation, name, content, written_ms)
+        digest = content_digest(message.key, message.value)
+        entry = Entry(0, place, letter.generation, name, content, written_ms, digest)
         return _Planned(source, entry, message)
+
+    def _oldest(self, planned: Iterable[_Planned], limit: int) -> Iterator[_Planned]:
+        numbers: dict[Source, int] = {}
+        with InOrder() as order:
+            for source, entry, _ in planned:
+                order.add(entry._replace(source=numbers.setdefault(source, len(numbers))))
+            self._leave_out_ambiguous(order)
+            sources = tuple(numbers)
+            for entry in islice(order.oldest_first(len(sources)), limit):
+                yield _Planned(sources[entry.source], entry, unpacked(entry.content))
+
+    def _leave_out_ambiguous(self, order: InOrder) -> None:
+        count = order.remove_ambiguous()
+        if count:
+            self._plan.not_replayable[AMBIGUOUS] += count
 
     def _add(self, planned: _Planned) -> None:
         plan, (source, entry, message) = self._plan, planned
@@ -201,16 +223,6 @@ class Planner:
         if source.topic is None:
             raise AssertionError("a letter without an origin is not planned without a target")
         return PartitionPlan(source, source.topic, source.partition)
-
-
-def _oldest(planned: Iterable[_Planned], limit: int) -> Iterator[_Planned]:
-    numbers: dict[Source, int] = {}
-    with InOrder() as order:
-        for source, entry, _ in planned:
-            order.add(entry._replace(source=numbers.setdefault(source, len(numbers))))
-        sources = tuple(numbers)
-        for entry in islice(order.oldest_first(len(sources)), limit):
-            yield _Planned(sources[entry.source], entry, unpacked(entry.content))
 
 
 def placed(letter: Letter) -> Placed:

@@ -183,9 +183,11 @@ def _record(
     count = 0
     with recording(cluster, topic) as (recorder, resolutions):
         found = reading.letters(cluster.reader, topic, resolutions, selected, progress)
-        keys = (letter.resolution_key for letter, _ in found)
-        while batch := dict.fromkeys(islice(keys, _BATCH)):  # a letter written twice counts once
-            recorder.record(batch, resolution)
+        keys = ((letter.resolution_key, letter.earlier_key) for letter, _ in found)
+        while batch := dict(islice(keys, _BATCH)):  # a letter written twice counts once
+            # Else the earlier record would apply again to what is reopened.
+            earlier = (key for key in batch.values() if key is not None and resolution is None)
+            recorder.record([*batch, *earlier], resolution)
             count += len(batch)
             if recorded is not None:
                 recorded(count)

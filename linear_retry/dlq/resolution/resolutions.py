@@ -75,7 +75,12 @@ class Resolutions(Spilled):
     def of(self, letter: Letter) -> Resolution | None:
         """The resolution of `letter`; None if none is recorded, or it was reopened."""
         value = self._value(letter.resolution_key)
-        return None if value is None else decoded(value)
+        if value is not None:
+            return decoded(value)
+        value = None if letter.earlier_key is None else self._value(letter.earlier_key)
+        earlier = None if value is None else decoded(value)
+        # By a place alone: of what was there by then, and not of what came later.
+        return earlier if earlier is not None and letter.timestamp_ms <= earlier.at_ms else None
 
     def state_of(self, letter: Letter) -> State:
         """The state of `letter`, from the same record."""

@@ -50,6 +50,18 @@ def read(message: Message) -> Record:
     )
 
 
+def message_id(message: Message) -> str:
+    """Returns an id that `message` has in each of its lives: first, retried and replayed.
+
+    Keep it with what the handler does, or send it as an idempotency key: a message whose id is
+    known has been handled. It begins with the producer's `retry-message-id`, which an `Outbox`
+    gives, else with the place where the message was read first; the end is a digest of key and
+    value. docs/dead-letters/format.md describes it. Raises `DeadLetterError` if the handler has
+    replaced the value or the key.
+    """
+    return lineage.message_id(read(message))
+
+
 def timestamp_ms_of(message: Message) -> int | None:
     """When it was created, or written by the broker, as its topic says; None: it has no time."""
     timestamp_type, timestamp_ms = message.timestamp()

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from linear_retry.kafka.producers.acknowledged import TOO_LARGE, ProducerHandle
 from linear_retry.kafka.quiet import free_in_thread
-from linear_retry.records.retry_headers import ID
+from linear_retry.records.retry_headers import MESSAGE_ID
 
 _SLICE_S = 0.1
 _POLL_EVERY = 0xFF  # a mask: every 256th record
@@ -32,7 +32,7 @@ Unsent: TypeAlias = tuple[
     OnDelivery | None,
 ]
 """Topic, value, key, partition (-1: by key), timestamp in ms (0: now), the caller's headers, the
-`retry-id`, whether it may be stored and sent later, and the caller's `on_delivery`.
+`retry-message-id`, whether it may be stored and sent later, and the caller's `on_delivery`.
 
 A plain tuple: one is made for every message, and a named one takes 0.3 us longer. With no list in
 it, the garbage collector stops looking at it, which saves 1 us.
@@ -88,7 +88,7 @@ class DirectProducer(ProducerHandle):
         Raises `BufferError` if the queue is full, and `KafkaException` or `TypeError` for a record
         that no producer takes. One that must not be stored raises whatever the reason.
         """
-        topic, value, key, partition, timestamp_ms, headers, retry_id, may_be_stored, _ = unsent
+        topic, value, key, partition, timestamp_ms, headers, message_id, may_be_stored, _ = unsent
         on_delivery = self._numbered(number)
         self._undelivered[on_delivery] = unsent
         self._last = number
@@ -100,7 +100,7 @@ class DirectProducer(ProducerHandle):
                 partition,
                 on_delivery=on_delivery,
                 timestamp=timestamp_ms,
-                headers=[*headers, (ID, retry_id)],
+                headers=[*headers, (MESSAGE_ID, message_id)],
             )
         except BaseException as error:
             del self._undelivered[number]

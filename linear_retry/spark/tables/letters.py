@@ -8,6 +8,7 @@ from pyspark.sql import Column, DataFrame
 
 from linear_retry.dlq.letters.foreign import FOREIGN
 from linear_retry.dlq.letters.letter import NONE, OURS
+from linear_retry.records.lineage import DIGEST_DIGITS
 from linear_retry.records.retry_headers import FORMAT_VERSION as VERSION
 from linear_retry.records.retry_headers import (
     HEADER_NAMES,
@@ -120,6 +121,17 @@ _HEADERS = f"""CASE
 END"""
 
 
+# `record_id`: the digest is of the time, both lengths, -1 for null, and both contents.
+_SIZES = (
+    "concat_ws(' ', unix_millis(timestamp), coalesce(octet_length(key), -1), "
+    "coalesce(octet_length(value), -1), '')"
+)
+_DIGEST = f"sha2(concat(cast({_SIZES} AS binary), coalesce(key, X''), coalesce(value, X'')), 256)"
+_FOREIGN_ID = (
+    f"concat_ws('/', 'foreign', topic, partition, `offset`, left({_DIGEST}, {DIGEST_DIGITS}))"
+)
+
+
 def _columns() -> tuple[Column, ...]:
     found = {each.column: each.value for each in _HEADER_COLUMNS if each.header != _MARKER}
     for name in ("origin_timestamp_ms", "first_failure_ms", "last_failure_ms"):
@@ -129,7 +141,7 @@ def _columns() -> tuple[Column, ...]:
     found["exception_type"] = when(f"{found['exception_type']} <> ''", found["exception_type"])
     found["escaped_headers"] = f"split({found['escaped_headers']}, ',')"
     others = {name: f"other_system.{name}" for name in _FOREIGN_TOO}
-    others |= {"id": "concat_ws('/', 'foreign', topic, partition, `offset`)", "generation": "1"}
+    others |= {"id": _FOREIGN_ID, "generation": "1"}
     for name, of_ours in found.items():
         found[name] = f"CASE WHEN is_fine THEN {of_ours} ELSE {others.get(name, 'NULL')} END"
     found["generation"] = f"cast({found['generation']} AS int)"

@@ -48,7 +48,7 @@ def test_a_login_from_a_file(guarded: GuardedKafka, tmp_path: Path) -> None:
     """
     code, out, err = _list("allowed.dlq", guarded.keys("reader"), tmp_path)
     assert (0, "") == (code, err)
-    assert "billing/orders/3/0/1795253536810" == json.loads(out)["id"]
+    assert "billing/orders/3/0/498921439726" == json.loads(out)["id"]
 
 
 @pytest.mark.parametrize("topic", ["unread.dlq", "hidden.dlq", "half.dlq"])

@@ -20,7 +20,7 @@ from linear_retry.dlq import Filter, State
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.messages import read
 from tests.dlq.conftest import scene  # noqa: F401  (a fixture)
-from tests.dlq.scene import FIRST_MS, NewScene, Scene
+from tests.dlq.scene import NewScene, Scene
 from tests.kafka_operations import wait_until
 from tests.living import living
 from tests.patience import PATIENCE_S
@@ -253,7 +253,7 @@ def test_resolve_reopen_and_purge(scene: NewScene) -> None:  # noqa: F811
     assert (0, [{"topic": name, "reopened": 1, "dry_run": False}]) == (code, _objects(out))
     code, out, _ = _run(given, "resolve", "--yes", "--json")
     assert [{"topic": name, "resolved": 4, "dry_run": False}] == _objects(out)
-    _run(given, "reopen", "--yes", "--id", f"billing/{given.source}/1/1/1795000000001")
+    _run(given, "reopen", "--yes", "--id", given.letter(1, 1).retry_id)
     code, out, _ = _run(given, "purge")
     assert [
         "partition\tdeleted before",
@@ -279,7 +279,7 @@ def test_an_unknown_id_is_a_no(scene: NewScene, command: str, more: tuple[str, .
     """It was "nothing to do" and exit code 0: a misspelt id looked like one dealt with."""
     given = scene()
     given.add_letters([given.letter(0, 1)])
-    known = f"billing/{given.source}/0/1/{FIRST_MS + 1}"
+    known = given.letter(0, 1).retry_id
     output = f"no letter orders/x, {known}#2 in {given.letters}; see `linear-retry dlq list`\n"
     unknown = ("--id", "orders/x", "--id", known, "--id", f"{known}#2")
     assert (1, "", output) == _run(given, command, *unknown, *more)

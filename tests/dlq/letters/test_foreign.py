@@ -41,7 +41,7 @@ def _record(headers: dict[str, bytes]) -> Record:
 def test_a_letter_of_spring_kafka() -> None:
     """Its integers are big-endian; the cause's type counts, since the exception is a wrapper."""
     letter = read_letter(_record(_SPRING))
-    assert ("spring-kafka", None, "foreign/orders.DLT/1/9", 1) == (
+    assert ("spring-kafka", None, "foreign/orders.DLT/1/9/61a9f605e634", 1) == (
         letter.format,
         letter.problem,
         letter.id,

@@ -35,7 +35,13 @@ def test_whatever_lies_there_is_read(record: Record) -> None:
     kept = (letter.topic, letter.partition, letter.offset, letter.timestamp_ms)
     assert (record.topic, record.partition, record.offset, record.timestamp_ms) == kept
     assert (record.key, record.value, record.headers) == (letter.key, letter.value, letter.headers)
-    assert letter.format in ("linear-retry", "spring-kafka", "kafka-connect", "none")
+    assert letter.format in (
+        "linear-retry",
+        "spring-kafka",
+        "kafka-connect",
+        "kafka-share-group",
+        "none",
+    )
     assert (letter.format == "none") <= (letter.problem is not None and letter.origin is None)
 
 
@@ -78,12 +84,12 @@ def test_a_message_without_a_partition() -> None:
     assert ("orders", None, None) == letter.origin[:3]
 
 
-def test_an_id_is_of_the_letter_or_of_its_place() -> None:
-    """`retry-id` where we wrote it, else where it lies; and the generation."""
+def test_an_id_is_of_the_letter_or_of_what_is_at_its_place() -> None:
+    """`retry-id` where we wrote it, else what lies where; and the generation."""
     ours = read_letter(our_record(7))
     other = read_letter(Record("orders.dlq", 2, 5, -1, None, b"x"))
-    assert "billing/orders/3/7/1795253536817#1" == ours.resolution_key
-    assert "foreign/orders.dlq/2/5#1" == other.resolution_key
+    assert "billing/orders/3/7/158a9adb838c#1" == ours.resolution_key
+    assert "foreign/orders.dlq/2/5/7286a3ce201d#1" == other.resolution_key
 
 
 def test_a_record_that_is_no_dead_letter_says_why() -> None:

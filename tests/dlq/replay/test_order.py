@@ -40,6 +40,15 @@ def test_each_source_is_in_its_order_and_each_letter_is_there_once(
     assert sorted(set(places)) == sorted(found, key=lambda place: place[0])
 
 
+def test_letters_of_one_name_and_different_messages_are_left_out() -> None:
+    """Which of them counts is not known, and what is recorded of one would be of all."""
+    with InOrder() as order:
+        for offset, digest in ((1, "a"), (2, "a"), (2, "b"), (2, "a"), (3, "a"), (3, "a")):
+            order.add(_entry((0, offset, 1))._replace(digest=digest))
+        assert 2 == order.remove_ambiguous()
+        assert [1, 3] == [entry.offset for entry in order]
+
+
 def test_sources_take_turns() -> None:
     """With a low rate the last partition got nothing until all others were through."""
     with InOrder() as order:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from linear_retry.dlq import NO_LETTER, Filter, RefusedError, State
 from linear_retry.dlq.reading import read_resolutions
+from linear_retry.dlq.replay.plan import AMBIGUOUS
 from linear_retry.dlq.resolution.resolutions import Resolutions
 from linear_retry.errors import BrokerError, UnknownTopicError
 from linear_retry.kafka.consumer.messages import read
@@ -106,7 +107,7 @@ def test_what_is_recorded(scene: NewScene) -> None:
     given.replay()
     ((key, value),) = given.recorded()
     output = json.loads(value or b"")
-    assert f"billing/{given.source}/2/7/{FIRST_MS + 7}#1".encode() == key
+    assert f"{given.letter(2, 7).retry_id}#1".encode() == key
     assert ("replayed", "test", "again") == (output["state"], output["by"], output["why"])
     (message,) = map(read, given.kafka.read(given.source))
     assert dict(message.headers)["retry-replay-id"] == output["replay_id"].encode()
@@ -276,6 +277,40 @@ def test_letters_of_another_system_go_to_their_origin(scene: NewScene) -> None:
     assert {(each.key, dict(each.headers).get("__connect.errors.topic")) for each in records} == {
         (b"key", None)
     }
+
+
+def test_a_dead_letter_topic_that_is_made_again_has_other_letters(scene: NewScene) -> None:
+    """The bug: what lay at the places of Spring's replayed letters counted as replayed. A replay
+    sent none of it, and a purge deleted it."""
+    given = scene(1)
+    spring = ("kafka_dlt-original-topic", given.source.encode())
+    given.write(spring, value=b"first")
+    assert 1 == given.replay()
+    given.kafka.delete_topic(given.letters)
+    given.kafka.create_topic(given.letters, 1)
+    given.write(spring, value=b"second")
+    assert ["open"] == given.states()
+    with given.topic as topic:
+        assert 1 == topic.plan_purge().remaining_open
+    assert 1 == given.replay()
+    assert [b"first", b"second"] == [each.value() for each in given.kafka.read(given.source)]
+    with given.topic as topic:
+        assert [1, 0] == [topic.reopen(), topic.reopen()]
+    assert ["open"] == given.states()
+
+
+def test_a_replay_says_that_two_messages_have_one_id(scene: NewScene) -> None:
+    """The bug: the first of them was sent, and the other counted as sent with it. Letters of
+    development versions may have such ids, and those that a program writes itself."""
+    given = scene(1)
+    one, other, sound = (given.letter(0, n, value=b"%d" % n) for n in (1, 2, 3))
+    same = replace(other, retry_id=one.retry_id, original_offset=one.original_offset)
+    given.add_letters([one, one, same, sound])
+    for limit in (None, 9):
+        with given.topic as topic, topic.plan_replay(Filter(limit=limit)) as plan:
+            assert (1, {AMBIGUOUS: 2}) == (plan.letters, dict(plan.not_replayable))
+    assert 1 == given.replay()
+    assert ["open", "open", "open", "replayed"] == given.states()
 
 
 def test_a_reference_is_replaced_by_the_message(scene: NewScene) -> None:

@@ -2,13 +2,14 @@
 
 import json
 import sqlite3
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linear_retry.dlq.letters.letter import State
+from linear_retry.dlq.letters.letter import State, read_letter
 from linear_retry.dlq.resolution.resolutions import Resolution, Resolutions, decoded, encoded
 from linear_retry.dlq.spill import DiskFullError
 from linear_retry.records.dead_letter import resolutions_topic
@@ -66,6 +67,19 @@ def test_what_is_garbled_resolves_nothing() -> None:
     letter = our_letter()
     with Resolutions() as resolutions:
         resolutions.add([_record(letter.resolution_key, b"?"), _record(None, b"?")])
+        assert State.OPEN == resolutions.state_of(letter)
+
+
+@pytest.mark.parametrize(("at_ms", "state"), [(4, State.OPEN), (5, State.RESOLVED)])
+def test_what_was_recorded_by_a_place_is_of_what_was_there(at_ms: int, state: State) -> None:
+    """The bug: letters of other systems were named by their place alone. Those of a topic that was
+    made again counted as replayed: no replay sent them, and a purge deleted them."""
+    letter = read_letter(Record("orders.DLT", 1, 7, 5, b"ann", b"book"))
+    earlier = encoded(replace(_RESOLVED, at_ms=at_ms))
+    with Resolutions() as resolutions:
+        resolutions.add([_record("foreign/orders.DLT/1/7#1", earlier)])
+        assert state == resolutions.state_of(letter)
+        resolutions.add([_record("foreign/orders.DLT/1/7#1", None)])
         assert State.OPEN == resolutions.state_of(letter)
 
 

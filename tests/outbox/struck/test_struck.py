@@ -93,7 +93,7 @@ def test_a_killed_application_loses_nothing_that_was_durable(
     _inherit(database, config, store_url)
     sent: dict[int, set[Any]] = defaultdict(set)
     for each in kafka.read(name):
-        sent[int(each.value() or b"")].add(dict(each.headers() or [])["retry-id"])
+        sent[int(each.value() or b"")].add(dict(each.headers() or [])["retry-message-id"])
     assert {} == {number: ids for number, ids in sent.items() if len(ids) > 1}
     with database.reading() as connection:
         dead = {int(value) for value in connection.scalars(select(dead_letter.c.value))}

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pyspark.sql import Row, SparkSession
 
 from linear_retry.dlq.letters.foreign import FOREIGN
-from linear_retry.dlq.letters.letter import NONE, OURS, Letter, read_letter
+from linear_retry.dlq.letters.letter import NONE, OURS, read_letter
 from linear_retry.records.dead_letter import parse
 from linear_retry.records.record import Record
 from linear_retry.records.retry_headers import NO_OFFSET, NO_PARTITION
@@ -17,7 +17,7 @@ from linear_retry.records.text import ErrorText, Header
 from linear_retry.spark import dead_letters
 from tests.dlq.sample_letters import OWN_HEADERS, RECORDS, our_record, our_records
 from tests.records.header_corpus import CORPUS
-from tests.spark.records import Many, frame
+from tests.spark.records import AT_MS, Many, frame
 
 pytestmark = pytest.mark.usefixtures("as_ingested")
 
@@ -76,7 +76,7 @@ def test_spark_and_dlq_say_the_same(spark: SparkSession, records: list[Record]) 
     """Whatever headers a record has, its columns are what reading it alone gives."""
     rows = dead_letters(frame(spark, records)).collect()
     for record, row in zip(records, rows, strict=True):
-        assert _reported(read_letter(record)) == _of(row), record
+        assert _reported(record) == _of(row), record
         assert (row.format == NONE) <= bool(row.problems)
 
 
@@ -85,12 +85,13 @@ def test_the_corpus_is_read_as_it_says(spark: SparkSession) -> None:
     records = [replace(our_record(), headers=each.headers) for each in CORPUS.values()]
     rows = dead_letters(frame(spark, records)).collect()
     for (name, expected), record, row in zip(CORPUS.items(), records, rows, strict=True):
-        assert _reported(read_letter(record)) == _of(row), name
+        assert _reported(record) == _of(row), name
         assert (expected.wrong is None) == (row.problems is None), name
         assert any(str(expected.wrong) in each for each in row.problems or ["None"]), name
 
 
-def _reported(letter: Letter) -> dict[str, object]:
+def _reported(record: Record) -> dict[str, object]:
+    letter = read_letter(replace(record, timestamp_ms=AT_MS))
     origin = letter.origin
     is_ours = letter.format == OURS
     return {
@@ -163,7 +164,7 @@ def test_a_message_without_a_place(spark: SparkSession) -> None:
     headers = tuple((name, none.get(name, value)) for name, value in our_record().headers)
     record = replace(our_record(), headers=headers)
     (row,) = dead_letters(frame(spark, [record])).collect()
-    assert _reported(read_letter(record)) == _of(row)
+    assert _reported(record) == _of(row)
     assert ("orders", None, None) == (row.origin_topic, row.origin_partition, row.origin_offset)
 
 
@@ -177,7 +178,7 @@ def test_the_headers_are_those_of_the_message(spark: SparkSession) -> None:
     ]
     records = [replace(our_record(), headers=headers) for headers in layouts]
     for record, row in zip(records, dead_letters(frame(spark, records)).collect(), strict=True):
-        assert _reported(read_letter(record)) == _of(row), record
+        assert _reported(record) == _of(row), record
 
 
 def _layouts(ours: tuple[Header, ...], own: tuple[Header, ...]) -> list[tuple[Header, ...]]:
@@ -197,7 +198,7 @@ def test_the_sessions_own_sql_changes_nothing(spark: SparkSession) -> None:
     record = replace(record, headers=tuple((dict(record.headers) | numbers).items()))
     (row,) = dead_letters(frame(spark, [record])).collect()
     assert OURS == row.format
-    assert _reported(read_letter(record)) == _of(row)
+    assert _reported(record) == _of(row)
 
 
 def test_what_cannot_be_read_is_kept(spark: SparkSession) -> None:
