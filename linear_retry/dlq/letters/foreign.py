@@ -54,15 +54,16 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ForeignFormat:
-    """The headers of one system, whose names all begin with `prefix`: a replay leaves them out.
+    """The headers of one system, whose names begin with `prefixes`: a replay leaves them out.
 
     `topic` is a header that all its letters have, and no others. If a field has several names, the
     first that is present counts. `group_id` is the name of a header, and the text before the
-    consumer group in its value.
+    consumer group in its value. `has_message`: whether each letter
+    has the message's key and value.
     """
 
     name: str
-    prefix: str
+    prefixes: tuple[str, ...]
     topic: str
     partition: tuple[str, Encoding]
     offset: tuple[str, Encoding]
@@ -72,6 +73,7 @@ class ForeignFormat:
     exception_type: tuple[str, ...] = ()
     exception_message: tuple[str, ...] = ()
     exception_stack: tuple[str, ...] = ()
+    has_message: bool = True
 
     def read(self, contents: Contents) -> dict[str, Any]:
         """Reads fields of `Letter` from `contents`, the headers by name. Never raises."""
@@ -99,12 +101,16 @@ class ForeignFormat:
         return Origin(topic, partition, offset, -1 if at_ms is None else at_ms)
 
 
+SPRING_RETRIES = "retry_topic-"
+"""How the headers begin by which Spring's retry topics count attempts: a message that is sent back
+with them has only the last one left."""
+
 FOREIGN: tuple[ForeignFormat, ...] = (
     # Spring Kafka: KafkaHeaders.DLT_*, written by DeadLetterPublishingRecoverer. The exception is
     # nearly always its own ListenerExecutionFailedException, so the cause (since 2.8) comes first.
     ForeignFormat(
         name="spring-kafka",
-        prefix="kafka_dlt-",
+        prefixes=("kafka_dlt-", SPRING_RETRIES),
         topic="kafka_dlt-original-topic",
         partition=("kafka_dlt-original-partition", INT32),
         offset=("kafka_dlt-original-offset", INT64),
@@ -122,7 +128,7 @@ FOREIGN: tuple[ForeignFormat, ...] = (
     # errors.deadletterqueue.context.headers.enable=true. A sink's group is connect-NAME.
     ForeignFormat(
         name="kafka-connect",
-        prefix="__connect.errors.",
+        prefixes=("__connect.errors.",),
         topic="__connect.errors.topic",
         partition=("__connect.errors.partition", DIGITS),
         offset=("__connect.errors.offset", DIGITS),
@@ -131,6 +137,18 @@ FOREIGN: tuple[ForeignFormat, ...] = (
         exception_type=("__connect.errors.exception.class.name",),
         exception_message=("__connect.errors.exception.message",),
         exception_stack=("__connect.errors.exception.stacktrace",),
+    ),
+    # Share groups (KIP-1191). Unless errors.deadletterqueue.copy.record.enable is set, the letter
+    # says only where the message is: sent as it lies, it would be a tombstone.
+    ForeignFormat(
+        name="kafka-share-group",
+        prefixes=("__dlq.errors.",),
+        topic="__dlq.errors.topic",
+        partition=("__dlq.errors.partition", DIGITS),
+        offset=("__dlq.errors.offset", DIGITS),
+        group_id=("__dlq.errors.group", ""),
+        exception_message=("__dlq.errors.message",),
+        has_message=False,
     ),
 )
 

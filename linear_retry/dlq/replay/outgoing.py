@@ -7,7 +7,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
-from linear_retry.dlq.letters.foreign import FOREIGN
+from linear_retry.dlq.letters.foreign import FOREIGN, SPRING_RETRIES
 from linear_retry.dlq.letters.letter import NONE, OURS, Letter
 from linear_retry.records.dead_letter import REFERENCE
 from linear_retry.records.record import Record
@@ -38,7 +38,8 @@ _IDENTITY: tuple[tuple[str, bytes | None], ...] = (
     ("retry-original-timestamp-ms", b"-1"),
     (GROUP_ID, None),
 )
-_OWN_PREFIXES = {each.name: each.prefix for each in FOREIGN}
+_OWN_PREFIXES = {each.name: each.prefixes for each in FOREIGN} | {NONE: (SPRING_RETRIES,)}
+_MAY_BE_EMPTY = frozenset(each.name for each in FOREIGN if not each.has_message)
 _PLACE = struct.Struct(">iq")
 _NO_REFERENCES = 2  # a version of marshal in which nothing is shorter than in Kafka
 
@@ -47,6 +48,8 @@ Fetch: TypeAlias = Callable[[str, int, int], Record | None]
 
 
 NO_IDENTITY = "without a group or a place, so that no retry line can know it: send it with --to"
+
+NO_MESSAGE = "of a share group, without the message's key and value: they are where it came from"
 
 
 class NotReplayableError(Exception):
@@ -137,13 +140,14 @@ def outgoing(
     fetched from where it was read; raises `NotReplayableError` if that is impossible. `for_group`
     addresses it to another group than the letter's; "": to every group.
     """
+    if letter.format in _MAY_BE_EMPTY and letter.key is letter.value is None:
+        raise NotReplayableError(NO_MESSAGE)
     contents = dict(letter.headers)
     record = _original(letter, fetch) if _is_reference(letter, contents) else None
     source = letter if record is None else record
     headers = [header for header in source.headers if header[0] not in HEADER_NAMES]
-    prefix = _OWN_PREFIXES.get(letter.format)
-    if prefix is not None:
-        headers = [header for header in headers if not header[0].startswith(prefix)]
+    prefixes = _OWN_PREFIXES.get(letter.format, ())
+    headers = [header for header in headers if not header[0].startswith(prefixes)]
     headers += _addressed(_identity(letter, contents), for_group)
     if _ESCAPED in contents or source.escaped_headers:
         headers += _escaped(letter, contents, source.escaped_headers)

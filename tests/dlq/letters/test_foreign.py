@@ -109,7 +109,7 @@ def test_a_further_system_is_one_row_more() -> None:
     """The table is data: a row is all that a new format needs."""
     row = ForeignFormat(
         name="others",
-        prefix="dead-letter-",
+        prefixes=("dead-letter-",),
         topic="dead-letter-topic",
         partition=("dead-letter-partition", DIGITS),
         offset=("dead-letter-offset", DIGITS),
@@ -125,7 +125,7 @@ def test_a_further_system_is_one_row_more() -> None:
 
 
 @pytest.mark.parametrize("form", FOREIGN, ids=lambda form: form.name)
-def test_each_rows_headers_begin_with_its_prefix(form: ForeignFormat) -> None:
+def test_each_rows_headers_begin_with_its_prefixes(form: ForeignFormat) -> None:
     """A replay leaves out what begins with it: none of a system's own headers goes along."""
     names = {
         *(form.topic, form.partition[0], form.offset[0]),
@@ -134,4 +134,4 @@ def test_each_rows_headers_begin_with_its_prefix(form: ForeignFormat) -> None:
         *form.exception_message,
         *form.exception_stack,
     }
-    assert [] == [name for name in names if not name.startswith(form.prefix)]
+    assert [] == [name for name in names if not name.startswith(form.prefixes)]
