@@ -95,7 +95,7 @@ def _kept(record: Record, contents: Mapping[str, bytes | None]) -> dict[str, Any
 def _destination(contents: Mapping[str, bytes | None], destinations: Destinations) -> str:
     content, topic = contents.get(names.DESTINATION), _topic(contents)
     if topic is None:
-        found = "is missing" if content is None else f"is {content[:40]!r}, {len(content)} bytes"
+        found = "is missing" if content is None else f"has {len(content)} bytes"
         raise _RefusedError(
             "unreadable",
             f"{names.DESTINATION} {found}: must be the name of a topic, at most 249 letters, "
@@ -141,7 +141,9 @@ def _number(contents: Mapping[str, bytes | None], name: str, most: int) -> int |
     number = whole_number(content)
     if number is None or not 0 <= number <= most:
         raise _RefusedError(
-            "unreadable", f"{name} is {content[:40]!r}: must be a number from 0 to {most} in digits"
+            # Not what it is: errors are for viewers too, and headers are not.
+            "unreadable",
+            f"{name} has {len(content)} bytes: must be a number from 0 to {most} in digits",
         )
     return number
 

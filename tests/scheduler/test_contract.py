@@ -80,10 +80,10 @@ def test_any_time_up_to_ten_years(due_ms: int) -> None:
     ("changed", "reason", "says"),
     [
         ({"retry_destination": None}, "unreadable", "retry-destination is missing"),
-        ({"retry_destination": b""}, "unreadable", "retry-destination is b'', 0 bytes"),
+        ({"retry_destination": b""}, "unreadable", "retry-destination has 0 bytes"),
         ({"retry_destination": b"a" * 300}, "unreadable", "300 bytes: must be the name of a topic"),
-        ({"retry_destination": b"or\xff"}, "unreadable", r"is b'or\xff'"),
-        ({"retry_destination": b"or\0ders"}, "unreadable", r"is b'or\x00ders'"),
+        ({"retry_destination": b"or\xff"}, "unreadable", "has 3 bytes"),
+        ({"retry_destination": b"or\0ders"}, "unreadable", "has 7 bytes"),
         ({"retry_destination": b".."}, "unreadable", "must be the name of a topic"),
         ({"retry_destination": b"refunds"}, "not-allowed", "--allow has orders*, billing.*"),
         ({"retry_destination": _INTAKE.encode()}, "not-allowed", "the scheduler's own topic"),
@@ -93,20 +93,24 @@ def test_any_time_up_to_ten_years(due_ms: int) -> None:
         ({"retry_destination": b"orders.dlq.resolved"}, "not-allowed", "a dead-letter topic"),
         ({"retry_destination": b"lost"}, "not-allowed", "a dead-letter topic"),
         ({"retry_at_ms": None}, "unreadable", "retry-at-ms is missing"),
-        ({"retry_at_ms": b"soon"}, "unreadable", "retry-at-ms is b'soon'"),
+        ({"retry_at_ms": b"soon"}, "unreadable", "retry-at-ms has 4 bytes"),
         ({"retry_at_ms": b"-1"}, "unreadable", "must be a number from 0"),
         ({"retry_at_ms": b"1e12"}, "unreadable", "must be a number from 0"),
         ({"retry_at_ms": b"9" * 5000}, "unreadable", "must be a number from 0"),
         ({"retry_at_ms": b"%d" % (_NOW_MS + 40 * _YEAR_MS)}, "too-far", "at most 10 years"),
         ({"retry_at_ms": b"%d" % (_NOW_MS * 1000)}, "too-far", "not microseconds"),
-        ({"retry_original_partition": b"two"}, "unreadable", "retry-original-partition is b'two'"),
+        (
+            {"retry_original_partition": b"two"},
+            "unreadable",
+            "retry-original-partition has 3 bytes",
+        ),
         ({"retry_original_partition": b"2147483648"}, "unreadable", "0 to 2147483647"),
     ],
 )
 def test_what_cannot_be_sent_is_dead(
     changed: dict[str, bytes | None], reason: str, says: str
 ) -> None:
-    """It stops nobody: it is kept with the header, its value and the rule."""
+    """It stops nobody: it is kept with the header's name and the rule, and no bytes of it."""
     found = _read(**changed)
     assert isinstance(found, NewDeadLetter)
     assert reason == found.reason

@@ -47,7 +47,12 @@ def page(services: Services, renderer: Renderer) -> Page:
             state=state,
             resolution=resolution,
             address=address(letter),
-            facts=[(name, cut(name, text).text) for name, text in facts_of(letter).items()],
+            facts=[
+                (name, cut(name, text).text)
+                for name, text in facts_of(letter).items()
+                # It has bytes of the headers that cannot be read.
+                if name != "problem" or services.sees_values(by)
+            ],
             **_history(services, letter),
             stack=cut("stack", letter.exception_stack or ""),
             **(_values(letter, services.decoders) if services.sees_values(by) else {}),

@@ -27,6 +27,7 @@ def _add_reading(router: APIRouter, database: Database) -> None:
     @router.get("")
     def list_dead_letters(query: Annotated[DeadLetterPage, Query()], by: By) -> m.DeadLetters:
         """Lists dead letters, the latest first."""
+        query.check(by)
         with database.reading() as connection:
             found = listing.page(
                 database, connection, query.filter(), limit=query.limit, after=query.place()
@@ -37,8 +38,9 @@ def _add_reading(router: APIRouter, database: Database) -> None:
         )
 
     @router.get("/selection")
-    def select_dead_letters(query: Annotated[DeadLetterQuery, Query()]) -> m.Selection:
+    def select_dead_letters(query: Annotated[DeadLetterQuery, Query()], by: By) -> m.Selection:
         """Counts dead letters and names them by id, for a change: nothing is changed yet."""
+        query.check(by)
         wanted = query.filter()
         with database.reading() as connection:
             ids = listing.ids(database, connection, wanted, limit=MOST_IDS)

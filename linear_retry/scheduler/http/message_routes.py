@@ -30,6 +30,7 @@ def _add_reading(router: APIRouter, database: Database) -> None:
     @router.get("")
     def list_messages(query: Annotated[MessagePage, Query()], by: By) -> m.Messages:
         """Lists messages, those that are due first at the beginning."""
+        query.check(by)
         with database.reading() as connection:
             found = listing.page(
                 database, connection, query.filter(), limit=query.limit, after=query.place()
@@ -38,8 +39,9 @@ def _add_reading(router: APIRouter, database: Database) -> None:
         return m.Messages(messages=items, next=next_of([each.place for each in found], query.limit))
 
     @router.get("/selection")
-    def select_messages(query: Annotated[MessageQuery, Query()]) -> m.Selection:
+    def select_messages(query: Annotated[MessageQuery, Query()], by: By) -> m.Selection:
         """Counts messages and names them by id, for a change: nothing is changed yet."""
+        query.check(by)
         wanted = query.filter()
         with database.reading() as connection:
             ids = listing.ids(database, connection, wanted, limit=MOST_IDS)

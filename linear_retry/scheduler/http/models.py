@@ -18,7 +18,11 @@ from linear_retry.store.records import Service, StoredDeadLetter, StoredMessage
 Text = Annotated[str, Field(max_length=1000)]
 Id = Annotated[int, Field(ge=1, le=INT64_MAX)]
 Ms = Annotated[int, Field(ge=0, le=INT64_MAX)]
-Partition = Annotated[int, Field(ge=0, le=2**31 - 1)]
+Partition = Annotated[int, Field(ge=0, le=2**31 - 1, strict=True)]
+
+# In JSON true is no number: taken for one, it is the record with the id 1.
+_JsonId = Annotated[Id, Field(strict=True)]
+_JsonMs = Annotated[Ms, Field(strict=True)]
 
 
 def _topic(name: str) -> str:
@@ -155,14 +159,14 @@ class Selection(BaseModel):
 class Chosen(Strict):
     """The records of a change, by id, and why it is made. Those that are gone are left out."""
 
-    ids: Annotated[list[Id], Field(min_length=1, max_length=MOST_IDS)]
+    ids: Annotated[list[_JsonId], Field(min_length=1, max_length=MOST_IDS)]
     comment: Text = ""
 
 
 class Postponed(Chosen):
     """The records that wait until another time."""
 
-    due_ms: Ms
+    due_ms: _JsonMs
 
 
 class Edited(Strict):

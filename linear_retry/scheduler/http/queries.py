@@ -1,5 +1,6 @@
 """Filters and pages as the queries of requests."""
 
+from http import HTTPStatus
 from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, Field, model_validator
@@ -9,6 +10,7 @@ from linear_retry.records.retry_headers import INT64_MAX
 from linear_retry.scheduler.http.models import Base64Digits, Ms, Strict, Text
 from linear_retry.store.listing.filters import DeadLetterFilter, MessageFilter, Place
 from linear_retry.store.records import Service
+from linear_retry.web.security.authentication import Actor, RefusedError
 
 MOST_IN_PAGE = 500
 
@@ -36,6 +38,13 @@ class _Query(Strict):
         if self.key is not None and self.key_base64 is not None:
             raise ValueError("give key or key_base64, not both")
         return self
+
+    def check(self, by: Actor) -> None:
+        """Raises `RefusedError` if the actor may not ask for it: who asks by key guesses keys."""
+        if (self.key is not None or self.key_base64 is not None) and not by.sees_payloads:
+            raise RefusedError(
+                HTTPStatus.FORBIDDEN, f"{by.name} is a {by.role}: keys are for operators"
+            )
 
     def _fields(self) -> dict[str, Any]:
         fields = self.model_dump(exclude={"key", "key_base64", *_PAGING})

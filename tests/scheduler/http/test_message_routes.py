@@ -11,6 +11,7 @@ from linear_retry.store.database import Database
 from tests.store.contents import new_message
 
 _PATH = "/api/v1/messages"
+_LETTERS = "/api/v1/dead-letters"
 _FAR_MS = 10**14
 
 
@@ -107,6 +108,19 @@ def test_a_viewer_sees_no_key(viewer: httpx.Client, stored: list[int]) -> None:
     assert [None] * 3 == [each["key"] for each in answer.json()["messages"]]
 
 
+@pytest.mark.parametrize("path", [_PATH, f"{_PATH}/selection", _LETTERS, f"{_LETTERS}/selection"])
+@pytest.mark.parametrize("asked", [{"key": "7"}, {"key_base64": "Nw=="}])
+def test_a_viewer_may_not_ask_by_key(
+    operator: httpx.Client, viewer: httpx.Client, path: str, asked: dict[str, str]
+) -> None:
+    """Keys were in no answer, and could be guessed: the list had only those with that key."""
+    assert 200 == operator.get(path, params=asked).status_code
+    answer = viewer.get(path, params=asked)
+    assert 403 == answer.status_code
+    assert answer.json()["error"].endswith("is a viewer: keys are for operators")
+    assert 200 == viewer.get(path, params={"destination": "orders"}).status_code
+
+
 def test_send_now(operator: httpx.Client, database: Database, stored: list[int]) -> None:
     """Due now; what is gone is said."""
     given = {"ids": [stored[0], 10**6], "comment": "the bank is back"}
@@ -148,6 +162,10 @@ def test_a_bulk_is_made_of_the_ids_that_were_counted(
         {"ids": [0]},
         {"ids": [2**63]},
         {"ids": ["1 or 1=1"]},
+        {"ids": [True]},
+        {"ids": ["1"]},
+        {"ids": [1.0]},
+        {"ids": [1], "due_ms": True},
         {"ids": [1], "all": True},
         {"ids": [1], "comment": "x" * 1001},
         {"ids": list(range(1, MOST_IDS + 2))},
