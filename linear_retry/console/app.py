@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 from linear_retry.console import pages
 from linear_retry.console.audit import RepeatedError
 from linear_retry.console.frame.page import Page
+from linear_retry.console.frame.refusals import note_refused_change
 from linear_retry.console.frame.rendering import STATIC, Renderer
 from linear_retry.console.frame.services import Services
 from linear_retry.console.frame.targets import TargetError
@@ -51,13 +52,13 @@ def create_app(services: Services) -> FastAPI:
     app.add_api_route("/", lambda: RedirectResponse(first), response_class=Response)
     static = {file.name: file.read_bytes() for file in STATIC.iterdir() if _is_served(file.name)}
     app.add_api_route("/static/{name}", partial(_file, static), response_class=Response)
-    _answer_errors(app, renderer)
+    _answer_errors(app, renderer, services)
     # Outermost, around the answer to an error that nobody expected: it has the headers too.
     app.middleware_stack = Guard(
         app.build_middleware_stack(),
         authentication=services.authentication,
         open_paths=[LOGIN, LOGOUT, *(f"/static/{name}" for name in static)],
-        refuse=partial(_refused, renderer, services.access.users is not None),
+        refuse=partial(_refused, renderer, services),
         headers=_HEADERS,
     )
     return app
@@ -83,12 +84,13 @@ def _file(files: dict[str, bytes], name: str) -> Response:
     return Response(files[name], headers=keep, media_type=_TYPES[name.rpartition(".")[2]])
 
 
-def _answer_errors(app: FastAPI, renderer: Renderer) -> None:
+def _answer_errors(app: FastAPI, renderer: Renderer, services: Services) -> None:
     def answer(request: Request, status: int, text: str) -> Response:
         return _error(renderer, request, status, text)
 
     def refused(request: Request, error: Exception) -> Response:
         assert isinstance(error, RefusedError)
+        note_refused_change(services, request, error.status, error)
         return answer(request, error.status, str(error))
 
     def not_found(request: Request, error: Exception) -> Response:
@@ -107,6 +109,8 @@ def _answer_errors(app: FastAPI, renderer: Renderer) -> None:
         return answer(request, HTTPStatus.SERVICE_UNAVAILABLE, str(error))
 
     def conflict(request: Request, error: Exception) -> Response:
+        if isinstance(error, JobError | TargetError):  # the others are in the audit already
+            note_refused_change(services, request, HTTPStatus.CONFLICT, error)
         return answer(request, HTTPStatus.CONFLICT, str(error))
 
     def failed(request: Request, error: Exception) -> Response:
@@ -123,10 +127,11 @@ def _answer_errors(app: FastAPI, renderer: Renderer) -> None:
 
 
 def _refused(
-    renderer: Renderer, has_login: bool, request: Request, error: RefusedError
+    renderer: Renderer, services: Services, request: Request, error: RefusedError
 ) -> Response:
     """Sends who has not signed in to do that, and answers all others with the error."""
-    if has_login and error.status == HTTPStatus.UNAUTHORIZED:
+    note_refused_change(services, request, error.status, error)
+    if services.access.users is not None and error.status == HTTPStatus.UNAUTHORIZED:
         if "HX-Request" in request.headers:  # the whole page goes, not the part that asked
             url = urlsplit(request.headers.get("HX-Current-URL", ""))
             return Response(headers={"HX-Redirect": _login(url.path, url.query)})

@@ -1,4 +1,4 @@
-"""The audit of the console: every change, with who, when, what, why and how it ended."""
+"""The audit of the console: changes, sign-ins, exports and refusals, with who, when and how."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +10,8 @@ from linear_retry.retry.clock import now_ms
 
 _COLUMNS = "id, at_ms, actor, action, subject, why, outcome"
 _LONGEST = 2_000
+_ONE_ENTRY_MS = 60_000
+_SEARCHED = 1_000
 _BEGUN = "begun; it has not ended, or the console was stopped meanwhile"
 
 
@@ -69,6 +71,30 @@ class Audit:
         finally:
             if recording.outcome:
                 self._write(recording)
+
+    def note(self, actor: str, action: str, subject: str, outcome: str) -> None:
+        """Writes what is over already: a sign-in, an export, something that was refused.
+
+        The same within a minute is one entry, which counts: who tries passwords fills no disk.
+        """
+        since_ms = now_ms() - _ONE_ENTRY_MS
+        same = (actor[:_LONGEST], action[:_LONGEST], subject[:_LONGEST], outcome[:_LONGEST])
+        query = (
+            "SELECT id, outcome FROM audit WHERE id > (SELECT coalesce(max(id), 0) FROM audit) - ?"
+            " AND at_ms > ? AND actor = ? AND action = ? AND subject = ?"
+            " AND (outcome = ? OR outcome LIKE ? || ', % times') ORDER BY id DESC LIMIT 1"
+        )
+        found = self._state.rows(query, _SEARCHED, since_ms, *same, same[-1])
+        if not found:
+            statement, *values = self.begun(*same[:3], why="")
+            number = self._state.change(statement, *values)
+            self._state.change("UPDATE audit SET outcome = ? WHERE id = ?", same[-1], number)
+            return
+        number, text = found[0]
+        times = text.removeprefix(f"{same[-1]}, ").removesuffix(" times")
+        count = int(times) + 1 if times.isdecimal() else 2
+        counted = f"{same[-1]}, {count} times"
+        self._state.change("UPDATE audit SET outcome = ? WHERE id = ?", counted, number)
 
     def _write(self, recording: Recording) -> None:
         """Writes how a change has ended; it is done, or has failed, even if that cannot be."""

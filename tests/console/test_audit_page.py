@@ -15,8 +15,8 @@ from linear_retry.console.frame.services import Services
 from linear_retry.console.frame.settings import Settings
 from linear_retry.store import audit
 from linear_retry.store.database import Database
-from linear_retry.web import serve
-from tests.console.conftest import signed_in
+from linear_retry.web import Access, serve
+from tests.console.conftest import address, signed_in
 from tests.console.recording import record
 from tests.scheduler.http.conftest import ACCESS
 
@@ -44,7 +44,7 @@ def test_who_and_what(viewer: httpx.Client) -> None:
     first = viewer.get("/audit").text
     assert (101, True) == (first.count("<tr>"), "&lt;b&gt;holiday" in first)
     link = first.partition('href="/audit?')[2].partition('"')[0].replace("&amp;", "&")
-    assert 22 == viewer.get(f"/audit?{link}").text.count("<tr>")
+    assert 23 == viewer.get(f"/audit?{link}").text.count("<tr>")  # the first is Vic's sign-in
     assert 2 == viewer.get("/audit?who=BOB&what=holi").text.count("<tr>")
     assert "Nothing matches." in viewer.get("/audit?who=eve").text
     assert 404 == viewer.get("/audit?console=x").status_code
@@ -73,7 +73,7 @@ def test_a_long_search_says_that_it_is_not_over(
 def test_its_files_have_every_change(viewer: httpx.Client) -> None:
     """Of the same search, and nothing that a spreadsheet would run."""
     rows = list(csv.DictReader(io.StringIO(viewer.get("/audit.csv").text)))
-    assert (121, "bob") == (len(rows), rows[0]["actor"])
+    assert (122, "bob", "sign in") == (len(rows), rows[0]["actor"], rows[-1]["action"])
     assert "'=cmd|119" == rows[1]["subject"]
     lines = viewer.get("/audit.json?who=ann").text.splitlines()
     assert (120, "=cmd|119") == (len(lines), json.loads(lines[0])["subject"])
@@ -83,9 +83,9 @@ def test_its_files_have_every_change(viewer: httpx.Client) -> None:
 def test_before_the_first_change(settings: Settings) -> None:
     """It says so."""
     with (
-        Services(settings, ACCESS) as services,
+        Services(settings, Access()) as services,
         serve(create_app(services), services.access, 0) as server,
-        signed_in(server, "vic") as client,
+        httpx.Client(base_url=address(server)) as client,
     ):
         assert "Nobody has changed anything yet." in client.get("/audit").text
 
@@ -101,5 +101,5 @@ def test_a_store_that_is_away_hides_no_change_of_the_console(settings: Settings)
         record(services.audit, "ann", "replay", "orders.dlq", why="back", outcome="sent")
         page = client.get("/audit")
         assert 503 == client.get("/audit.csv").status_code
-    assert (200, 2) == (page.status_code, page.text.count("<tr>"))
+    assert (200, 3) == (page.status_code, page.text.count("<tr>"))
     assert "The changes of the store are not among these" in page.text

@@ -13,7 +13,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, StreamingResponse
 
 from linear_retry.console.all_changes import AllChanges, Before, Read, RecordedChange, Wanted
-from linear_retry.console.frame.page import Page
+from linear_retry.console.frame.page import By, Page
 from linear_retry.console.frame.rendering import Renderer
 from linear_retry.console.frame.services import Services
 from linear_retry.errors import StoreError
@@ -50,11 +50,15 @@ def page(services: Services, renderer: Renderer) -> Page:
         )
 
     @routes.get("/audit.{form}")
-    def export(request: Request, form: Literal["csv", "json"]) -> StreamingResponse:
+    def export(request: Request, form: Literal["csv", "json"], by: By) -> StreamingResponse:
         wanted = _wanted(request)
         # The first page is read before the answer begins, so that an error is one.
         first = changes.read(wanted, limit=_PAGE)
         lines = (_csv if form == "csv" else _json)(_all(changes, wanted, first))
+        query = request.url.query
+        services.audit.note(
+            by.name, "export", f"the audit, {query}" if query else "the audit", form
+        )
         name = f'attachment; filename="audit.{form}"'
         return StreamingResponse(
             lines, media_type=_TYPES[form], headers={"Content-Disposition": name}

@@ -5,6 +5,7 @@ from contextlib import ExitStack
 from functools import partial
 from http import HTTPStatus
 from tempfile import TemporaryFile
+from typing import NamedTuple
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import Response, StreamingResponse
@@ -12,7 +13,7 @@ from starlette.background import BackgroundTask
 from starlette.exceptions import HTTPException
 
 from linear_retry.console.frame.page import By, Number, Page
-from linear_retry.console.frame.rendering import Renderer
+from linear_retry.console.frame.rendering import Renderer, counted
 from linear_retry.console.frame.services import Services
 from linear_retry.console.letters import queries
 from linear_retry.console.letters.chosen import filter_of
@@ -21,6 +22,7 @@ from linear_retry.console.pages.letter import PATH, find, opened
 from linear_retry.console.pages.letters import filter_asked, known
 from linear_retry.dlq import DeadLetterTopic, Exported, Filter
 from linear_retry.dlq.export import line_of
+from linear_retry.scope import Place
 from linear_retry.web.security.authentication import RefusedError
 
 _PART_BYTES = 2**18
@@ -38,6 +40,8 @@ def page(services: Services, _: Renderer) -> Page:
         content = {"key": letter.key, "value": letter.value}.get(part)
         if content is None:
             raise HTTPException(HTTPStatus.NOT_FOUND)
+        place = Place(topic, partition, offset)
+        services.audit.note(by.name, "export", str(place), f"its {part}, {len(content)} bytes")
         name = f"{topic}-{partition}-{offset}-{part}.bin"
         return Response(content, headers=_FILE | _attachment(name))
 
@@ -46,7 +50,8 @@ def page(services: Services, _: Renderer) -> Page:
         services.check_values(by)
         with opened(services, topic) as letters:
             selected = Filter(ranges=((partition, offset, offset),))
-            return _exported(services, letters, selected, f"{topic}-{partition}-{offset}")
+            about = _About(by.name, str(Place(topic, partition, offset)))
+            return _exported(services, letters, selected, f"{topic}-{partition}-{offset}", about)
 
     @routes.get("/letters/{topic}/export.jsonl", dependencies=[Depends(_one_at_a_time())])
     def several(request: Request, topic: str, by: By) -> StreamingResponse:
@@ -54,7 +59,9 @@ def page(services: Services, _: Renderer) -> Page:
         services.check_values(by)
         selected = _selected(request, known(services, topic))
         with opened(services, topic) as letters:
-            return _exported(services, letters, selected, topic)
+            query = request.url.query
+            about = _About(by.name, f"{topic}, those of {query}" if query else topic)
+            return _exported(services, letters, selected, topic, about)
 
     return Page(routes)
 
@@ -83,16 +90,26 @@ def _selected(request: Request, indexed: Indexed) -> Filter:
     return filter_of(indexed.index, queries.selected(indexed.index, wanted))
 
 
+class _About(NamedTuple):
+    """Who exports, and what: for the audit."""
+
+    actor: str
+    subject: str
+
+
 def _exported(
-    services: Services, letters: DeadLetterTopic, selected: Filter, name: str
+    services: Services, letters: DeadLetterTopic, selected: Filter, name: str, about: _About
 ) -> StreamingResponse:
     # Written by one thread, as resolutions need it, before the first byte is sent: an error in the
     # middle would look like the end of the file. Without a name, it goes with its end.
     with ExitStack() as unless_sent:
         file = unless_sent.enter_context(TemporaryFile(dir=services.settings.state))
+        count = 0
         for letter, _ in letters.letters(selected):
+            count += 1
             file.write(line_of(Exported(letter, letters.resolution(letter))))
         file.seek(0)
+        services.audit.note(about.actor, "export", about.subject, counted(count, "letter"))
         unless_sent.pop_all()
     headers = _FILE | _attachment(f"{name}.jsonl")
     parts = iter(partial(file.read, _PART_BYTES), b"")

@@ -49,14 +49,17 @@ def page(services: Services, renderer: Renderer) -> Page:
         return renderer.page(request, "now.html", **_shown(hub, request))
 
     @routes.get("/now/stream")
-    def stream(request: Request) -> StreamingResponse:
+    def stream(request: Request, by: By) -> StreamingResponse:
         def part(name: str) -> str:
             return renderer.text(request, f"_now_{name}.html", **_shown(hub, request))
 
         async def render(name: str) -> str:
             return await asyncio.get_running_loop().run_in_executor(rendering, part, name)
 
-        return StreamingResponse(_events(hub, render), media_type="text/event-stream")
+        def is_open() -> bool:
+            return not hub.is_closed and services.authentication.is_signed_in(by)
+
+        return StreamingResponse(_events(hub, is_open, render), media_type="text/event-stream")
 
     def question(request: Request, order: Order, *, last: bool = False, why: str = "") -> Response:
         view = hub.newest.view(order.group)
@@ -121,10 +124,15 @@ def _row(snapshot: Snapshot, view: GroupView) -> _Row:
     return _Row(view, standing, status_of(view, standing.liveness, now_ms()))
 
 
-async def _events(hub: Hub, render: Callable[[str], Awaitable[str]]) -> AsyncIterator[str]:
-    """Yields each part of the page that differs from what was sent, at most twice a second."""
+async def _events(
+    hub: Hub, is_open: Callable[[], bool], render: Callable[[str], Awaitable[str]]
+) -> AsyncIterator[str]:
+    """Yields each part of the page that differs from what was sent, at most twice a second.
+
+    Ends when it is not open any more: its user has signed out, or the server ends.
+    """
     ends_at_s, sent = time.monotonic() + _LONGEST_S, dict[str, str]()
-    while time.monotonic() < ends_at_s and not hub.is_closed:
+    while time.monotonic() < ends_at_s and is_open():
         version = hub.newest.version
         for name in _PARTS:
             html = await render(name)

@@ -4,8 +4,10 @@ from http import HTTPStatus
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from starlette.concurrency import run_in_threadpool
 
 from linear_retry.console.frame.page import Form, Page, see_other
+from linear_retry.console.frame.refusals import note_refused, peer_of
 from linear_retry.console.frame.rendering import Renderer
 from linear_retry.console.frame.services import Services
 from linear_retry.web.security.authentication import RefusedError
@@ -28,18 +30,29 @@ def page(services: Services, renderer: Renderer) -> Page:
     async def sign_in(request: Request, fields: Form) -> Response:
         wanted = fields.text("next")
         try:
-            _, session = await services.authentication.begin_session(
+            actor, session = await services.authentication.begin_session(
                 request, fields.text("name"), fields.text("password")
             )
         except RefusedError as error:
+            # A name that nobody has may be a password in the wrong field.
+            users = services.access.users
+            is_known = users is not None and users.role_of(fields.text("name")) is not None
+            name = fields.text("name") if is_known else "unknown name"
+            # The wait after too many is refused without a look, and says nothing new.
+            if error.status == HTTPStatus.UNAUTHORIZED:
+                await run_in_threadpool(note_refused, services, request, name, "sign in", error)
             return form(request, wanted, error)
+        await run_in_threadpool(
+            services.audit.note, actor.name, "sign in", peer_of(request), "signed in"
+        )
         answer = see_other(wanted if _is_ours(wanted) else "/")
         set_session(answer, request, session)
         return answer
 
     @routes.post("/logout")
     def sign_out(request: Request) -> RedirectResponse:
-        services.authentication.end_session(request)
+        if (name := services.authentication.end_session(request)) is not None:
+            services.audit.note(name, "sign out", peer_of(request), "signed out")
         answer = see_other("/login")
         delete_session(answer, request)
         return answer

@@ -162,6 +162,8 @@ def _add_one(
             raise RefusedError(HTTPStatus.FORBIDDEN, "a value is for operators alone")
         name = f'attachment; filename="{service}-{kind}-{_number(number)}.bin"'
         content = records.one(_number(number), is_dead=kind == "dead").value or b""
+        about = f"{service}, {kind} {_number(number)}"
+        services.audit.note(by.name, "export", about, f"its value, {len(content)} bytes")
         return Response(
             content,
             headers={"Content-Disposition": name},

@@ -35,7 +35,12 @@ _NO_ANSWER = (
     KafkaError._TRANSPORT,
     KafkaError._ALL_BROKERS_DOWN,
     KafkaError._RESOLVE,
+    KafkaError._NOENT,  # "No leaders found": the brokers that would answer are away
     KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.BROKER_NOT_AVAILABLE,
+    KafkaError.NETWORK_EXCEPTION,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
 )
 _OURS: dict[str, Any] = {
     # Never subscribes and never commits, so no group's offsets are touched.

@@ -119,6 +119,13 @@ class Authentication:
             "a name and a password (HTTP Basic), a token (Bearer) or a session is needed",
         )
 
+    def is_signed_in(self, actor: Actor) -> bool:
+        """Whether the actor's session has not ended since; a proxy's and a local one have none."""
+        subject = actor.subject
+        if subject in (None, "local", actor.name):
+            return True
+        return self._sessions.name_of(subject or "") is not None
+
     def check_role(self, actor: Actor) -> None:
         """Raises `RefusedError` unless the actor may change something."""
         if self._is_read_only:
@@ -144,10 +151,13 @@ class Authentication:
                 f"a change needs the header {CSRF_HEADER} with the token of GET /api/v1/session",
             )
 
-    def end_session(self, request: Request) -> None:
-        """Ends the session of the request's cookie, if it has one."""
-        if (session := session_of(request)) is not None:
+    def end_session(self, request: Request) -> str | None:
+        """Ends the session of the request's cookie; returns whose it was, None without one."""
+        session = session_of(request)
+        name = None if session is None else self._sessions.name_of(session)
+        if session is not None:
             self._sessions.end(session)
+        return name
 
     async def begin_session(self, request: Request, name: str, password: str) -> tuple[Actor, str]:
         """Returns the actor and a new session. Raises `RefusedError` for a wrong password."""

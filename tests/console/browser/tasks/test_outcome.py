@@ -1,7 +1,5 @@
 """A person replays letters, and the page of the job says what became of them."""
 
-import os
-
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from playwright.sync_api import Page, expect
@@ -35,8 +33,6 @@ def test_sent_letters_that_are_dead_again(
     expect(outcome).to_contain_text("1 not read yet")
     expect(outcome).to_contain_text("1 handled")
     assert [] == violations(page)
-    if folder := os.environ.get("SHOT"):
-        page.screenshot(path=f"{folder}/job.png", full_page=True)
     outcome.get_by_role("link").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text(f"{given.letters}[0]@3")
     page.goto(f"{console.url}/letters/{given.letters}/0/1")

@@ -1,0 +1,40 @@
+"""Keeps in the audit what was refused: wrong passwords, and changes that somebody may not make."""
+
+from http import HTTPStatus
+
+from fastapi import Request
+
+from linear_retry.console.frame.services import Services
+from linear_retry.web.security.authentication import Actor, is_change
+
+_LOGIN = "/login"
+_REFUSED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.CONFLICT)
+
+
+def note_refused(
+    services: Services, request: Request, actor: str, action: str, error: Exception
+) -> None:
+    """Writes that something was refused, and from where it came."""
+    services.audit.note(actor, action, peer_of(request), f"refused: {error}")
+
+
+def note_refused_change(
+    services: Services, request: Request, status: int, error: Exception
+) -> None:
+    """Writes it if the request would have changed something, or came with a wrong password."""
+    has_login = "Authorization" in request.headers and status == HTTPStatus.UNAUTHORIZED
+    path = request.scope["path"]
+    if status not in _REFUSED or path == _LOGIN or not (has_login or is_change(request)):
+        return
+    actor: Actor | None = getattr(request.state, "actor", None)
+    action = "sign in" if has_login else "change"
+    if actor is None:  # without the path, of which a stranger may send any number
+        note_refused(services, request, "unknown", action, error)
+    else:
+        subject = f"{path}, from {peer_of(request)}"
+        services.audit.note(actor.name, action, subject, f"refused: {error}")
+
+
+def peer_of(request: Request) -> str:
+    """Returns the address that a request comes from."""
+    return "unknown" if request.client is None else request.client.host
