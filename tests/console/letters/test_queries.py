@@ -197,11 +197,10 @@ def test_a_selection_is_of_the_letters_that_were_counted(filled: Index) -> None:
     """What comes later is not among them; what is resolved meanwhile has left it."""
     selection = queries.selected(filled, LetterFilter(error="ValueError"))
     assert 4 == selection.count
-    _add(
-        filled, _invalid(20, origin="bills"), resolutions=(_resolved(_invalid(6, origin="bills")),)
-    )
+    resolved = _resolved(_invalid(6, origin="bills", key=b"bob"))
+    _add(filled, _invalid(20, origin="bills"), resolutions=(resolved,))
     chosen = filter_of(filled, selection)
-    open_now = [our_letter(n, origin="bills") for n in (7, 8, 9)]
+    open_now = [our_letter(n, origin="bills", key=b"bob" if n < 9 else None) for n in (7, 8, 9)]
     assert sorted(each.resolution_key for each in open_now) == sorted(
         queries.keys(filled, selection)
     )
