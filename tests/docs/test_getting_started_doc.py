@@ -89,7 +89,8 @@ def _until(child: subprocess.Popen[str], wanted: str) -> list[str]:
 
 
 def _without_numbers(line: str) -> str:
-    return re.sub(r"\d+", "0", line)
+    digest = re.sub(r"/[0-9a-f]{12}\b", "/0", line)  # of a message, in an id
+    return re.sub(r"\d+", "0", digest)
 
 
 def test_files_that_are_named_exist() -> None:
