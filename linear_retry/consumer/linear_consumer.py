@@ -267,6 +267,10 @@ class LinearConsumer(OperatorMethods, ClosedAtExit):
         """
         return self._session.lag(timeout_s)
 
+    def _next_offsets(self) -> dict[Partition, int]:
+        """What is done of each assigned partition, for who keeps that elsewhere. For any thread."""
+        return self._session.next_offsets()
+
     def breaker(self, scope: Scope | None = None) -> Breaker:
         """The pybreaker of a scope (by default the whole consumer's), for its listeners.
 

@@ -1,6 +1,6 @@
 """Moves the records of the scheduler's topic into its store, each once."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from linear_retry.errors import LinearRetryError
 from linear_retry.kafka import Message
@@ -47,6 +47,38 @@ class Intake:
             self._next_offsets.pop(each, None)
         self._next_offsets |= known
         return known
+
+    def begin_at(self, offsets: Mapping[Partition, int]) -> dict[Partition, int]:
+        """Notes where partitions begin that the store does not know; returns where each begins.
+
+        Else the group's commit behind what nobody can read would look like another store's.
+        """
+        with self._database.begin() as connection:
+            for each, offset in offsets.items():
+                place = (self._cluster, *each)
+                if positions.read(self._database, connection, *place, lock=True) is None:
+                    positions.write(self._database, connection, *place, offset)
+        return self.start_positions(offsets.keys())
+
+    def pass_ends(self, next_offsets: Mapping[Partition, int]) -> None:
+        """Stores that everything before these is done, where that was not known. For any thread.
+
+        Behind the last message there may be markers and aborted records of transactions: when
+        retention removes them, a position before them would look like lost messages.
+        """
+        expected = dict(self._next_offsets)
+        for each, offset in next_offsets.items():
+            place = (self._cluster, *each)
+            if each not in expected or offset <= expected[each]:
+                continue
+            with self._database.reading() as connection:
+                is_behind = positions.read(self._database, connection, *place) == expected[each]
+            if not is_behind:
+                continue
+            with self._database.begin() as connection:
+                # Not over what somebody else, or a batch of ours, has stored meanwhile.
+                if positions.read(self._database, connection, *place, lock=True) == expected[each]:
+                    positions.write(self._database, connection, *place, offset)
 
     def forget(self) -> None:
         """Begins again: what was stored before is no longer expected in the store.

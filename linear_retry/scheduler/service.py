@@ -150,6 +150,7 @@ class SchedulerService:
             with suppress(StoreError):  # the sender tells of it
                 try:
                     intake.check()
+                    intake.pass_ends(consumer._next_offsets())
                 except PositionMovedError as error:
                     log_position_moved(self._settings.topic, str(error))
                     # The consumer's thread forgets, once it has ended: it may be storing a batch.
@@ -217,7 +218,7 @@ class SchedulerService:
         self._was_assigned = True
         found = intake.start_positions(partitions)
         unknown = [each for each in partitions if each not in found]
-        return found | (beginnings(config, unknown) if unknown else {})
+        return found | (intake.begin_at(beginnings(config, unknown)) if unknown else {})
 
     def _new_consumer(self, intake: Intake, cluster: str) -> LinearConsumer:
         settings = self._settings

@@ -106,7 +106,7 @@ def test_what_nobody_could_see_is_no_loss(protocol: dict[str, str], scene: Scene
     first = group.join("first", Dependency())
     group.wait_until_done()
     write.abort(3)
-    end = group.kafka.end_offsets(group.topic)[0]
+    end = 7  # two messages, three that are none, and a marker behind each transaction
     wait_until(lambda: group.committed()[group.topic, 0] == end, "the end is committed")
     first.stop()
     group.kafka.delete_records(group.topic, 0, end)

@@ -144,6 +144,32 @@ def test_an_older_store_is_noticed_by_who_was_late(database: Database) -> None:
         late.check()
 
 
+def test_what_nobody_can_read_is_passed(database: Database) -> None:
+    """Markers and aborted records behind the last message: the position goes behind them, and
+    never back, nor over what another has stored."""
+    intake, other = _intake(database), _intake(database)
+    other.store(batch(0, 4))
+    intake.pass_ends({PARTITION: 9})
+    assert 4 == _position(database)  # it has nothing of that partition
+    intake.start_positions([PARTITION])
+    for offset in (7, 5):
+        intake.pass_ends({PARTITION: offset})
+        assert 7 == _position(database)
+    other.store(batch(7, 2))
+    intake.pass_ends({PARTITION: 8})
+    assert 9 == _position(database)
+    intake.store(batch(9, 1))
+    assert _numbers(0, 4) + _numbers(7, 3) == values(database)
+
+
+def test_where_a_partition_begins_is_known_from_then_on(database: Database) -> None:
+    """It is stored once; who comes later is told what is stored by then."""
+    intake, other = _intake(database), _intake(database)
+    assert {PARTITION: 3} == intake.begin_at({PARTITION: 3})
+    intake.store(batch(3, 2))
+    assert {PARTITION: 5} == other.begin_at({PARTITION: 0})
+
+
 def _dead(database: Database) -> Sequence[Any]:
     with database.reading() as connection:
         return connection.execute(select(dead_letter).order_by(dead_letter.c.id)).all()

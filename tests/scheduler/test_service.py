@@ -1,9 +1,11 @@
 """The scheduler's service on a real broker, over SQLite and PostgreSQL."""
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import islice
 
 import pytest
+from confluent_kafka import Producer
 
 from linear_retry import ConfigurationError, DeadLetters, LinearConsumer, Scheduler
 from linear_retry.kafka import Message
@@ -117,6 +119,47 @@ def test_a_record_that_seems_to_have_come_back(
         scheduler.wait_for(destination, 1)
         wait_until(lambda: (0, 1) == counts(database), "it is dead")
     database.close()
+
+
+def test_what_nobody_could_see_is_removed(
+    kafka: RealKafka, topic: TopicFactory, sqlite_url: str
+) -> None:
+    """Aborted records behind the last message, or in place of any. The bug: when retention had
+    removed them, the scheduler did not start any more, as if messages were lost."""
+    intake, destination, database = topic(2), topic(), Database(sqlite_url)
+    kafka.produce(intake, [(0, None, b"0", request(destination))])
+    _abort(kafka, intake)
+    ends = {0: 3, 1: 2}
+    # The markers may be written after the abort was answered.
+    wait_until(lambda: ends == kafka.end_offsets(intake), "it is aborted")
+    wanted = settings(kafka, intake)
+    with running(kafka, database, wanted) as scheduler:
+        scheduler.wait_for(destination, 1)
+        wait_until(lambda: ends == _positions(kafka, database, intake), "it is at the ends")
+        committed = partial(kafka.committed, wanted.group_id, intake)
+        wait_until(lambda: ends == committed(), "they are committed")
+    for number, end in ends.items():
+        kafka.delete_records(intake, number, end)
+    kafka.produce(intake, [(number, None, b"1", request(destination)) for number in ends])
+    with running(kafka, database, settings(kafka, intake)) as scheduler:
+        scheduler.wait_for(destination, 3)
+    database.close()
+
+
+def _positions(kafka: RealKafka, database: Database, intake: str) -> dict[int, int | None]:
+    cluster = cluster_of(kafka, intake)
+    with database.reading() as connection:
+        return {n: positions.read(database, connection, cluster, intake, n) for n in range(2)}
+
+
+def _abort(kafka: RealKafka, topic: str) -> None:
+    producer = Producer(kafka.client_settings(**{"transactional.id": f"writer-of-{topic}"}))
+    producer.init_transactions(PATIENCE_S)
+    producer.begin_transaction()
+    for number in range(2):
+        producer.produce(topic, b"never", partition=number)
+    producer.flush()
+    producer.abort_transaction(PATIENCE_S)
 
 
 def test_it_goes_on_where_it_ended(
