@@ -58,8 +58,8 @@ def test_an_edited_dead_letter_waits_again(operator: httpx.Client, database: Dat
     assert f"1 message is due now, as {found.retry_id}." in done
     assert (b"key", b'{"tenant": "umbra"}', "0") == (found.key, found.value, found.slot)
     edited = ("retry-edited-from", b"billing/orders/0/1")
-    identity = (("retry-reason", b"exhausted"), ("retry-id", found.retry_id.encode()), edited)
-    expected = (*own, ("retry-reason", b"exhausted"), *identity[1:])
+    ids = ((name, found.retry_id.encode()) for name in ("retry-id", "retry-message-id"))
+    expected = (*own, ("retry-reason", b"exhausted"), *ids, edited)
     assert expected == found.headers
     with database.reading() as connection:
         [change] = audit.read(connection, limit=9)
