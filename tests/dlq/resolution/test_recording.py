@@ -8,6 +8,7 @@ from linear_retry.dlq import EVERYTHING, State
 from linear_retry.dlq.resolution.recording import resolve
 from linear_retry.dlq.resolution.resolutions import Resolution
 from tests.dlq.scene import Scene
+from tests.kafka_operations import wait_until
 from tests.real_kafka import RealKafka
 from tests.torture.replays.life import replay_all
 from tests.torture.replays.points import reporting
@@ -23,11 +24,12 @@ def test_brokers_that_go_away_after_the_commit_undo_nothing(own_kafka: RealKafka
         if point == "after commit_transaction 1":
             own_kafka.kill()
 
-    cluster = replace(given.cluster, producer=reporting(going_away), timeout_s=3.0)
+    cluster = replace(given.cluster, producer=reporting(going_away), timeout_s=8.0)
     resolution = Resolution(State.RESOLVED, "ann", why="paid by hand")
     assert 3 == resolve(cluster, given.letters, EVERYTHING, resolution, None)
     own_kafka.start()
-    assert ["resolved"] * 3 == given.states()
+    # What was decided is shown once the coordinator that starts has written its markers.
+    wait_until(lambda: ["resolved"] * 3 == given.states(), "all are resolved", given.states)
 
 
 @pytest.mark.parametrize("point", ["after begin_transaction 2", "amid commit_transaction 2"])
