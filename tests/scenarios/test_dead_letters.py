@@ -5,6 +5,7 @@ import pytest
 from linear_retry import events
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.messages import read
+from linear_retry.records.lineage import record_id
 from linear_retry.records.retry_headers import HEADER_NAMES
 from tests.conftest import TopicFactory
 from tests.kafka_operations import Record
@@ -55,7 +56,7 @@ def test_what_it_says(scene: SceneFactory) -> None:
     (letter,) = group.dead_letters()
     sent, source = group.kafka.read(group.letters)[0], group.kafka.read(group.topic)[1]
     born_ms = source.timestamp()[1]
-    assert f"{group.group}/{group.topic}/0/1/{born_ms}" == letter.retry_id
+    assert f"{group.group}/{record_id(read(source))}" == letter.retry_id
     assert (group.topic, 0, 1, born_ms) == (
         letter.destination,
         letter.original_partition,

@@ -66,7 +66,7 @@ def test_all_of_it_is_there(kafka: RealKafka, topic: TopicFactory, database: Dat
         for letter in (parse(each.headers, each.key, each.value),)
     }
     assert 602 == len(found)
-    history = found["billing/orders/3/7/1767225600000"]
+    history = found["billing/orders/3/7/bceac9f871e1"]
     assert ("drained", "billing", 1, 2, 3) == (
         *(history.reason, history.group_id, history.step, history.failures),
         history.original_partition,

@@ -26,12 +26,14 @@ class Many(list[T]):
         return f"{len(self)} of them"
 
 
-def frame(spark: SparkSession, records: Iterable[Record]) -> DataFrame:
+def frame(
+    spark: SparkSession, records: Iterable[Record], *, with_own_times: bool = False
+) -> DataFrame:
     """One row for each, in one task; without headers the column is NULL, as the source has it."""
     rows = [
         (
             *(each.key, each.value, each.topic, each.partition, each.offset),
-            _AT,
+            datetime.fromtimestamp(each.timestamp_ms / 1000, UTC) if with_own_times else _AT,
             each.headers or None,
         )
         for each in records

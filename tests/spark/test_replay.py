@@ -30,7 +30,7 @@ def _ingested(spark: SparkSession, path: Path, *scenes: Scene) -> Lake:
     for given in scenes:
         facts: Any = given.cluster.topics.describe([given.letters])[given.letters]
         ids += F.lit(given.letters), F.lit(str(facts.id))
-    rows = dead_letters(frame(spark, records))
+    rows = dead_letters(frame(spark, records, with_own_times=True))
     lake.replace(rows.withColumn("topic_id", F.create_map(*ids)[F.col("topic")]), DEAD_LETTERS)
     return lake
 

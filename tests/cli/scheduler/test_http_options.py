@@ -79,7 +79,7 @@ def test_the_api_beside_the_scheduler(
         answer = client.post(
             "/api/v1/messages/send-now", json={"ids": [1]}, headers={"X-CSRF-Token": token}
         )
-        assert {"changed": 1, "gone": 0} == answer.json()
+        assert {"changed": 1, "gone": 0, "due": 0} == answer.json()
         assert b"value" == scheduler.wait_for(destination, 1)[0].value
         wait_until(
             lambda: (

@@ -154,7 +154,7 @@ def test_exhausted_each_row_becomes_a_letter() -> None:
     (third,) = world.letters(1)
     assert [b"v4", b"v5", b"v7"] == [each.value for each in (first, second, third)]
     letter = parse(third.headers or (), third.key, third.value)
-    assert ("billing/orders/1/7/1000", "exhausted", 3, "billing", (("h", b"1"),)) == (
+    assert ("billing/orders/1/7/754c90a23c19", "exhausted", 3, "billing", (("h", b"1"),)) == (
         *(letter.retry_id, letter.reason, letter.failures, letter.group_id),
         letter.original_headers,
     )
@@ -266,7 +266,8 @@ def test_skip_is_one_event_for_the_batch() -> None:
     stream = world.stream(_failing(PoisonError("bad")), [row(0)])
     world.runner.handle(stream)
     assert 0 == stream.read
-    skipped = events.Skipped(*PLACE, 0, "billing/spark:charge/0/0/-1", "PoisonError('bad')")
+    retry_id = "billing/spark:charge/0/0/105b99d291ee"
+    skipped = events.Skipped(*PLACE, 0, retry_id, "PoisonError('bad')")
     assert [events.Assigned((PLACE,)), skipped] == world.events
 
 
