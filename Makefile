@@ -16,7 +16,7 @@ LANES := $(addprefix tests-of-,consumer commands pages others)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install check test jars checks $(LANES) tests-that-compute tests-that-wait tests-of-members tests-of-stores tests-of-console tests-of-browsers demo docs pictures torture soak rules benchmarks clean
+.PHONY: help install check test jars checks $(LANES) tests-that-compute tests-that-wait tests-of-members tests-of-programs tests-of-stores tests-of-console tests-of-browsers demo docs pictures torture soak rules benchmarks clean
 
 help:
 	@echo "make demo        see it work in 15 seconds; needs nothing but Python 3.11 or later"
@@ -62,7 +62,7 @@ check:
 	$(MAKE) --no-print-directory -j$(words checks $(LANES)) checks $(LANES)
 
 test: checks jars
-	$(MAKE) --no-print-directory -j5 tests-that-wait tests-of-members tests-that-compute $(AFTER_STORES)
+	$(MAKE) --no-print-directory -j6 tests-that-compute tests-that-wait tests-of-members tests-of-stores tests-of-console tests-of-browsers
 
 checks: install
 	$(BIN)/ruff check
@@ -74,13 +74,12 @@ checks: install
 # broker of its own where it needs one. None comes first: Spark waits 10 s for a new Python worker,
 # and no longer.
 COMPUTING := tests/spark tests/torture tests/tuning
-MEMBERS := tests/scenarios tests/soak tests/demo tests/examples
+MEMBERS := tests/scenarios
+PROGRAMS := tests/soak tests/demo tests/examples
 STORES := tests/store tests/scheduler tests/outbox
 # In a process of its own: each client of librdkafka takes one of 1,024 keys of a process's threads.
 CONSOLE := tests/console
 BROWSERS := tests/console/browser
-# They hardly compute either; beside those of the stores there would be too many brokers at once.
-AFTER_STORES := tests-of-console tests-of-browsers
 $(LANES): tests-of-%: install
 	$(BIN)/pytest -q -m "not broker" $(OF_$*) | sed -u 's/^/$*: /'
 
@@ -88,20 +87,22 @@ tests-that-compute: jars
 	$(BIN)/pytest -q --durations=15 -m "not long" $(COMPUTING) | sed -u 's/^/compute: /'
 
 tests-that-wait: jars
-	$(BIN)/pytest -q --durations=15 $(addprefix --ignore=,$(COMPUTING) $(MEMBERS) $(STORES) $(CONSOLE)) | sed -u 's/^/wait: /'
+	$(BIN)/pytest -q --durations=15 $(addprefix --ignore=,$(COMPUTING) $(MEMBERS) $(PROGRAMS) $(STORES) $(CONSOLE)) | sed -u 's/^/wait: /'
 
 tests-of-members: jars
 	$(BIN)/pytest -q --durations=15 $(MEMBERS) | sed -u 's/^/members: /'
 
+tests-of-programs: jars
+	$(BIN)/pytest -q --durations=15 $(PROGRAMS) | sed -u 's/^/programs: /'
+
 tests-of-stores: jars
 	$(BIN)/pytest -q --durations=15 $(STORES) | sed -u 's/^/stores: /'
-
-$(AFTER_STORES): | tests-of-stores
 
 tests-of-console: jars
 	$(BIN)/pytest -q --durations=15 --ignore=$(BROWSERS) $(CONSOLE) | sed -u 's/^/console: /'
 
-tests-of-browsers: jars
+# Not all at once: each has a broker of its own.
+tests-of-browsers: jars | tests-of-programs
 	$(BIN)/pytest -q --durations=15 $(BROWSERS) | sed -u 's/^/browsers: /'
 
 # Warnings are errors: a link that leads nowhere, a name that is not there. All pages are read anew
