@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from typing import Any, Literal
 
 from linear_retry import events as e
@@ -268,9 +269,15 @@ def _write(
     if stack is None:
         write_guarded(to.log, level, line, extra=extra, exc_info=with_traceback)
     else:
-        record = to.makeRecord(to.name, level, __file__, 0, line, (), None, extra=extra)
-        record.exc_text = stack.rstrip()
-        write_guarded(to.handle, record)
+        write_guarded(partial(_write_with_stack, to, stack), level, line, extra)
+
+
+def _write_with_stack(
+    to: logging.Logger, stack: str, level: int, line: str, extra: dict[str, object]
+) -> None:
+    record = to.makeRecord(to.name, level, __file__, 0, line, (), None, extra=extra)
+    record.exc_text = stack.rstrip()
+    to.handle(record)
 
 
 def write_guarded(write: Callable[..., object], *line: object, **options: object) -> None:

@@ -9,6 +9,7 @@ from datetime import datetime
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from socketserver import ThreadingTCPServer
+from threading import Event
 from typing import Any, Self, TypeAlias
 from urllib.parse import urlsplit
 
@@ -32,8 +33,11 @@ class HealthServer:
     def __init__(self, server: ThreadingTCPServer) -> None:
         self._server = server
         self.port: int = server.server_address[1]
-        self._thread = Repeating("health", lambda _: server.serve_forever(0.1))
+        self._begun = Event()
+        self._thread = Repeating("health", self._serve)
         self._thread.start()
+        # `shutdown` waits for ever for a server that has never begun.
+        self._begun.wait()
 
     def close(self) -> None:
         """Stops taking requests. Idempotent."""
@@ -41,6 +45,10 @@ class HealthServer:
         self._server.shutdown()
         self._thread.close()
         self._server.server_close()
+
+    def _serve(self, _: Event) -> None:
+        self._begun.set()
+        self._server.serve_forever(0.1)
 
     def __enter__(self) -> Self:
         return self

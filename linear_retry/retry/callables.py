@@ -84,4 +84,7 @@ def _run_by(call: object) -> tuple[Any, Any]:
 def _unwrapped(call: Any) -> Any:
     while isinstance(call, functools.partial):
         call = call.func
-    return inspect.unwrap(call)
+    try:
+        return inspect.unwrap(call)
+    except ValueError:  # a proxy that has every attribute: `__wrapped__` leads to itself
+        return call

@@ -140,8 +140,11 @@ class OffsetReset:
                 del self.cut[partition]
                 # Another log is another ownership: nothing is compared with the earlier one's.
                 self._assignment.take([partition])
+                # What was in memory may have been dropped, to be fetched again, and not handled.
+                next_offset = self._offsets.next_offset(partition)
+                there = cut.there if next_offset is None else min(next_offset, cut.there)
                 self._offsets.begin([partition])
-                self._offsets.start_at(partition, cut.there)
+                self._offsets.start_at(partition, there)
                 self._flow_control.reassign(partition)
 
     def ask_again(self) -> None:

@@ -12,7 +12,7 @@ from linear_retry.consumer.partitions.offsets import Offsets
 from linear_retry.events import DataLost, Event
 from linear_retry.kafka import KafkaException
 from linear_retry.kafka.consumer.client import END, Client
-from linear_retry.kafka.topics.admin import Admin
+from linear_retry.kafka.topics.admin import GIVEN_UP_AFTER_S, Admin
 from linear_retry.scope import Partition
 
 _K = TypeVar("_K")
@@ -83,6 +83,7 @@ class ReplacedLogWatchdog:
         self._known: dict[str, _Known] = {}
         self._changed: dict[str, str] = {}
         self._asked: _Question | None = None
+        self._given_up_at_s = math.inf
 
     @property
     def due_at_s(self) -> float:
@@ -99,6 +100,7 @@ class ReplacedLogWatchdog:
             if is_known and now_s < self._next_at_s:
                 return
             self._asked = self._ask()
+            self._given_up_at_s = now_s + GIVEN_UP_AFTER_S
             self._next_at_s = now_s + (
                 CHECK_EVERY_S if self._asked is None else _LOOK_FOR_ANSWERS_S
             )
@@ -108,6 +110,8 @@ class ReplacedLogWatchdog:
             self._compare_ends(asked)
             in_doubt = self._changed or self.short
             self._next_at_s = now_s + (_CONFIRM_AFTER_S if in_doubt else CHECK_EVERY_S)
+        elif now_s > self._given_up_at_s:
+            self._asked, self._next_at_s = None, now_s
         else:
             self._next_at_s = now_s + _LOOK_FOR_ANSWERS_S
 
@@ -157,10 +161,13 @@ class ReplacedLogWatchdog:
         for topic, found in _answers(asked.ids).items():
             epochs = {key: epoch for key, epoch in asked.epochs.items() if key[0] == topic}
             known = self._known.get(topic)
-            if known is not None and known.id != found and self._changed.get(topic) != found:
+            # No id at all, of a broker that is older, tells nothing.
+            if known is None or found in ("", known.id) or not known.id:
+                self._known[topic] = _Known(found or (known.id if known else ""), epochs)
+                self._changed.pop(topic, None)
+            elif self._changed.get(topic) != found:
                 self._changed[topic] = found
-                continue
-            if known is None or known.id == found or self._has_left(topic, known, asked):
+            elif self._has_left(topic, known, asked):
                 self._known[topic] = _Known(found, epochs)
                 self._changed.pop(topic, None)
 

@@ -6,6 +6,7 @@ from concurrent.futures import Future
 from linear_retry.consumer.partitions.assignment import Assignment
 from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.consumer.partitions.read_ahead import ReadAhead
+from linear_retry.kafka.topics.admin import GIVEN_UP_AFTER_S
 from linear_retry.scope import Partition
 
 
@@ -32,7 +33,7 @@ class StalledPartitionWatchdog:
         self._flow_control = flow_control
         self._ask_end = ask_end
         self._sees_brokers = sees_brokers
-        self._asked: dict[Partition, tuple[int, Future[int]]] = {}
+        self._asked: dict[Partition, tuple[int, Future[int], float]] = {}
 
     def reclaim(self) -> None:
         """Reclaims what was given up, that librdkafka still has and nobody has taken since."""
@@ -48,13 +49,17 @@ class StalledPartitionWatchdog:
         # a restart would put it at the end of that queue, again and again.
         if self._assignment.undisturbed or not self._read_ahead.dry:
             return
+        now_s = self._assignment.now_s()
         for partition in self._assignment.suspiciously_silent():
             if partition not in self._asked and not self._flow_control.is_paused(partition):
                 epoch = self._assignment.epoch
-                self._asked[partition] = epoch, self._ask_end(partition)
-        answered = [key for key, (_, future) in self._asked.items() if future.done()]
-        for partition in answered:
-            self._evaluate(partition, *self._asked.pop(partition))
+                until_s = now_s + GIVEN_UP_AFTER_S
+                self._asked[partition] = epoch, self._ask_end(partition), until_s
+        for partition, (epoch, answer, until_s) in tuple(self._asked.items()):
+            if answer.done() or now_s > until_s:
+                del self._asked[partition]
+            if answer.done():
+                self._evaluate(partition, epoch, answer)
 
     def _evaluate(self, partition: Partition, epoch: int, answer: Future[int]) -> None:
         is_same = self._assignment.epoch == epoch and self._assignment.is_silent(partition)

@@ -13,6 +13,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec  # type: ignore[attr-defined]  # exported by import only
 
+from linear_retry.kafka.topics.description import NO_ID
 from linear_retry.scope import Partition
 
 Rights: TypeAlias = frozenset[str] | None
@@ -21,6 +22,8 @@ Rights: TypeAlias = frozenset[str] | None
 _Read = TypeVar("_Read")
 
 _ANSWER_WITHIN_S = 10.0
+GIVEN_UP_AFTER_S = 3 * _ANSWER_WITHIN_S
+"""Nothing comes of a question that is older: librdkafka drops it, and its future, with a client."""
 _NOT_FOR_ADMIN = ("isolation.level", "logger")
 _UNANSWERED = frozenset(
     {
@@ -154,7 +157,8 @@ class Admin:
 
 
 def _topic_id(described: Any) -> str:
-    return str(described.topic_id)
+    found = str(described.topic_id)
+    return "" if found == NO_ID else found
 
 
 def _rights(described: Any) -> Rights:

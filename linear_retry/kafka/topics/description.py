@@ -27,7 +27,7 @@ from linear_retry.records.topics.description import NeededTopic, TopicDescriptio
 from linear_retry.scope import Partition
 
 _LOOK_AGAIN_S = 0.05
-_NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
+NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 """The id of topics of brokers before Kafka 2.8."""
 _NO_IDS = (KafkaError.UNSUPPORTED_VERSION, KafkaError._UNSUPPORTED_FEATURE)
 
@@ -87,7 +87,7 @@ class Topics:
         asked = TopicCollection([name])
         described = self._handle().describe_topics(asked, request_timeout=self._timeout_s)
         found = self._answer(described[name], f"topic {name!r}", accepted=_NO_IDS)
-        return None if found is None or str(found.topic_id) == _NO_ID else str(found.topic_id)
+        return None if found is None or str(found.topic_id) == NO_ID else str(found.topic_id)
 
     def create(self, topic: NeededTopic) -> bool:
         """Creates the topic. False: it exists by now, and is left as it is.

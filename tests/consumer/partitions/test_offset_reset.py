@@ -275,6 +275,23 @@ def test_what_was_read_before_the_log_was_cut_comes_first() -> None:
     assert {P0: 5} == joined.offsets.uncommitted()
 
 
+def test_what_was_dropped_from_memory_before_the_cut_is_read_again() -> None:
+    """A circuit that opens, or a restart of another partition, drops what is in memory: it is below
+    the cut, still in the log, and was passed over."""
+    joined = Joined({"group.protocol": "consumer"})
+    joined.own(P0)
+    reset = joined.offset_reset()
+    delivery = joined.delivery_filter(reset=reset)
+    delivery.accept([Message(topic=TOPIC, partition=0, offset=offset) for offset in (2, 3, 4, 5)])
+    text = "Partition log truncation detected at offset 6 (leader epoch 0): broker end offset is 5"
+    cut = KafkaError(KafkaError._AUTO_OFFSET_RESET, text)
+    delivery.accept([Message(topic=TOPIC, partition=0, error=cut)])
+    joined.read_ahead.drop(P0.__eq__)
+    joined.offsets.done({P0: 3})
+    reset.tick()
+    assert ("incremental_assign", [(*P0, 3)]) in joined.librdkafka.calls
+
+
 def test_an_error_without_an_offset_is_not_ignored() -> None:
     """librdkafka has stopped reading there, whatever its text says: it is assigned again."""
     joined = Joined({"group.protocol": "consumer"})
