@@ -150,8 +150,8 @@ def _number(contents: Mapping[str, bytes | None], name: str, most: int) -> int |
 
 def _retry_id(record: Record, contents: Mapping[str, bytes | None]) -> str:
     """The record's own id; without one, that of what was read at its place."""
-    own = _text(contents.get(names.ID)) or _text(contents.get(names.MESSAGE_ID))
-    return own or f"scheduler/{record_id(record)}"
+    # Not the producer's: programs copy headers to the several messages that they make of one.
+    return _text(contents.get(names.ID)) or f"scheduler/{record_id(record)}"
 
 
 def _text(content: bytes | None) -> str | None:

@@ -41,6 +41,10 @@ def dead_letter(
     except DeadLetterError:
         history = _foreign(message)
     letter = history._replace(send_to=DEAD_LETTER, reason=reason, retry_at_ms=due_ms)
+    if letter.replay_id is not None:  # else it would count as the letter that was replayed
+        letter = letter._replace(
+            generation=letter.generation + 1, replay_id=None, replay_count=None
+        )
     if error is not None:
         letter = letter._replace(exception_type="", exception_message=error, exception_stack=None)
     headers = (*own, *write_retry_headers(letter))

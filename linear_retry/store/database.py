@@ -33,7 +33,7 @@ from sqlalchemy.exc import (
 from sqlalchemy.exc import (
     TimeoutError as PoolTimeoutError,
 )
-from sqlalchemy.pool import ConnectionPoolEntry
+from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
 from linear_retry.errors import ConfigurationError, StoreError, StoreVersionError
 from linear_retry.records.text import MESSAGE_LIMIT_BYTES, first_bytes, one_line
@@ -208,8 +208,11 @@ class Database:
         return self._url.set(drivername=self._url.get_backend_name(), query={}).render_as_string()
 
     def _note_files(self, *_: object) -> None:
-        if self._files is None and self._path is not None:
-            self._files = _file_ids(self._path)
+        if self._path is None:
+            return
+        found = _file_ids(self._path)
+        if self._files is None or found[0] == self._files[0]:
+            self._files = found
 
     def _check_files(self) -> None:
         """Raises `StoreError` if what is open is not what has the store's name any more.
@@ -219,8 +222,8 @@ class Database:
         if self._files is None or self._path is None:
             return
         (file, log), (now_file, now_log) = self._files, _file_ids(self._path)
-        if file == now_file and log in (None, now_log):
-            return
+        if file == now_file and (log in (None, now_log) or not self._is_open):
+            return  # the last connection removes the log with its end, and the next makes another
         self._engine.dispose()
         if now_file is not None:
             self._files = None  # the next attempt opens the file that is there now
@@ -229,6 +232,12 @@ class Database:
             "open; stop all that use it before you replace it. A later attempt takes the file that "
             "is there then"
         )
+
+    @property
+    def _is_open(self) -> bool:
+        """Whether there is any connection."""
+        pool = self._engine.pool
+        return not isinstance(pool, QueuePool) or pool.checkedin() + pool.checkedout() > 0
 
     @contextmanager
     def _explained(self) -> Iterator[None]:

@@ -1,6 +1,9 @@
 """The thread of an outbox's sender."""
 
+import subprocess
+import sys
 import threading
+from typing import Any
 
 import pytest
 
@@ -9,7 +12,9 @@ from linear_retry.errors import ConfigurationError, StoreVersionError
 from linear_retry.outbox.outbox_sender import OutboxSender
 from linear_retry.outbox.sender_thread import SenderThread
 from linear_retry.store.database import Database
+from tests import dying_with_parent
 from tests.kafka_operations import wait_until
+from tests.patience import PATIENCE_S
 
 
 class _Failing(OutboxSender):
@@ -53,3 +58,12 @@ def test_an_error_that_stays_is_passed_on(database: Database) -> None:
     wait_until(lambda: ended, "it is passed on")
     thread.stop()
     assert ([error], 1) == (ended, sender.times)
+
+
+def test_a_program_that_does_not_close_it_ends(sqlite_url: str, down: dict[str, Any]) -> None:
+    """With brokers away: a thread that renewed leases kept the process from ending, for ever."""
+    program = (
+        f"from linear_retry.outbox import Outbox; outbox = Outbox({down}, store={sqlite_url!r})"
+    )
+    command = dying_with_parent.guarded(sys.executable, "-c", program)
+    assert 0 == subprocess.run(command, timeout=PATIENCE_S, check=False).returncode

@@ -1,6 +1,7 @@
 """What a record asks of the scheduler: every rule of `read_request`."""
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -56,6 +57,15 @@ def test_two_headers_are_enough() -> None:
         )
         == _message()
     )
+
+
+def test_the_producers_id_is_not_the_records() -> None:
+    """Reminders that a program made of one message, its headers copied to each, had one id: once
+    drained, one of them that was replayed counted for all."""
+    copied = _record((*_NEEDED.items(), ("retry-message-id", b"M")))
+    made = [replace(copied, offset=offset) for offset in range(3)]
+    found = {read_request(each, _DESTINATIONS, _NOW_MS).retry_id for each in made}
+    assert 3 == len(found)
 
 
 def test_what_may_be_added() -> None:

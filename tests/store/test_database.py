@@ -17,6 +17,7 @@ from linear_retry.store import dead_letters, messages
 from linear_retry.store.database import DEFAULT_FILE, Database
 from linear_retry.store.migrations import migrate
 from linear_retry.store.schema import message, setting
+from linear_retry.store.sender import identity
 from tests.postgres import Postgres
 from tests.store.contents import new_dead_letter, new_message
 
@@ -220,6 +221,20 @@ def test_what_is_committed_to_a_file_that_has_gone_does_not_count(sqlite_url: st
 
         with pytest.raises(StoreError, match="deleted or replaced"):
             add()
+
+
+def test_a_log_that_the_last_connection_has_removed_is_no_loss(sqlite_url: str) -> None:
+    """SQLite makes another with the next one, which counted as replaced: an error now and then."""
+    database = Database(sqlite_url)
+    log = Path(f"{make_url(sqlite_url).database}-wal")
+    for value in ("before", "after"):
+        with database.begin() as connection:
+            identity.write(database, connection, "setting", value)
+        assert log.exists()
+        database.close()
+        assert not log.exists()
+        log.with_name("takes its inode").touch()
+    database.close()
 
 
 def test_a_log_that_is_deleted_while_it_is_open_loses_nothing(sqlite_url: str) -> None:

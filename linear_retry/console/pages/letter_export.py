@@ -59,8 +59,9 @@ def page(services: Services, _: Renderer) -> Page:
         services.check_values(by)
         selected = _selected(request, known(services, topic))
         with opened(services, topic) as letters:
-            query = request.url.query
-            about = _About(by.name, f"{topic}, those of {query}" if query else topic)
+            # Not what is asked for: keys and headers are not for all who may see the audit.
+            fields = ", ".join(name for name, text in request.query_params.items() if text)
+            about = _About(by.name, f"{topic}, by {fields}" if fields else topic)
             return _exported(services, letters, selected, topic, about)
 
     return Page(routes)

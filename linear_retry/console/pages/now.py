@@ -119,7 +119,7 @@ class _Row:
 
 def _row(snapshot: Snapshot, view: GroupView) -> _Row:
     liveness, lags = snapshot.liveness.get(view.group), snapshot.lags.get(view.group)
-    waiting = None if lags is None else sum(lags.values())
+    waiting = None if lags is None else sum(max(0, lag) for lag in lags.values())
     standing = Standing(liveness or "unknown", waiting, liveness is not None)
     return _Row(view, standing, status_of(view, standing.liveness, now_ms()))
 

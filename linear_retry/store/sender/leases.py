@@ -5,7 +5,6 @@ import platform
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event
@@ -14,6 +13,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, delete, func, select, tuple_, update
 
 from linear_retry.errors import StoreError
+from linear_retry.log.repeating import Repeating
 from linear_retry.store.database import Database
 from linear_retry.store.lanes import LEASES
 from linear_retry.store.records import Service
@@ -148,14 +148,16 @@ class Leases:
 
     def give_back(self) -> None:
         """Frees them all, and leaves the list of instances. Raises `StoreError`."""
-        with self._database.begin() as connection:
-            for row in self._locked(connection):
-                if row.number in self.numbers and row.owner == self._owner:
-                    self._write(connection, row.number, owner=None, until_ms=0)
-            connection.execute(delete(instance).where(self._itself()))
-        self._epochs = {}
-        if self._marks is not None:
-            self._marks.unset(self._owner)
+        try:
+            with self._database.begin() as connection:
+                for row in self._locked(connection):
+                    if row.number in self.numbers and row.owner == self._owner:
+                        self._write(connection, row.number, owner=None, until_ms=0)
+                connection.execute(delete(instance).where(self._itself()))
+            self._epochs = {}
+        finally:  # one that begins again and again must not leave a file each time
+            if self._marks is not None:
+                self._marks.unset(self._owner)
 
     def _free_of_the_dead(self, connection: Connection) -> list[str]:
         """Frees the leases of processes of this machine that have died; returns these."""
@@ -296,15 +298,14 @@ class Renewal:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Renews until the `with` is left. Raises then what has ended the thread, if anything."""
-        ended = Event()
-        with ThreadPoolExecutor(1, "linear_retry leases") as pool:
-            renewing = pool.submit(self._run, ended)
-            try:
-                yield
-            finally:
-                ended.set()
-            renewing.result()
+        """Renews until the `with` is left."""
+        # A daemon: a worker of an executor would let no program end that does not close its outbox.
+        thread = Repeating("leases", self._run)
+        thread.start()
+        try:
+            yield
+        finally:
+            thread.close(self._every_s)
 
     def _run(self, ended: Event) -> None:
         while not ended.wait(self._every_s):

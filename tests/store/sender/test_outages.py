@@ -260,7 +260,7 @@ def test_a_lock_on_a_table_for_longer_than_a_lease(
 ) -> None:
     """Such as that of `CREATE INDEX`: the instance that stood by took the leases of the one that
     waited for it, and sent all of its batch once more."""
-    name, locked, length_s = topic(8), threading.Event(), 3.0
+    name, locked, length_s = topic(8), threading.Event(), 8.0
     scene = Scene(kafka, database)
     scene.add_numbers(name, range(80), partitions=8)
     with psycopg.connect(make_url(store_url).render_as_string()) as other:
@@ -275,7 +275,7 @@ def test_a_lock_on_a_table_for_longer_than_a_lease(
             wait_until(locked.is_set, "it has sent, and may not delete")
             with _running(scene.sender(lease_s=length_s)):
                 wait_until(lambda: _waits_for("store", scene), "it says that it waits")
-                held_s = time.monotonic() + 3 * length_s
+                held_s = time.monotonic() + 1.5 * length_s
                 wait_until(lambda: time.monotonic() > held_s, "leases run out")
                 other.commit()
                 wait_until(lambda: scene.waiting() == 0, "all are settled")
