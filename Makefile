@@ -62,7 +62,7 @@ check:
 	$(MAKE) --no-print-directory -j$(words checks $(LANES)) checks $(LANES)
 
 test: checks jars
-	$(MAKE) --no-print-directory -j6 tests-that-compute tests-that-wait tests-of-members tests-of-stores tests-of-console tests-of-browsers
+	$(MAKE) --no-print-directory -j5 tests-that-compute tests-that-wait tests-of-members tests-of-stores tests-of-programs tests-of-console tests-of-browsers
 
 checks: install
 	$(BIN)/ruff check
@@ -70,9 +70,9 @@ checks: install
 	$(BIN)/mypy
 	$(MAKE) --no-print-directory docs
 
-# Those that wait for brokers and clocks hardly compute, so several are run at once, each with a
-# broker of its own where it needs one. None comes first: Spark waits 10 s for a new Python worker,
-# and no longer.
+# Those that wait for brokers and clocks hardly compute, so five are run at once, each with a broker
+# of its own where it needs one; the longest begin. None has another's share of the processors:
+# Spark waits 10 s for a new Python worker, and no longer.
 COMPUTING := tests/spark tests/torture tests/tuning
 MEMBERS := tests/scenarios
 PROGRAMS := tests/soak tests/demo tests/examples
@@ -101,8 +101,7 @@ tests-of-stores: jars
 tests-of-console: jars
 	$(BIN)/pytest -q --durations=15 --ignore=$(BROWSERS) $(CONSOLE) | sed -u 's/^/console: /'
 
-# Not all at once: each has a broker of its own.
-tests-of-browsers: jars | tests-of-programs
+tests-of-browsers: jars
 	$(BIN)/pytest -q --durations=15 $(BROWSERS) | sed -u 's/^/browsers: /'
 
 # Warnings are errors: a link that leads nowhere, a name that is not there. All pages are read anew

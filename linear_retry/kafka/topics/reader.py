@@ -81,8 +81,13 @@ class TopicReader:
 
 def consume_available(consumer: Consumer, wait_s: float) -> list[Message]:
     """Waits for one message, then takes what is queued: `consume` would wait for all."""
-    first = consumer.consume(1, wait_s)
-    return first + consumer.consume(_BATCH - 1, 0) if first else first
+    try:
+        first = consumer.consume(1, wait_s)
+        return first + consumer.consume(_BATCH - 1, 0) if first else first
+    except SystemError as error:
+        # confluent-kafka 2.16 loses what Ctrl-C raises within a callback, which runs in here while
+        # brokers are away, and "returned NULL without setting an exception".
+        raise KeyboardInterrupt from error
 
 
 @dataclass(slots=True)

@@ -135,7 +135,7 @@ def test_a_terminal_gets_a_picture_that_lives(kafka: EmbeddedKafka) -> None:
         shown.wait_for("in 5")  # it counts down
         with kafka.down():
             shown.wait_for("it continues once they")
-        assert 130 == shown.end(signal.SIGINT), shown
+        assert 130 == shown.end(signal.SIGINT), str(shown)[-3000:]
         picture, last = shown.text.rsplit("\x1b[?1049l", 1)
     assert "\x1b[?1049h" in picture
     assert '\x1b[2J"' not in picture

@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import chain
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer
@@ -14,7 +14,7 @@ from linear_retry.errors import BrokerError, ConfigurationError, UnknownTopicErr
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from linear_retry.kafka.quiet import QUIET
 from linear_retry.kafka.topics import standalone_consumer
-from linear_retry.kafka.topics.reader import TopicReader
+from linear_retry.kafka.topics.reader import TopicReader, consume_available
 from linear_retry.kafka.topics.standalone_consumer import StandaloneConsumer
 from linear_retry.kafka.topics.tail import TopicTail
 from tests.conftest import TopicFactory
@@ -324,3 +324,15 @@ def test_a_closed_client_does_not_wait_for_the_garbage_collector() -> None:
             assert before == _clients()
         finally:
             gc.enable()
+
+
+def test_ctrl_c_within_a_callback_is_ctrl_c() -> None:
+    """While brokers are away it comes amid librdkafka's error callback: `watch` ended with a
+    traceback of a SystemError now and then, and exit code 1."""
+
+    class Interrupted:
+        def consume(self, *_: object) -> Any:
+            raise SystemError("returned NULL without setting an exception")
+
+    with pytest.raises(KeyboardInterrupt):
+        consume_available(cast(Any, Interrupted()), 0.1)
