@@ -169,10 +169,9 @@ class OffsetReset:
         if self._is_garbage(partition, missing.offset):
             self._flow_control.reassign(partition)
             return True
-        there = self._client.ask_offset(partition, END if self.begins_at_end else BEGINNING)
+        there = self._ask_edge(partition)
         if there is None:
             self.missing[partition] = missing  # re-added last: others may be answered
-            self._unanswered_at_s = self._assignment.now_s()
             return False
         if missing.offset is not None and there < missing.offset and not self._refuses_loss:
             self.note_cut(partition, there)
@@ -184,12 +183,17 @@ class OffsetReset:
         """Asks where a log that was cut begins, or ends, if that was not reported."""
         if self._assignment.now_s() < self._unanswered_at_s + _PAUSE_S:
             return
+        there = self._ask_edge(partition)
+        if there is not None:
+            self.cut[partition] = replace(cut, there=there)
+            self._emit(DataLost(*partition, offset=cut.offset, next_offset=there))
+
+    def _ask_edge(self, partition: Partition) -> int | None:
+        """Asks where its log begins, or ends; None: no answer, and all others wait for a while."""
         there = self._client.ask_offset(partition, END if self.begins_at_end else BEGINNING)
         if there is None:
             self._unanswered_at_s = self._assignment.now_s()
-            return
-        self.cut[partition] = replace(cut, there=there)
-        self._emit(DataLost(*partition, offset=cut.offset, next_offset=there))
+        return there
 
     def _is_garbage(self, partition: Partition, missing_offset: int | None) -> bool:
         """Whether the missing offset is bogus: it is above the next one, which the broker has.
