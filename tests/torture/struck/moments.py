@@ -52,6 +52,9 @@ class Moments:
         self._letter = False
         self._acknowledged: dict[Partition, int] = {}
         self.leaving = False
+        # A transaction of a store holds it, and a blow: of one that is suspended amid a transaction
+        # of another thread SQLite's lock stays, and nobody goes on until it is woken.
+        self.alone = threading.RLock()
 
     @property
     def where(self) -> str:
@@ -149,7 +152,8 @@ class Moments:
         unnamed.write_text(json.dumps(witnessed))
         unnamed.rename(blow.struck)
         if blow.signal is not None:
-            os.kill(os.getpid(), blow.signal)
+            with self.alone:
+                os.kill(os.getpid(), blow.signal)
         while blow.signal is None and not Path(blow.go).exists():
             threading.Event().wait(_LOOKS_S)
 

@@ -52,7 +52,7 @@ class StruckDatabase(Database):
         def note(_: object, __: object, statement: str, *___: object) -> None:
             kinds.extend(kind for start, kind in _KINDS.items() if statement.startswith(start))
 
-        with super().begin() as connection:
+        with self._moments.alone, super().begin() as connection:
             event.listen(connection, "before_cursor_execute", note)
             yield connection
             for kind in dict.fromkeys(kinds):
