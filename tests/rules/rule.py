@@ -1,29 +1,38 @@
-"""A rule of the loop, and the library without it."""
+"""A rule of the loop, and the library without it.
+
+A list says of each rule what is taken away, as code, whose layout and line do not matter:
+
+    in = "consumer: Loop.run"          the function, class, field or constant, and its room, which
+                                       is the first folder of its path; with the name of its module
+                                       ("consumer.loop: ...") where others of the room have it too
+    remove = "self.commit(message)"    statements, an argument, an entry of a dictionary, an operand
+                                       of `and` or the like; without it, the whole body
+    replace = "a and b"                any of these, or another expression or clause
+    by = "a"                           what is there instead; without `replace`, instead of the
+                                       whole body, or of a constant's value
+
+What is named is in its place once. `...` is any expression, body or number of arguments, and the
+same again in `by`: `replace = "with lock: ..."`, `by = "..."`. Several changes are a list of
+tables, `edits = [{ remove = "a" }, { in = "retry: b", by = "return 1" }]`.
+"""
 
 import tomllib
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.rules.edit import Edit, EditError
+from tests.rules.library import Library
+
 LISTS = Path(__file__).parent / "lists"
 PACKAGE = "linear_retry"
 
-_KEYS = frozenset({"law", "source", "test", "without"})
+_KEYS = {"law", "source", "test"}
+_EDITS = ({"in"}, {"in", "by"}, {"in", "remove"}, {"in", "replace", "by"})
 
 
 class RuleError(Exception):
     """The list says something that cannot be: the rule, what is wrong, and what would be right."""
-
-
-@dataclass(frozen=True, slots=True)
-class Hunk:
-    """So many lines of one file, as they are, and as they would be without the rule."""
-
-    path: str
-    """Inside the package."""
-    before: str
-    after: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,40 +43,40 @@ class Rule:
     law: str
     source: str
     test: str
-    hunks: tuple[Hunk, ...]
+    edits: tuple[Edit, ...]
 
-    def removed_from(self, package: Path) -> dict[str, str]:
+    def removed_from(self, library: Library) -> dict[str, str]:
         """The text of each file that changes where the rule is taken away, by its path.
 
-        Raises `RuleError` where a hunk is not found exactly once, or what is left is no Python.
+        Raises `RuleError` where what is taken away is not there exactly once, or what is left is
+        no Python.
         """
         texts: dict[str, str] = {}
-        for hunk in self.hunks:
-            text = texts.get(hunk.path) or self._read(package / hunk.path)
-            lines, wanted = text.splitlines(keepends=True), hunk.before.splitlines(keepends=True)
-            found = [n for n in range(len(lines)) if lines[n : n + len(wanted)] == wanted]
-            if len(found) != 1:
-                raise RuleError(
-                    f"{self.name}: these lines are {len(found)} times in {hunk.path}, and must be "
-                    f"there once; correct the list, or add lines around them:\n{hunk.before}"
-                )
-            lines[found[0] : found[0] + len(wanted)] = [hunk.after]
-            texts[hunk.path] = "".join(lines)
-        for path, text in texts.items():
-            self._check(path, text)
+        for edit in self.edits:
+            path = self._path(library, edit.place)
+            try:
+                texts[path] = edit.applied(texts.get(path) or library.texts[path])
+                compile(texts[path], path, "exec", dont_inherit=True)
+            except EditError as error:
+                raise RuleError(f"{self.name}: {error}") from error
+            except SyntaxError as error:
+                raise RuleError(f"{self.name}: without it {path} is no Python: {error}") from error
         return texts
 
-    def _read(self, file: Path) -> str:
-        try:
-            return file.read_text()
-        except FileNotFoundError:
-            raise RuleError(f"{self.name}: there is no {file}") from None
-
-    def _check(self, path: str, text: str) -> None:
-        try:
-            compile(text, path, "exec", dont_inherit=True)
-        except SyntaxError as error:
-            raise RuleError(f"{self.name}: without it {path} is no Python: {error}") from error
+    def _path(self, library: Library, place: str) -> str:
+        paths = library.paths(place)
+        if not paths:
+            raise RuleError(
+                f"{self.name}: there is no {place}; correct the list, as where it was renamed or "
+                "went to another room"
+            )
+        if len(paths) > 1:
+            one = Path(paths[0])
+            raise RuleError(
+                f"{self.name}: {place} is in {' and '.join(paths)}; say in which, as in "
+                f"'{one.parts[0]}.{one.stem}: ...'"
+            )
+        return paths[0]
 
 
 def listed(directory: Path = LISTS) -> list[Rule]:
@@ -86,28 +95,14 @@ def _read(file: Path) -> list[Rule]:
 
 
 def _rule(name: str, table: dict[str, Any]) -> Rule:
-    if table.keys() != _KEYS:
-        raise RuleError(f"{name}: has {sorted(table)}, and must have {sorted(_KEYS)}")
-    hunks = tuple(_hunks(name, table["without"].splitlines()))
-    return Rule(name, table["law"], table["source"], table["test"], hunks)
-
-
-def _hunks(name: str, lines: list[str]) -> Iterable[Hunk]:
-    """As in a unified diff, with the path in place of line numbers, which drift."""
-    starts = [number for number, line in enumerate(lines) if line.startswith("@@ ")]
-    if starts[:1] != [0]:
-        raise RuleError(f"{name}: its first line must be @@ and a path inside {PACKAGE}/")
-    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
-        body = lines[start + 1 : end]
-        odd = [line for line in body if line[:1] not in ("", " ", "-", "+")]
-        if odd:
-            raise RuleError(f"{name}: {odd[0]!r} begins with none of space, - and +")
-        before = [line[1:] for line in body if not line.startswith("+")]
-        after = [line[1:] for line in body if not line.startswith("-")]
-        if before == after or not before:
-            raise RuleError(f"{name}: takes nothing away from {lines[start][3:]}")
-        yield Hunk(lines[start][3:], _text(before), _text(after))
-
-
-def _text(lines: list[str]) -> str:
-    return "".join(f"{line}\n" for line in lines)
+    shared = {key: table[key] for key in table.keys() - _KEYS - {"edits"}}
+    edits = [shared | edit for edit in table.get("edits", [{}])]
+    if not _KEYS <= table.keys() or not edits or any(edit.keys() not in _EDITS for edit in edits):
+        raise RuleError(
+            f"{name}: has {', '.join(table)}, and must have law, source, test, in, and one of "
+            "remove, by, or replace and by, or none of them; or a list of such as edits"
+        )
+    changes = (
+        Edit(one["in"], one.get("remove", one.get("replace")), one.get("by")) for one in edits
+    )
+    return Rule(name, table["law"], table["source"], table["test"], tuple(changes))

@@ -4,52 +4,74 @@ import ast
 import subprocess
 import sys
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 import typer
 
 from tests.rules.__main__ import chosen
+from tests.rules.library import Library
 from tests.rules.rule import PACKAGE, Rule, RuleError, listed
 from tests.rules.trial import ROOT, trials
 
 _RULES = listed()
+
+_Removals: TypeAlias = dict[str, dict[str, str] | RuleError]
 
 _HERE = """
 [here]
 law = "One is one."
 source = "Peano"
 test = "tests/test_one.py::test_one"
-without = '''
-@@ one.py
--ONE = 1
-+ONE = 2
-'''
+in = "one: ONE"
+by = "2"
 """
 _TEST = "from linear_retry.one import ONE\n\n\ndef test_one():\n    assert ONE {}\n"
 
 
-def test_each_can_be_taken_away() -> None:
-    """Its lines are in the library, once, and without them it is Python still."""
-    problems = []
+@pytest.fixture(scope="module")
+def removals() -> _Removals:
+    """What is left without each rule."""
+    library = Library(ROOT / PACKAGE)
+    removals: _Removals = {}
     for rule in _RULES:
         try:
-            assert rule.removed_from(ROOT / PACKAGE)
+            removals[rule.name] = rule.removed_from(library)
         except RuleError as error:
-            problems.append(str(error))
+            removals[rule.name] = error
+    return removals
+
+
+def test_each_can_be_taken_away(removals: _Removals) -> None:
+    """It is in the library, once, and what is left without it is Python."""
+    problems = [str(one) for one in removals.values() if isinstance(one, RuleError)]
     assert not problems, "\n".join(problems)
 
 
-def test_nothing_is_left_undefined(tmp_path: Path) -> None:
+def test_nothing_is_left_undefined(removals: _Removals, tmp_path: Path) -> None:
     """A test that dies of a name that is not there would say nothing about the rule."""
-    for rule in _RULES:
-        for path, text in rule.removed_from(ROOT / PACKAGE).items():
-            file = tmp_path / rule.name / path
+    for name, texts in removals.items():
+        for path, text in texts.items() if isinstance(texts, dict) else ():
+            file = tmp_path / name / path
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)
     ruff = [sys.executable, "-m", "ruff", "check", "--isolated", "--no-cache"]
     undefined = [*ruff, "--select", "F821,F823", str(tmp_path)]
     checked = subprocess.run(undefined, capture_output=True, text=True)
     assert 0 == checked.returncode, checked.stdout
+
+
+def test_no_module_is_named_in_vain() -> None:
+    """A rule that names the module too would have to follow where its function is moved."""
+    library = Library(ROOT / PACKAGE)
+    places = {edit.place for rule in _RULES for edit in rule.edits}
+    unneeded = {place for place in places if 1 == len(library.paths(_in_its_room(place)))}
+    assert [] == sorted(place for place in unneeded if place != _in_its_room(place))
+
+
+def _in_its_room(place: str) -> str:
+    where, _, name = place.partition(": ")
+    return f"{where.partition('.')[0]}: {name}"
 
 
 def test_each_test_is_there() -> None:
@@ -72,24 +94,37 @@ def _functions(module: Path) -> set[str]:
 @pytest.mark.parametrize(
     ("written", "instead", "message"),
     [
-        ("-ONE = 1", "-ONE = 3", "are 0 times in one.py"),
-        ("-ONE = 1", "-TWO = 2", "are 2 times in one.py"),
-        ("+ONE = 2", "+ONE = (", "is no Python"),
-        ("+ONE = 2", "+ONE = 1", "takes nothing away"),
-        ("+ONE = 2", "ONE = 2", "begins with none of space, - and \\+"),
-        ("@@ one.py", "@@ two.py", "there is no .*two.py"),
-        ("@@ one.py\n", "", "its first line must be @@"),
-        ('law = "One is one."\n', "", "has .*, and must have .*law"),
+        ('by = "2"', 'replace = "3"\nby = "2"', "3 is 0 times in one: ONE"),
+        ('by = "2"', 'replace = "1"\nby = "1"', "takes nothing away from one: ONE"),
+        ('by = "2"', 'by = "yield"', "'yield' outside function"),
+        ("one: ONE", "one: TWO", "there is no one: TWO"),
+        ("one: ONE", "two: ONE", "there is no two: ONE"),
+        ("one: ONE", "room: ONE", "is in room/a.py and room/b.py; .* as in 'room.a: "),
+        ('by = "2"', 'with = "2"', "has law, source, test, in, with, and must have"),
+        ('by = "2"', 'edits = [{ remove = "1" }, { by = "3", remove = "1" }]', "must have"),
+        ('by = "2"', "edits = []", "must have"),
+        ('law = "One is one."\n', "", "has source, test, in, by, and must have law"),
     ],
 )
 def test_what_is_wrong_with_a_list(
     tmp_path: Path, written: str, instead: str, message: str
 ) -> None:
     """The error says which rule, what is wrong and where: lists drift as the library changes."""
-    (tmp_path / "one.py").write_text("ONE = 1\nTWO = 2\nTWO = 2\n")
+    (tmp_path / "room").mkdir()
+    for path in ("one.py", "room/a.py", "room/b.py"):
+        (tmp_path / path).write_text("ONE = 1\n")
     (tmp_path / "list.toml").write_text(_HERE.replace(written, instead))
     with pytest.raises(RuleError, match=f"here: .*{message}"):
-        listed(tmp_path)[0].removed_from(tmp_path)
+        listed(tmp_path)[0].removed_from(Library(tmp_path))
+
+
+def test_several_changes(tmp_path: Path) -> None:
+    """One after the other, each in its own place or in that of the rule."""
+    (tmp_path / "one.py").write_text("ONE = 1, 2\nTWO = 3\n")
+    edits = 'edits = [{ remove = "1" }, { remove = "2" }, { in = "one: TWO", by = "4" }]'
+    (tmp_path / "list.toml").write_text(_HERE.replace('by = "2"', edits))
+    removed = listed(tmp_path)[0].removed_from(Library(tmp_path))
+    assert {"one.py": "ONE = ()\nTWO = 4\n"} == removed
 
 
 def test_a_name_that_is_there_twice(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from tests.rules.library import Library
 from tests.rules.rule import PACKAGE, Rule, RuleError
 
 ROOT = Path(__file__).parents[2]
@@ -52,6 +53,7 @@ def trials(rules: Sequence[Rule], root: Path = ROOT) -> Iterator[Trial]:
     One more is of all these tests together, with all rules in place.
     """
     with _copies(root) as copies:
+        library = Library(copies[0] / PACKAGE)
         waiting: deque[Rule | None] = deque([None, *rules])  # it takes longest
         running: dict[Any, _Running] = {}
         while waiting or running:
@@ -59,11 +61,11 @@ def trials(rules: Sequence[Rule], root: Path = ROOT) -> Iterator[Trial]:
                 rule = waiting.popleft()
                 tests = [rule.test] if rule else sorted({rule.test for rule in rules})
                 try:
-                    started = _Running(copies[-1], rule, tests)
+                    removed = rule.removed_from(library) if rule else {}
                 except RuleError as error:
                     yield Trial(rule, "error", 0.0, str(error))
                     continue
-                copies.pop()
+                started = _Running(copies.pop(), rule, removed, tests)
                 running[started.process.sentinel] = started
             first_by_s = min((each.give_up_at_s for each in running.values()), default=0.0)
             ended = wait(list(running), timeout=max(first_by_s - time.monotonic(), 0))
@@ -77,9 +79,9 @@ def trials(rules: Sequence[Rule], root: Path = ROOT) -> Iterator[Trial]:
 class _Running:
     """One pytest, in a copy of the tree with one rule less."""
 
-    def __init__(self, copy: Path, rule: Rule | None, tests: list[str]) -> None:
-        """Raises `RuleError` where the rule cannot be taken away."""
-        removed = rule.removed_from(copy / PACKAGE) if rule else {}
+    def __init__(
+        self, copy: Path, rule: Rule | None, removed: dict[str, str], tests: list[str]
+    ) -> None:
         self.copy = copy
         self._rule = rule
         self._kept = {path: (copy / PACKAGE / path).read_text() for path in removed}
