@@ -15,6 +15,9 @@ _MONTH_MS = 30 * 24 * _HOUR_MS
 _HEADERS_BYTES = 16 * 1024
 """The size that our headers add to a message, with exception texts."""
 
+# Retries are sorted by the broker's clock, not by those of the writers. In the journal it shows how
+# far each member's clock is off, and takes entries of one that is far ahead.
+_BY_BROKER: Mapping[str, str] = MappingProxyType({"message.timestamp.type": "LogAppendTime"})
 _RESOLUTIONS: Mapping[str, str] = MappingProxyType(
     {
         "cleanup.policy": "compact",
@@ -130,7 +133,7 @@ class _Shape:
         made = resolutions_needed(setup.dead_letters, self._partitions, self._replication)
         yield replace(made, settings=self._safe(made.settings))
         if setup.journal is not None:
-            settings = self._safe(_deleted_after(_MONTH_MS))
+            settings = self._safe({**_BY_BROKER, **_deleted_after(_MONTH_MS)})
             yield NeededTopic(setup.journal, "journal", 1, self._replication, settings)
         if setup.control is not None:
             settings = self._safe(_deleted_after(_HOUR_MS))
@@ -139,14 +142,7 @@ class _Shape:
     def _retry(self, name: str, delay_ms: int) -> NeededTopic:
         return NeededTopic(
             *(name, "retry", self._partitions, self._replication),
-            self._safe(
-                {
-                    # Sorted by the broker's clock, not by those of the writers.
-                    "message.timestamp.type": "LogAppendTime",
-                    **_kept(kept_ms(delay_ms)),
-                    **self._sizes(),
-                }
-            ),
+            self._safe({**_BY_BROKER, **_kept(kept_ms(delay_ms)), **self._sizes()}),
             delay_ms,
             self._largest_bytes,
         )

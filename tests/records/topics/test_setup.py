@@ -96,6 +96,17 @@ def test_the_settings_of_a_retry_topic() -> None:
     } == first.settings
 
 
+def test_the_settings_of_the_journal() -> None:
+    """By the broker's clock, which corrects those of the members for Spark."""
+    (journal,) = [each for each in needed_topics(_SETUP, [_SOURCE]) if each.purpose == "journal"]
+    assert {
+        "cleanup.policy": "delete",
+        "message.timestamp.type": "LogAppendTime",
+        "retention.ms": "2592000000",
+        "min.insync.replicas": "2",
+    } == journal.settings
+
+
 @pytest.mark.parametrize("replication", [None, 1, 5])
 def test_what_is_created_passes_the_check(replication: int | None) -> None:
     """Nothing that was planned is found to be wrong."""
