@@ -113,10 +113,12 @@ class KafkaOperations:
         place = TopicPartition(topic, partition, before_offset)
         self._ask(lambda admin: admin.delete_records([place]))
 
-    def produce(self, topic: str, records: Iterable[Record]) -> list[tuple[int, int]]:
+    def produce(
+        self, topic: str, records: Iterable[Record], timestamp_ms: int = 0
+    ) -> list[tuple[int, int]]:
         """Write the records: partition and offset of each, once every one is acknowledged.
 
-        Raises if one is not.
+        With that time, or if it is 0 the time of now. Raises if one is not.
         """
         # Not idempotent: each new idempotent producer waits half a second for its id. In order all
         # the same, with one request at a time.
@@ -132,6 +134,7 @@ class KafkaOperations:
 
         for partition, key, value, headers in records:
             place = {"key": key, "value": value, "headers": list(headers), "partition": partition}
+            place["timestamp"] = timestamp_ms
             while not _taken(producer, topic, place, reported):
                 producer.poll(0.1)
         left = producer.flush(PATIENCE_S)

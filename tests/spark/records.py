@@ -10,6 +10,11 @@ from linear_retry.records.record import Record
 
 T = TypeVar("T")
 
+NANOSECONDS = 1_700_000_000_000_000_000
+"""A time that Kafka takes for milliseconds, and Spark cannot hold."""
+ANY_TIME = {f"message.timestamp.{each}.max.ms": str(2**63 - 1) for each in ("before", "after")}
+"""The settings of a topic that takes it, as by default before Kafka 4."""
+
 _SCHEMA = (
     "key binary, value binary, topic string, partition int, `offset` bigint, timestamp timestamp, "
     "headers array<struct<key: string, value: binary>>"

@@ -58,11 +58,12 @@ class TopicReader:
         topic: str,
         progress: Progress | None = None,
         starts: Mapping[int, int] | None = None,
+        ends: Mapping[int, int] | None = None,
     ) -> Iterator[list[Record]]:
         """Yields what is in the topic when this is called, in batches, each partition in order.
 
         `starts` has the partitions to read and their first offsets; None: all, from the beginning.
-        Raises `UnknownTopicError`, `BrokerError`.
+        `ends` has offsets at which to end before. Raises `UnknownTopicError`, `BrokerError`.
         """
         with closing(StandaloneConsumer(self.config, self.timeout_s)) as handle:
             bounds = handle.bounds(topic)
@@ -71,6 +72,11 @@ class TopicReader:
                     number: (max(starts[number], first), end)
                     for number, (first, end) in bounds.items()
                     if number in starts
+                }
+            if ends is not None:
+                bounds = {
+                    number: (first, min(end, ends.get(number, end)))
+                    for number, (first, end) in bounds.items()
                 }
             yield from _Reading(handle, topic, bounds, progress or (lambda *_: None)).batches()
 

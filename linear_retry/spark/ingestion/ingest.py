@@ -4,16 +4,19 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import Any, TypeAlias
 
 from pyspark.errors import PySparkException, StreamingQueryException
-from pyspark.sql import SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 from pyspark.sql.streaming.query import StreamingQuery
 
 from linear_retry.errors import BrokerError, ConfigurationError, LinearRetryError
 from linear_retry.spark.errors import JavaError, is_concurrent, last_cause
 from linear_retry.spark.ingestion.kafka_options import java_keys
+from linear_retry.spark.ingestion.planned_batch import PlannedBatch, is_too_far, planned
 from linear_retry.spark.ingestion.sources import (
     Source,
     find_sources,
@@ -24,7 +27,7 @@ from linear_retry.spark.lake.lake import DEAD_LETTERS, JOURNAL, Lake, LakeError
 from linear_retry.spark.session import with_settings
 from linear_retry.spark.tables.entries import entry_projections
 from linear_retry.spark.tables.letters import letter_projections
-from linear_retry.spark.tables.sql import Projections, project
+from linear_retry.spark.tables.sql import Projections, project, with_ms
 
 Progress: TypeAlias = Callable[[int, int], object]
 """Called with how many offsets are done, and of how many."""
@@ -38,6 +41,8 @@ SETTINGS = {
 }
 """Settings of a query, which keeps those that its session has when it starts."""
 _POLL_S = 1
+_PIECE = 2_000
+"""Offsets of a micro-batch that are in memory, where Spark cannot read it."""
 _COUNTS = "counts"
 # Else a full disk would be told as "Task failed while writing rows".
 _WITH_CAUSES = {"spark.sql.pyspark.jvmStacktrace.enabled": "true"}
@@ -95,7 +100,7 @@ def ingest(
     sources = find_sources(config, dead_letters, journal)
     options = {**java_keys(config), "maxOffsetsPerTrigger": str(max_offsets)}
     made = {table: TABLES[table]() for table in {source.table for source in sources}}
-    runs = [_Run(into, source, options) for source in sources]
+    runs = [_Run(into, source, config, options) for source in sources]
     for run in runs:  # all of them, before the first is started
         run.prepare(made[run.table])
     _run_to_end(runs, every_s, progress)
@@ -125,11 +130,15 @@ class _Run:
 
     _query: StreamingQuery
 
-    def __init__(self, lake: Lake, source: Source, options: Mapping[str, str]) -> None:
+    def __init__(
+        self, lake: Lake, source: Source, config: Mapping[str, Any], options: Mapping[str, str]
+    ) -> None:
         self._lake = lake
+        self._config = config
         self._source = source
         self._options = options
         self._counts: dict[int, tuple[int, int]] = {}
+        self._reread: dict[int, tuple[int, int]] = {}
         self._starts: dict[int, int] | None = None
 
     @property
@@ -138,19 +147,18 @@ class _Run:
 
     def prepare(self, projections: Projections) -> None:
         """Finds where to begin, and creates the table."""
+        self._projections = projections
         starting = starting_offsets(self._lake, self._source)
         options = {**_OPTIONS, **self._options}
         records = stream_of(self._lake.spark, self._source, starting, options)
-        topic_id = F.lit(self._source.topic_id)
-        self._rows = project(records, projections).withColumn("topic_id", topic_id)
+        self._rows = self._projected(with_ms(records))
         self._lake.create(self._source.table, self._rows.schema)
 
     def start(self, every_s: float | None) -> None:
         """Starts the query. Raises `LakeError` if one runs already, in this process or another."""
-        source, rows = self._source, F.count(F.lit(1)).alias("rows")
-        counted = self._rows.observe(_COUNTS, rows, F.count("problems").alias("unreadable"))
-        checkpoint = self._lake.checkpoint(source.table, source.topic, source.topic_id)
-        writer = counted.writeStream.format("delta").option("checkpointLocation", checkpoint)
+        source, self._every_s = self._source, every_s
+        counted = self._rows.observe(_COUNTS, *_sums())
+        writer = counted.writeStream.format("delta").option("checkpointLocation", self._checkpoint)
         # A later release may have more columns.
         writer = writer.option("mergeSchema", "true")
         if every_s is None:
@@ -168,9 +176,13 @@ class _Run:
         try:
             return bool(self._query.awaitTermination(_POLL_S))
         except StreamingQueryException as error:
-            raise self._error_of(error) from error
+            if not is_too_far(self._text_of(error)):
+                raise self._error_of(error) from error
         finally:
             self._note_progress()
+        self._reread_batch()
+        self.start(self._every_s)
+        return False
 
     def total(self) -> int:
         """The number of offsets to read when this call began."""
@@ -196,6 +208,37 @@ class _Run:
         source = self._source
         return Ingested(source.table, source.topic, *self._sums(), gone)
 
+    def _reread_batch(self) -> None:
+        """Adds a micro-batch that Spark cannot read, each record once, also if killed amid it.
+
+        Delta Lake then has it as one of the query, which continues with the next one.
+        """
+        source, query = self._source, str(self._query.id)
+        with self._lake.writing(source.table):
+            batch = planned(self._lake.spark, self._checkpoint, source.topic)
+            for number, piece in enumerate(batch.pieces(_PIECE)):
+                self._append(piece, f"{query}/{batch.number}", number)
+            self._append(PlannedBatch(batch.number, {}, {}), query, batch.number)
+            rows = self._lake.table(source.table).where(F.col("topic") == source.topic)
+            [counts] = rows.where(_within(batch)).agg(*_sums()).collect()
+        self._reread[batch.number] = counts[0], counts[1]
+
+    def _append(self, batch: PlannedBatch, application: str, version: int) -> None:
+        """Adds records in one commit, unless Delta Lake has one of that application and version."""
+        records = batch.frame(self._lake.spark, self._config, self._source.topic)
+        writer = self._projected(records).write.format("delta").mode("append")
+        writer = writer.option("txnAppId", application).option("txnVersion", version)
+        writer.option("mergeSchema", "true").save(self._lake.place(self._source.table))
+
+    def _projected(self, records: DataFrame) -> DataFrame:
+        topic_id = F.lit(self._source.topic_id)
+        return project(records, self._projections).withColumn("topic_id", topic_id)
+
+    @property
+    def _checkpoint(self) -> str:
+        source = self._source
+        return self._lake.checkpoint(source.table, source.topic, source.topic_id)
+
     def _note_progress(self) -> None:
         """Notes what only Spark's progress reports: where the first batch began, and the counts."""
         for each in self._query.recentProgress:
@@ -208,16 +251,36 @@ class _Run:
                 self._counts[each.batchId] = rows, unreadable
 
     def _sums(self) -> tuple[int, int]:
-        rows, unreadable = zip((0, 0), *self._counts.values(), strict=True)
+        counts = (*self._counts.values(), *self._reread.values())
+        rows, unreadable = zip((0, 0), *counts, strict=True)
         return sum(rows), sum(unreadable)
 
     def _error_of(self, error: Exception) -> LinearRetryError:
+        return _error(self._source.topic, self._text_of(error))
+
+    def _text_of(self, error: Exception) -> str:
         with with_settings(self._lake.spark, _WITH_CAUSES):
-            return _error(self._source.topic, str(error))
+            return str(error)
 
     def _first(self, number: int) -> int:
         first = self._source.bounds.get(number, (0, 0))[0]
         return max((self._starts or {}).get(number, first), first)
+
+
+def _sums() -> tuple[Column, Column]:
+    return F.count(F.lit(1)).alias("rows"), F.count("problems").alias("unreadable")
+
+
+def _within(batch: PlannedBatch) -> Column:
+    """Whether a row is of a record of the micro-batch."""
+    number, offset = F.col("partition"), F.col("offset")
+    return reduce(
+        or_,
+        (
+            (number == each) & offset.between(batch.starts.get(each, 0), end - 1)
+            for each, end in batch.ends.items()
+        ),
+    )
 
 
 def _offsets(text: str) -> dict[int, int]:

@@ -28,6 +28,7 @@ from linear_retry.spark.tables.sql import (
     project,
     texts,
     when,
+    with_ms,
 )
 
 _MARKER = "retry-version"
@@ -80,17 +81,25 @@ def dead_letters(records: DataFrame) -> DataFrame:
     `offset`, `timestamp` and `headers` are needed; without one, Spark raises `AnalysisException`. A
     record that cannot be read is a row with `problems`. docs/spark/ingest.md has the columns.
     """
-    return project(records, letter_projections())
+    return project(with_ms(records), letter_projections())
 
 
 def letter_projections() -> Projections:
-    """The projections that make the table. Each copies its rows, so it keeps only what it needs."""
+    """The projections that make the table, of records `with_ms`.
+
+    Each copies its rows, so it keeps only what it needs.
+    """
     found = {each: f"get(contents, {_PLACES.index(each.header)})" for each in _HEADER_COLUMNS}
     is_fine = " AND ".join((_IS_OURS, *(each.is_fine(at) for each, at in found.items())))
-    passed_on = (*_RECORD, "written_by", "own_headers")
+    passed_on = (*_RECORD, "timestamp_ms", "written_by", "own_headers")
     return (
         columns(
-            *(*_RECORD, f"{_written_by()} AS written_by", f"{_CONTENTS} AS contents"),
+            *(
+                *_RECORD,
+                "timestamp_ms",
+                f"{_written_by()} AS written_by",
+                f"{_CONTENTS} AS contents",
+            ),
             f"{when(_IS_USUAL, f'size({NAMES}) - {len(_USUAL)}')} AS own_headers",
         ),
         columns(
@@ -123,7 +132,7 @@ END"""
 
 # `record_id`: the digest is of the time, both lengths, -1 for null, and both contents.
 _SIZES = (
-    "concat_ws(' ', unix_millis(timestamp), coalesce(octet_length(key), -1), "
+    "concat_ws(' ', timestamp_ms, coalesce(octet_length(key), -1), "
     "coalesce(octet_length(value), -1), '')"
 )
 _DIGEST = f"sha2(concat(cast({_SIZES} AS binary), coalesce(key, X''), coalesce(value, X'')), 256)"

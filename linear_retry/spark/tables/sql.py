@@ -83,6 +83,11 @@ def date_of(timestamp: str) -> str:
     return f"date_from_unix_date(cast({ms} div {DAY_MS} AS int))"
 
 
+def with_ms(records: DataFrame) -> DataFrame:
+    """The records with their timestamp in milliseconds too: Spark's own cannot be any number."""
+    return records.withColumn("timestamp_ms", F.unix_millis("timestamp"))
+
+
 def project(records: DataFrame, projections: Projections) -> DataFrame:
     """The records after one select for each of the projections."""
     return reduce(lambda rows, step: rows.select(*step), projections, records)
