@@ -31,7 +31,7 @@ MEANINGS: Final[Mapping[int, str]] = MappingProxyType(
         NEGATIVE: "the answer is no, or the output was closed",
         USAGE_ERROR: "wrong usage",
         UNAVAILABLE: "something that it needs is missing, or is refused",
-        FENCED: "ended by a newer command on the same topic",
+        FENCED: "ended by a newer command on the same topic or checkpoint",
         INSUFFICIENT_DATA: "not enough data",
         PENDING: "accepted, but not finished in time",
         UNCONFIRMED: "the result failed its check, and was not written",

@@ -61,8 +61,9 @@ def run(
     Example: linear-retry spark scheduler run --topic billing.scheduled --checkpoint state --allow
     'orders*' --bootstrap localhost:9092
 
-    Exit codes: 2, a value is wrong, the checkpoint is another topic's or was drained, or another
-    scheduler runs on it; 3, a topic is missing or has lost records, or Spark cannot start.
+    Exit codes: 2, a value is wrong, or the checkpoint is another topic's or was drained; 3, a topic
+    is missing or has lost records, or Spark cannot start; 4, another one was started on the
+    checkpoint.
     """
     with exit_on_error(), require_pyspark():
         config = connection.keys()

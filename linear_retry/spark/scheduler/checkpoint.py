@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from linear_retry.errors import ConfigurationError, LinearRetryError, UsageError
+from linear_retry.errors import ConfigurationError, FencedError, LinearRetryError, UsageError
 from linear_retry.records.json_fields import (
     InvalidError,
     Reader,
@@ -35,6 +35,13 @@ def in_use(path: str) -> UsageError:
     return UsageError(f"{path}: another scheduler runs on this checkpoint; stop one of them")
 
 
+def fenced(path: str) -> FencedError:
+    """The error of a scheduler that another one has replaced."""
+    return FencedError(
+        f"{path}: another scheduler was started on this checkpoint, which ends this one; run one"
+    )
+
+
 def has_ended(path: str, why: str) -> ConfigurationError:
     """The error of a scheduler whose checkpoint was drained or moved."""
     return ConfigurationError(
@@ -47,13 +54,15 @@ class Marker:
     """What a checkpoint belongs to.
 
     `partitions` are the state's; `starting` are the intake's offsets at which it began, by
-    partition, if not at the beginning. `ended` says in words why it must not be resumed.
+    partition, if not at the beginning. `run` identifies the scheduler that was started last; None:
+    none was. `ended` says in words why it must not be resumed.
     """
 
     topic: str
     topic_id: str
     partitions: int
     starting: dict[str, int] = field(default_factory=dict)
+    run: str | None = None
     ended: str | None = None
     version: int = _VERSION
 
@@ -81,11 +90,7 @@ class Checkpoint:
 
     def write(self, marker: Marker) -> None:
         """Writes the marker, or raises `CheckpointError`."""
-        content = json.dumps(asdict(marker)).encode()
-        try:
-            CheckpointFile(self._spark, f"{self.path}/{_FILE}").write(content)
-        except (JavaError, PySparkException) as error:
-            raise self.unusable(error) from error
+        self._write(_FILE, json.dumps(asdict(marker)).encode())
 
     def open(self, topic: str, topic_id: str) -> Marker:
         """Returns the marker of a checkpoint of this topic that may be used.
@@ -107,6 +112,10 @@ class Checkpoint:
             raise ConfigurationError(f"{self.path}: no scheduler has run there; correct the path")
         return found
 
+    def claim(self, run: str) -> None:
+        """Notes which scheduler runs on it from now on. Raises `CheckpointError`."""
+        self.write(replace(self.known(), run=run))
+
     def last_batch(self) -> int | None:
         """Returns the number of the last micro-batch that was committed; None without any."""
         return self._last("commits")
@@ -120,7 +129,7 @@ class Checkpoint:
 
         Without one, a query that starts sends nothing of what waits until a new record arrives:
         Spark (4.0) asks the micro-batch before, of the same query, whether one without records is
-        needed. Raises `UsageError` where another scheduler has planned one meanwhile.
+        needed.
         """
         last = self.last_batch()
         if last is None or last != self.last_planned():
@@ -129,11 +138,9 @@ class Checkpoint:
             log = self._jvm.org.apache.spark.sql.execution.streaming.OffsetSeqLog(
                 self._spark._jsparkSession, f"{self.path}/offsets"
             )
-            is_planned = log.add(last + 1, log.get(last).get())
+            log.add(last + 1, log.get(last).get())
         except JavaError as error:
             raise self.unusable(error) from error
-        if not is_planned:
-            raise in_use(self.path)
 
     def end_offsets(self, topic: str) -> dict[str, int]:
         """Returns the intake's offsets behind the last committed micro-batch, by partition."""
@@ -178,6 +185,12 @@ class Checkpoint:
         except (JavaError, PySparkException) as error:  # of a scheme whose jar is missing, too
             raise self.unusable(error) from error
 
+    def _write(self, name: str, content: bytes) -> None:
+        try:
+            CheckpointFile(self._spark, f"{self.path}/{name}").write(content)
+        except (JavaError, PySparkException) as error:
+            raise self.unusable(error) from error
+
     def unusable(self, error: Exception) -> LinearRetryError:
         """Returns the error for one of Spark's: `UsageError` if another scheduler runs on it."""
         if is_concurrent(str(error)):
@@ -196,5 +209,6 @@ _READERS: Mapping[str, Reader] = {
     "topic_id": text,
     "partitions": integer,
     "starting": _offsets,
+    "run": optional(text),
     "ended": optional(text),
 }

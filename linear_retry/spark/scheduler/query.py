@@ -3,19 +3,20 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 from pyspark.sql.streaming.query import StreamingQuery
 
-from linear_retry.errors import ConfigurationError
+from linear_retry.errors import ConfigurationError, LinearRetryError
 from linear_retry.records.dead_letter import resolutions_topic
 from linear_retry.records.topics.names import check_topic_name, derived_name
 from linear_retry.scheduler.destinations import Destinations, check_patterns
 from linear_retry.spark.errors import JavaError
 from linear_retry.spark.ingestion.kafka_options import java_keys, librdkafka_keys
 from linear_retry.spark.ingestion.sources import Source, find_sources, stream_of
-from linear_retry.spark.scheduler.checkpoint import Checkpoint, Marker, has_ended
+from linear_retry.spark.scheduler.checkpoint import Checkpoint, Marker, fenced, has_ended
 from linear_retry.spark.scheduler.intake import CHUNK, COLUMNS, Intake
 from linear_retry.spark.scheduler.processor import OUTPUT, SchedulerProcessor
 from linear_retry.spark.scheduler.sender import Targets
@@ -82,16 +83,27 @@ def check_not_read(topic: str, letters: str, option: str) -> None:
         )
 
 
-def start(spark: SparkSession, scheduler: SchedulerOnSpark) -> StreamingQuery:
+def start(
+    spark: SparkSession,
+    scheduler: SchedulerOnSpark,
+    run: str | None = None,
+    error: str | None = None,
+) -> StreamingQuery:
     """Starts the query, which continues where its checkpoint ends.
 
+    It takes the checkpoint over: an earlier `service.run` on it ends. `run` is an id of the caller,
+    and `error` what the caller's last query on the checkpoint has ended with; None: it had none.
+
     Raises `ConfigurationError` for a checkpoint of another topic or number of partitions, or one
-    that is drained, `UsageError` where another scheduler runs on it, `UnknownTopicError`,
-    `BrokerError`, `CheckpointError` and `SparkMissingError`.
+    that is drained, `FencedError` where another one was started since the `error`, `UsageError`
+    where another one starts at the same moment, `UnknownTopicError`, `BrokerError`,
+    `CheckpointError` and `SparkMissingError`.
     """
     source, _ = find_sources(scheduler.config, [scheduler.topic, scheduler.letters])
     checkpoint = Checkpoint(spark, scheduler.checkpoint)
     marker = _marker(checkpoint, scheduler, source.topic_id, spark)
+    if error is not None and marker.run not in (None, run):
+        raise fenced(checkpoint.path)
     own = state_session(spark)
     own.conf.set("spark.sql.shuffle.partitions", str(marker.partitions))
     own.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", _AT_ONCE)
@@ -110,9 +122,16 @@ def start(spark: SparkSession, scheduler: SchedulerOnSpark) -> StreamingQuery:
     checkpoint.plan()
     writer = writer.option("checkpointLocation", scheduler.checkpoint)
     try:
-        return writer.queryName(f"scheduler of {scheduler.topic}").start()
-    except JavaError as error:
-        raise checkpoint.unusable(error) from error
+        query = writer.queryName(f"scheduler of {scheduler.topic}").start()
+    except JavaError as refused:
+        raise checkpoint.unusable(refused) from refused
+    if error is None:
+        try:
+            checkpoint.claim(run or uuid4().hex)
+        except LinearRetryError:
+            query.stop()
+            raise
+    return query
 
 
 def _observed(done: DataFrame) -> DataFrame:

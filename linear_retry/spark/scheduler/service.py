@@ -6,28 +6,32 @@ from concurrent.futures import Future, wait
 from contextlib import suppress
 from itertools import takewhile
 from threading import Event, Thread
-from typing import Any
+from typing import Any, TypeAlias
+from uuid import uuid4
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
-from linear_retry.errors import BrokerError, UnknownTopicError
+from linear_retry.errors import BrokerError, LinearRetryError, UnknownTopicError
 from linear_retry.log.lines import log_not_sent, log_query_failed, log_scheduler_on_spark
-from linear_retry.spark.errors import JavaError, is_concurrent, last_cause
+from linear_retry.spark.errors import JavaError, last_cause
 from linear_retry.spark.scheduler.checkpoint import (
     Checkpoint,
     CheckpointError,
+    fenced,
     has_ended,
-    in_use,
 )
 from linear_retry.spark.scheduler.query import OBSERVED, SchedulerOnSpark, start
 from linear_retry.strategy.strategy import Strategy
 
+Begin: TypeAlias = Callable[[SparkSession, SchedulerOnSpark, str, str | None], StreamingQuery]
+"""Starts the query for the run of that id, after that error of its last one."""
+
 _DELAYS_S = (1, 2, 5, 10, 30)
 _LOOK_S = 1
-_MARKER_S = 5.0
+_MARKER_S = 1.0
 _POLL_S = 0.1
 _MISSING_AT_MOST = 4
 """So often in a row a topic may be missing, which is for a quarter of a minute."""
@@ -39,32 +43,34 @@ _LOST = ("KAFKA_DATA_LOSS", "KafkaIllegalStateException")
 def run(
     spark: SparkSession,
     scheduler: SchedulerOnSpark,
-    begin: Callable[[SparkSession, SchedulerOnSpark], StreamingQuery] = start,
+    begin: Begin = start,
     stop: Event | None = None,
 ) -> None:
     """Runs until `stop` is set or the query is stopped: the `session` does both at a signal.
 
     A failing query is started again, from its checkpoint. Raises what `start` does, the first time,
     `BrokerError` where the intake topic has lost records that were not read, `UnknownTopicError`
-    where a topic stays missing, `UsageError` where another scheduler runs on the checkpoint, and
-    `ConfigurationError` once that is drained or moved.
+    where a topic stays missing, `FencedError` once another scheduler was started on the checkpoint,
+    and `ConfigurationError` once that is drained or moved.
     """
-    stop, failures = stop or Event(), _Failures()
-    query = _begun(begin, spark, scheduler, stop)
+    stop, failures, run_id = stop or Event(), _Failures(), uuid4().hex
+    failed: str | None = None
+    query = _begun(begin, (spark, scheduler, run_id, failed), stop)
     if query is not None:
         log_scheduler_on_spark(scheduler.topic, scheduler.checkpoint, scheduler.allow)
     while True:
         begun_s = time.monotonic()
         try:
             if query is None:
-                query = _begun(begin, spark, scheduler, stop)
+                query = _begun(begin, (spark, scheduler, run_id, failed), stop)
             if query is not None:
-                _await_end(spark, query, scheduler)
+                _await_end(spark, query, scheduler, run_id)
         except (StreamingQueryException, BrokerError, CheckpointError, JavaError) as error:
             # A signal ends jobs as well, and what fails of that is no failure.
             if stop.is_set():
                 return
             problem = _passing(scheduler, error)
+            failed = str(error)
             wait_s = failures.wait_s(error, time.monotonic() - begun_s)
             log_query_failed(scheduler.topic, problem, wait_s)
             if stop.wait(wait_s):
@@ -97,9 +103,8 @@ class _Failures:
 
 
 def _begun(
-    begin: Callable[[SparkSession, SchedulerOnSpark], StreamingQuery],
-    spark: SparkSession,
-    scheduler: SchedulerOnSpark,
+    begin: Begin,
+    given: tuple[SparkSession, SchedulerOnSpark, str, str | None],
     stop: Event,
 ) -> StreamingQuery | None:
     """Starts the query; returns None once `stop` is set.
@@ -111,7 +116,7 @@ def _begun(
 
     def work() -> None:
         try:
-            starting.set_result(begin(spark, scheduler))
+            starting.set_result(begin(*given))
         except BaseException as error:  # noqa: BLE001  (passed to the caller by the future)
             starting.set_exception(error)
 
@@ -137,23 +142,23 @@ def _passing(scheduler: SchedulerOnSpark, error: Exception) -> str:
             f"{scheduler.topic}: records were removed before they were read: {problem}; "
             "lengthen the topic's retention, and begin with another checkpoint"
         ) from error
-    if is_concurrent(str(error)):
-        # Started again, each would end the other for ever.
-        raise in_use(scheduler.checkpoint) from error
     return problem
 
 
-def _await_end(spark: SparkSession, query: StreamingQuery, scheduler: SchedulerOnSpark) -> None:
+def _await_end(
+    spark: SparkSession, query: StreamingQuery, scheduler: SchedulerOnSpark, run_id: str
+) -> None:
     """Returns once the query is stopped; logs meanwhile what it does not send.
 
-    Raises `ConfigurationError` once its checkpoint is drained or moved.
+    Raises `ConfigurationError` once its checkpoint is drained or moved, `FencedError` once another
+    scheduler was started on it.
     """
     seen, is_over = "", False
-    reasons, done = list[str](), Event()
+    errors, done = list[LinearRetryError](), Event()
     checkpoint = Checkpoint(spark, scheduler.checkpoint)
-    Thread(target=_watch, args=(checkpoint, reasons, done), daemon=True).start()
+    Thread(target=_watch, args=(checkpoint, run_id, errors, done), daemon=True).start()
     try:
-        while not is_over and not reasons:
+        while not is_over and not errors:
             try:
                 is_over = bool(query.awaitTermination(_LOOK_S))
             finally:
@@ -162,12 +167,14 @@ def _await_end(spark: SparkSession, query: StreamingQuery, scheduler: SchedulerO
                     _log_not_sent(scheduler.topic, progress)
     finally:
         done.set()
-    if reasons:
+    if errors:
         query.stop()
-        raise has_ended(checkpoint.path, reasons[0])
+        raise errors[0]
 
 
-def _watch(checkpoint: Checkpoint, reasons: list[str], done: Event) -> None:
+def _watch(
+    checkpoint: Checkpoint, run_id: str, errors: list[LinearRetryError], done: Event
+) -> None:
     """Adds why the checkpoint must not be used any more, if that comes before `done`.
 
     A micro-batch that takes longer than a drain waits for one is not seen by it, and would send
@@ -178,7 +185,10 @@ def _watch(checkpoint: Checkpoint, reasons: list[str], done: Event) -> None:
         with suppress(CheckpointError):
             marker = checkpoint.marker()
             if marker is not None and marker.ended is not None:
-                reasons.append(marker.ended)
+                errors.append(has_ended(checkpoint.path, marker.ended))
+                return
+            if marker is not None and marker.run not in (None, run_id):
+                errors.append(fenced(checkpoint.path))
                 return
 
 

@@ -54,8 +54,8 @@ def served(spark: SparkSession, one: SchedulerOnSpark) -> Iterator[Future[None]]
     """
     begun = list[StreamingQuery]()
 
-    def begin(spark: SparkSession, one: SchedulerOnSpark) -> StreamingQuery:
-        begun.append(start(spark, one))
+    def begin(*given: Any) -> StreamingQuery:
+        begun.append(start(*given))
         return begun[-1]
 
     with ThreadPoolExecutor(1) as pool:

@@ -11,7 +11,9 @@ from linear_retry.errors import UsageError
 from linear_retry.spark.scheduler.checkpoint import Checkpoint, CheckpointError, Marker
 
 _NAME = "linear-retry-scheduler.json"
-_MARKER = Marker(topic="scheduled", topic_id="id", partitions=2, starting={"0": 7}, ended="moved")
+_MARKER = Marker(
+    topic="scheduled", topic_id="id", partitions=2, starting={"0": 7}, run="run", ended="moved"
+)
 
 
 def test_it_is_read_as_it_was_written(spark: SparkSession, tmp_path: Path) -> None:
