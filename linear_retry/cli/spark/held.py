@@ -15,6 +15,7 @@ from linear_retry.records.printable import exact_moment
 from linear_retry.spark.ingestion.sources import find_sources
 from linear_retry.spark.scheduler import draining
 from linear_retry.spark.scheduler.checkpoint import Checkpoint
+from linear_retry.spark.scheduler.producer import Progress
 from linear_retry.spark.scheduler.query import check_not_read
 from linear_retry.spark.scheduler.state import waiting
 from linear_retry.spark.session import session
@@ -100,6 +101,6 @@ def _say_dry_run(spark: Any, checkpoint: Checkpoint, to: str) -> None:
 
 
 @contextmanager
-def _progress(to: str) -> Iterator[draining.Progress]:
+def _progress(to: str) -> Iterator[Progress]:
     with ProgressBar(f"sending to {to}") as bar:
         yield lambda done: bar(done, done)

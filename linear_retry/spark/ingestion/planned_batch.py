@@ -24,6 +24,7 @@ _SCHEMA = (
     "topic string, partition int, `offset` bigint, timestamp_ms bigint, key binary, value binary, "
     "headers array<struct<key: string, value: binary>>"
 )
+TOO_FAR = "a record's timestamp is one that Spark cannot hold"
 
 
 def is_too_far(error: str) -> bool:

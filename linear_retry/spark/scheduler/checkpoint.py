@@ -116,6 +116,17 @@ class Checkpoint:
         """Notes which scheduler runs on it from now on. Raises `CheckpointError`."""
         self.write(replace(self.known(), run=run))
 
+    def move_start(self, batch: int, topic: str, starts: Mapping[int, int]) -> None:
+        """Lets a micro-batch that is not committed start at these offsets of the intake.
+
+        No query may run. Raises `CheckpointError`.
+        """
+        # It starts where the one before it ends; the first one, where Spark has begun to read.
+        name = f"offsets/{batch - 1}" if batch else "sources/0/0"
+        *before, _ = (self._read(name) or b"\n").splitlines()
+        offsets = json.dumps({topic: {str(number): offset for number, offset in starts.items()}})
+        self._write(name, b"\n".join([*before, offsets.encode()]))
+
     def last_batch(self) -> int | None:
         """Returns the number of the last micro-batch that was committed; None without any."""
         return self._last("commits")

@@ -1,36 +1,28 @@
 """Takes all that waits out of a stopped scheduler's state."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from itertools import islice
 from threading import Event
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from linear_retry.errors import ConfigurationError, UsageError
-from linear_retry.kafka.consumer.settings import servers_of
-from linear_retry.kafka.producers.acknowledged import unacknowledged
 from linear_retry.records.record import OutgoingRecord
 from linear_retry.scheduler.letters import DRAINED
-from linear_retry.spark.ingestion.kafka_options import librdkafka_keys
 from linear_retry.spark.ingestion.sources import Source, find_sources
 from linear_retry.spark.scheduler.checkpoint import Checkpoint, Marker
 from linear_retry.spark.scheduler.held import Held
-from linear_retry.spark.scheduler.producer import Letter, TaskProducer
+from linear_retry.spark.scheduler.producer import Letter, Progress, write
 from linear_retry.spark.scheduler.query import check_not_read
 from linear_retry.spark.scheduler.sender import letter_of
 from linear_retry.spark.scheduler.state import in_order
 from linear_retry.store import header_bytes
 
-_AT_ONCE = 5_000
-_ACKNOWLEDGED_WITHIN_S = 60.0
 _LOOK_S, _QUIET_S, _OPEN_S = 0.5, 5.0, 30.0
 _DRAINED = "it was drained to"
 _MOVED = "it was moved to"
 _UNREADY = "it is not to be used before the resize of"
-
-Progress = Callable[[int], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +66,7 @@ def drain(
     def letter(held: Held) -> Letter:
         return letter_of(held._replace(reason=held.reason or DRAINED), topic, to)
 
-    count = _write(config, map(letter, in_order(spark, checkpoint)), progress)
+    count = write(config, map(letter, in_order(spark, checkpoint)), progress)
     _check_last(checkpoint, batch)
     return Drained(count, _unread(checkpoint, marker, source))
 
@@ -110,7 +102,7 @@ def resize(
     checkpoint.write(replace(marker, ended=moving))
     # Before the copy: what is read behind it, the new one has to read too.
     batch, read = checkpoint.last_batch(), checkpoint.end_offsets(topic)
-    count = _write(config, map(_again(topic), in_order(spark, checkpoint)), progress)
+    count = write(config, map(_again(topic), in_order(spark, checkpoint)), progress)
     _check_last(checkpoint, batch)
     to.write(replace(new, starting=read or marker.starting))
     return count
@@ -122,19 +114,6 @@ def _again(topic: str) -> Callable[[Held], Letter]:
         return OutgoingRecord(topic, held.key, held.value, headers, held.partition), iter(())
 
     return record
-
-
-def _write(config: Mapping[str, Any], letters: Iterable[Letter], progress: Progress) -> int:
-    keys, count = librdkafka_keys(config), 0
-    producer = TaskProducer(keys, delivered_s=_ACKNOWLEDGED_WITHIN_S)
-    waiting = iter(letters)
-    while some := list(islice(waiting, _AT_ONCE)):
-        for (record, _), error in zip(some, producer.deliver_letters(some), strict=True):
-            if error is not None:
-                raise unacknowledged(servers_of(keys), record, error)
-        count += len(some)
-        progress(count)
-    return count
 
 
 def _stopped(checkpoint: Checkpoint, source: Source, quiet_s: float) -> Marker:

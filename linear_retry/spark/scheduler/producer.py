@@ -1,21 +1,25 @@
 """The producer of one task, which keeps the order of each partition also where sending fails."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, TypeAlias
 
 from linear_retry.errors import BrokerError
 from linear_retry.kafka import KafkaError, KafkaException, Producer
+from linear_retry.kafka.consumer.settings import servers_of
 from linear_retry.kafka.producers.acknowledged import (
     TOO_LARGE,
     Delivery,
     control_config,
     partitions,
     queued,
+    unacknowledged,
 )
 from linear_retry.kafka.producers.murmur2 import partition_of_key
 from linear_retry.kafka.quiet import make_client, text_of
 from linear_retry.records.record import OutgoingRecord
+from linear_retry.spark.ingestion.kafka_options import librdkafka_keys
 from linear_retry.store.sender.batch import OF_THE_RECORD, size_bytes
 
 Lane: TypeAlias = tuple[str, int | None]
@@ -24,6 +28,10 @@ Lane: TypeAlias = tuple[str, int | None]
 Letter: TypeAlias = tuple[OutgoingRecord, Iterator[OutgoingRecord]]
 """A record, and smaller and smaller forms of it."""
 
+Progress: TypeAlias = Callable[[int], object]
+"""Called with how many records are sent."""
+
+_AT_ONCE, _ACKNOWLEDGED_WITHIN_S = 5_000, 60.0
 _ANSWER_S = 10.0
 _DELIVERED_S = 10.0
 _SLICE_S = 0.5
@@ -149,6 +157,22 @@ class TaskProducer:
                 self._client.purge()
                 self._client.flush(_SLICE_S)
                 return
+
+
+def write(
+    config: Mapping[str, Any], letters: Iterable[Letter], progress: Progress = lambda _: None
+) -> int:
+    """Sends records in order, and returns how many. Raises `BrokerError`."""
+    keys, count = librdkafka_keys(config), 0
+    producer = TaskProducer(keys, delivered_s=_ACKNOWLEDGED_WITHIN_S)
+    waiting = iter(letters)
+    while some := list(islice(waiting, _AT_ONCE)):
+        for (record, _), error in zip(some, producer.deliver_letters(some), strict=True):
+            if error is not None:
+                raise unacknowledged(servers_of(keys), record, error)
+        count += len(some)
+        progress(count)
+    return count
 
 
 def _error(delivery: Delivery) -> KafkaError | None:

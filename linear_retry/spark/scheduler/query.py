@@ -15,12 +15,14 @@ from linear_retry.records.topics.names import check_topic_name, derived_name
 from linear_retry.scheduler.destinations import Destinations, check_patterns
 from linear_retry.spark.errors import JavaError
 from linear_retry.spark.ingestion.kafka_options import java_keys, librdkafka_keys
+from linear_retry.spark.ingestion.planned_batch import is_too_far
 from linear_retry.spark.ingestion.sources import Source, find_sources, stream_of
 from linear_retry.spark.scheduler.checkpoint import Checkpoint, Marker, fenced, has_ended
 from linear_retry.spark.scheduler.intake import CHUNK, COLUMNS, Intake
 from linear_retry.spark.scheduler.processor import OUTPUT, SchedulerProcessor
 from linear_retry.spark.scheduler.sender import Targets
 from linear_retry.spark.scheduler.state import state_session
+from linear_retry.spark.scheduler.unreadable import write_again
 
 MAX_OFFSETS = 100_000
 OBSERVED = "scheduler"
@@ -102,8 +104,11 @@ def start(
     source, _ = find_sources(scheduler.config, [scheduler.topic, scheduler.letters])
     checkpoint = Checkpoint(spark, scheduler.checkpoint)
     marker = _marker(checkpoint, scheduler, source.topic_id, spark)
-    if error is not None and marker.run not in (None, run):
-        raise fenced(checkpoint.path)
+    if error is not None:
+        if marker.run not in (None, run):
+            raise fenced(checkpoint.path)
+        if is_too_far(error):
+            write_again(spark, scheduler.config, scheduler.topic, checkpoint)
     own = state_session(spark)
     own.conf.set("spark.sql.shuffle.partitions", str(marker.partitions))
     own.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", _AT_ONCE)

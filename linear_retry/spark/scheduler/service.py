@@ -17,6 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from linear_retry.errors import BrokerError, LinearRetryError, UnknownTopicError
 from linear_retry.log.lines import log_not_sent, log_query_failed, log_scheduler_on_spark
 from linear_retry.spark.errors import JavaError, last_cause
+from linear_retry.spark.ingestion.planned_batch import TOO_FAR, is_too_far
 from linear_retry.spark.scheduler.checkpoint import (
     Checkpoint,
     CheckpointError,
@@ -142,7 +143,7 @@ def _passing(scheduler: SchedulerOnSpark, error: Exception) -> str:
             f"{scheduler.topic}: records were removed before they were read: {problem}; "
             "lengthen the topic's retention, and begin with another checkpoint"
         ) from error
-    return problem
+    return TOO_FAR if is_too_far(str(error)) else problem
 
 
 def _await_end(

@@ -23,6 +23,7 @@ from tests.conftest import TopicFactory
 from tests.kafka_operations import Headers, wait_until
 from tests.patience import PATIENCE_S
 from tests.real_kafka import RealKafka
+from tests.spark.records import ANY_TIME, NANOSECONDS
 from tests.spark.scheduler.running import (
     arrived,
     now_ms,
@@ -183,6 +184,27 @@ def test_a_consumer_does_not_know_which_scheduler_it_is(
     assert [1, 1, 1] == attempts
     _, *returned = (dict(each.headers) for each in map(read, kafka.read(orders)))
     assert 1 == len({each["retry-id"] for each in returned})
+
+
+def test_a_timestamp_that_spark_cannot_hold(
+    spark: SparkSession, kafka: RealKafka, topic: TopicFactory, tmp_path: Path
+) -> None:
+    """One in nanoseconds among others: each is sent, those that come later too. The query failed at
+    it, and at the same one whenever it was started again."""
+    one = replace(scheduler(kafka, topic, tmp_path, partitions=1), topic=topic(2, ANY_TIME))
+    orders = topic()
+    due_ms = now_ms() + 20_000
+    last = [(1, b"key", b"last", request(orders, due_ms, "last"))]
+    for number, at_ms in enumerate((0, NANOSECONDS, 0, -5, 2**63 - 1, 0)):
+        kafka.produce(one.topic, [_soon(f"{number}", orders)], at_ms)
+    with running(spark, one):
+        arrived(kafka, orders, 6)
+        kafka.produce(one.topic, [_soon("6", orders)], NANOSECONDS)
+        kafka.produce(one.topic, last)
+        found = arrived(kafka, orders, 8)
+    ids = {dict(each.headers)["retry-id"]: each.timestamp_ms for each in found}
+    assert {b"last", *(b"%d" % n for n in range(7))} == ids.keys()
+    assert ids[b"last"] >= due_ms
 
 
 def _break_marker_and_follow_the_error(spark: SparkSession, one: SchedulerOnSpark) -> None:
