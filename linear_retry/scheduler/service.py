@@ -12,7 +12,13 @@ from linear_retry.consumer.config.consumer_config import Dependencies
 from linear_retry.consumer.linear_consumer import LinearConsumer
 from linear_retry.consumer.monitoring.health import Health
 from linear_retry.consumer.runners.signals import stopping_on_signals
-from linear_retry.errors import BrokerError, LinearRetryError, PermanentError, StoreError
+from linear_retry.errors import (
+    BrokerError,
+    DataLossError,
+    LinearRetryError,
+    PermanentError,
+    StoreError,
+)
 from linear_retry.log.lines import log_intake_waits, log_position_moved, log_scheduler
 from linear_retry.records.topics.names import check_topic_name
 from linear_retry.records.topics.setup import scheduler_group
@@ -199,6 +205,11 @@ class SchedulerService:
                 if not self._stopping.is_set():
                     consumer.run_batches(intake.store, max_messages=_BATCH_MESSAGES)
                 return self._outdated is not consumer
+            except DataLossError as error:
+                raise DataLossError(
+                    f"{error}: `linear-retry scheduler reset-offset` sets it, or, if the topic was "
+                    "deleted and created again, `run --take-over`"
+                ) from error
             except PermanentError as error:
                 match error.__cause__:
                     case PositionMovedError() as moved:

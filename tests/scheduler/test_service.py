@@ -7,7 +7,7 @@ from itertools import islice
 import pytest
 from confluent_kafka import Producer
 
-from linear_retry import ConfigurationError, DeadLetters, LinearConsumer, Scheduler
+from linear_retry import ConfigurationError, DataLossError, DeadLetters, LinearConsumer, Scheduler
 from linear_retry.kafka import Message
 from linear_retry.records.dead_letter import parse
 from linear_retry.store import positions
@@ -237,14 +237,14 @@ def test_the_topic_is_made_again(kafka: RealKafka, topic: TopicFactory, database
 def test_retention_has_passed_the_position(
     kafka: RealKafka, topic: TopicFactory, database: Database
 ) -> None:
-    """It does not go on behind a hole: it refuses, and names both offsets."""
+    """It does not go on behind a hole: it refuses, and names both offsets, and the remedy."""
     intake, destination = topic(), topic()
     kafka.produce(intake, [(0, None, b"%d" % n, request(destination)) for n in range(5)])
     with database.begin() as connection:
         positions.write(database, connection, cluster_of(kafka, intake), intake, 0, 2)
     kafka.delete_records(intake, 0, 4)
     with (
-        pytest.raises(Exception, match=r"@2.*offset 4"),
+        pytest.raises(DataLossError, match=r"@2.*offset 4.*scheduler reset-offset"),
         running(kafka, database, settings(kafka, intake)) as scheduler,
     ):
         scheduler.wait_for_end()

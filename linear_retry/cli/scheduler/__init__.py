@@ -11,4 +11,5 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command()(commands.run)
+app.command()(commands.reset_offset)
 store.add_to(app, "scheduler")

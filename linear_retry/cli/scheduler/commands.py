@@ -1,4 +1,4 @@
-"""The command `linear-retry scheduler run`."""
+"""The commands of the scheduler alone, `run` and `reset-offset`."""
 
 from typing import Annotated
 
@@ -9,7 +9,7 @@ from linear_retry.cli.options.scheduler import ALLOW, SCHEDULER_TOPIC
 from linear_retry.cli.options.values import topic_name
 from linear_retry.cli.output.exit_codes import exit_on_error
 from linear_retry.cli.scheduler.http_options import HttpOptions
-from linear_retry.cli.store.options import StoreOptions
+from linear_retry.cli.store.options import ChangeOptions, StoreOptions
 
 
 @with_option_groups
@@ -68,3 +68,39 @@ def run(
             takes_over=take_over,
         )
         run_scheduler(database, settings, http, as_json=connection.as_json)
+
+
+@with_option_groups
+def reset_offset(
+    topic: SCHEDULER_TOPIC,
+    partition: Annotated[
+        int, typer.Option(metavar="NUMBER", min=0, help="A partition of that topic.")
+    ],
+    store: StoreOptions,
+    connection: Connection,
+    options: ChangeOptions,
+    offset: Annotated[
+        int | None,
+        typer.Option(
+            metavar="OFFSET", min=0, help="The default is the first that the partition has."
+        ),
+    ] = None,
+) -> None:
+    """Set the offset at which a partition is read on.
+
+    For a scheduler that refuses to read on, as the partition does not have its offset any more.
+    Messages before the new offset that are not in the store are lost; those behind it that were
+    stored before are sent once more. If TOPIC was deleted and made again, use run --take-over. Dry
+    run unless --yes.
+
+    Example: linear-retry scheduler reset-offset --topic billing.scheduled --partition 3 --why
+    'retention was too short' --bootstrap localhost:9092 --yes
+
+    Exit codes: 2, the partition does not have the offset, or TOPIC was made again; 3, the store,
+    the cluster or the topic is missing, or is refused.
+    """
+    with exit_on_error(), store.tables() as database:
+        config = connection.keys()
+        from linear_retry.cli.scheduler.reset_offset import reset_offset as run
+
+        run(database, config, (topic, partition), offset, options, as_json=connection.as_json)

@@ -1,0 +1,70 @@
+"""Sets where the intake continues in a partition that no longer has the store's offset."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from linear_retry.errors import ConfigurationError
+from linear_retry.kafka.topics.standalone_consumer import ANSWER_TIMEOUT_S, StandaloneConsumer
+from linear_retry.scheduler.changes import Reason
+from linear_retry.scheduler.same_topic import check_topic
+from linear_retry.scope import Partition, Place, Scope
+from linear_retry.store import audit, positions
+from linear_retry.store.database import Database
+
+
+@dataclass(frozen=True, slots=True)
+class Repositioning:
+    """Where the intake continued (None: nothing of the partition was stored), and where it does.
+
+    The partition's messages begin at `first`, and end before `end`.
+    """
+
+    before: int | None
+    offset: int
+    first: int
+    end: int
+
+
+def reset_offset(
+    database: Database,
+    config: Mapping[str, Any],
+    partition: Partition,
+    offset: int | None,
+    reason: Reason | None,
+) -> Repositioning:
+    """Sets it to `offset`, by default the first that the partition has; without a reason it looks.
+
+    Raises `ConfigurationError` for an offset or a partition that the topic does not have, and for a
+    topic that was made again since, `UnknownTopicError`, `BrokerError` and `StoreError`.
+    """
+    topic, number = partition
+    consumer = StandaloneConsumer(config, ANSWER_TIMEOUT_S)
+    try:
+        bounds, cluster = consumer.bounds(topic), consumer.cluster_id()
+    finally:
+        consumer.close()
+    if number not in bounds:
+        raise ConfigurationError(f"{topic} has no partition {number}; it has {len(bounds)}")
+    first, end = bounds[number]
+    to = first if offset is None else offset
+    if not first <= to <= end:
+        raise ConfigurationError(
+            f"{Place(*partition, to)}: the partition's messages begin at offset {first} and end "
+            f"before {end}; write an offset from {first} to {end}"
+        )
+    check_topic(database, cluster, [partition], config)
+    with database.begin() as connection:
+        before = positions.read(database, connection, cluster, *partition, lock=True)
+        if reason is not None:
+            positions.write(database, connection, cluster, *partition, to)
+            details = {"partition": str(Scope(*partition)), "before": before, "offset": to}
+            audit.write(
+                database,
+                connection,
+                actor=reason.actor,
+                action="reset-offset",
+                count=0,
+                details=details | {"comment": reason.comment},
+            )
+    return Repositioning(before, to, first, end)

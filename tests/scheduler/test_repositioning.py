@@ -1,0 +1,85 @@
+"""An intake whose offset is gone goes on where a person says."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from linear_retry.cli import app
+from linear_retry.scheduler.same_topic import check_topic
+from linear_retry.store import audit, positions
+from linear_retry.store.database import Database
+from tests.conftest import TopicFactory
+from tests.real_kafka import RealKafka
+from tests.scheduler.running import cluster_of, records, request, running, settings
+
+pytestmark = pytest.mark.broker
+
+
+class _Command:
+    """`reset-offset` of one topic, over the store of the test."""
+
+    def __init__(self, kafka: RealKafka, topic: str, store_url: str) -> None:
+        self._arguments = ["scheduler", "reset-offset", "--topic", topic, "-b", kafka.bootstrap]
+        self._store_url = store_url
+
+    def __call__(self, partition: int, *more: str) -> tuple[int, str]:
+        arguments = [*self._arguments, "--partition", str(partition), *more]
+        done = CliRunner(env={"LINEAR_RETRY_STORE": self._store_url}).invoke(app, arguments)
+        return done.exit_code, done.output
+
+
+def test_it_goes_on_behind_what_retention_removed(
+    kafka: RealKafka, topic: TopicFactory, database: Database, store_url: str
+) -> None:
+    """The bug: the scheduler refused to start, and nothing but SQL helped. A dry run changes
+    nothing; the audit has who did it, and from where to where."""
+    intake, destination = topic(), topic()
+    kafka.produce(intake, [(0, None, b"%d" % n, request(destination)) for n in range(5)])
+    cluster = cluster_of(kafka, intake)
+    with database.begin() as connection:
+        positions.write(database, connection, cluster, intake, 0, 2)
+    kafka.delete_records(intake, 0, 4)
+    run = _Command(kafka, intake, store_url)
+    change = f"{intake}[0] from offset 2 to offset 4"
+    has = "it begins at offset 4 and ends before 5"
+    assert (0, f"would reset {change} ({has}); do it with --yes\n") == run(0)
+    assert (0, f"reset: {change}\n") == run(0, "--by", "ops", "--why", "a test", "--yes")
+    with running(kafka, database, settings(kafka, intake)) as scheduler:
+        scheduler.wait_for(destination, 1)
+    assert [b"4"] == [each.value for each in records(kafka, destination)]
+    with database.reading() as connection:
+        (entry,) = audit.read(connection, limit=9)
+    assert ("ops", "reset-offset") == (entry.actor, entry.action)
+    about = {"partition": f"{intake}[0]", "before": 2, "offset": 4, "comment": "a test"}
+    assert about == entry.details
+
+
+def test_an_offset_of_choice(
+    kafka: RealKafka, topic: TopicFactory, database: Database, store_url: str
+) -> None:
+    """Any that the partition has, and its end; of another one is said which it has."""
+    intake = topic()
+    kafka.produce(intake, [(0, None, b"", ())] * 3)
+    run = _Command(kafka, intake, store_url)
+    assert (2, f"{intake} has no partition 1; it has 1\n") == run(1, "--yes")
+    code, said = run(0, "--offset", "4", "--yes")
+    assert (2, True) == (code, f"{intake}[0]@4" in said and "from 0 to 3" in said)
+    _, line = run(0, "--offset", "3", "--yes", "--json")
+    about = {"topic": intake, "partition": 0, "before": None, "offset": 3, "done": True}
+    assert about | {"first": 0, "end": 3} == json.loads(line)
+    with database.reading() as connection:
+        place = (cluster_of(kafka, intake), intake, 0)
+        assert 3 == positions.read(database, connection, *place)
+
+
+def test_a_topic_that_was_made_again(
+    kafka: RealKafka, topic: TopicFactory, database: Database, store_url: str
+) -> None:
+    """All of its partitions have other messages: it names what sets them all."""
+    intake = topic()
+    check_topic(database, cluster_of(kafka, intake), [(intake, 0)], kafka.client_settings())
+    kafka.delete_topic(intake)
+    kafka.create_topic(intake)
+    code, said = _Command(kafka, intake, store_url)(0, "--yes")
+    assert (2, True) == (code, "--take-over" in said)
