@@ -45,3 +45,28 @@ def test_a_topic_that_is_created_again_is_read(
     assert [*range(10), *range(3)] == [offset for _, _, offset in group.handled()]
     if protocol.get("group.protocol") != "consumer":  # that one was taken away, and given again
         assert [events.DataLost(group.topic, 0, 10, 0)] == group.emitted(events.DataLost)
+
+
+@each_protocol
+def test_a_message_is_held_meanwhile(
+    protocol: dict[str, str], own_kafka: RealKafka, own_scene: SceneFactory
+) -> None:
+    """Its offset may be committed in the new topic, and the brokers of a KIP-848 group take the
+    partition away and give it again: the new one is read from its first message all the same."""
+    group = own_scene(config=protocol)
+    _failed_over(group, own_kafka)
+    group.produce(10)
+    dependency = Dependency()
+    member = group.join("first", dependency, on_exhausted="repeat")
+    end = {(group.topic, 0): 10}
+    wait_until(lambda: group.committed() == end, "all is committed", detail=group.story)
+    dependency.down = True
+    group.produce(1)
+    group.wait_for(events.CircuitOpened)
+    _again(own_kafka, group.topic)
+    group.kafka.produce(group.topic, [(0, None, b"new", ())] * 20)
+    dependency.down = False
+    end = {(group.topic, 0): 20}
+    wait_until(lambda: group.committed() == end, "they are committed", detail=group.story)
+    member.stop()
+    assert list(range(20)) == [offset for _, _, offset in group.handled()][-20:]

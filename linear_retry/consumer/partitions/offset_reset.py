@@ -95,8 +95,9 @@ class OffsetReset:
             self.note_cut(partition, None if end is None else int(end[1]))
             return
         if self._offsets.is_old_news(partition, missing):
-            if missing is None and _NONE_COMMITTED not in text:
-                # Whatever it is: librdkafka has stopped reading there.
+            is_silent = self._assignment.is_silent(partition)
+            is_echo = _NONE_COMMITTED in text if missing is None else is_silent
+            if not is_echo:  # librdkafka has stopped reading there, and no watchdog looks
                 self._flow_control.reassign(partition)
             return
         is_refused = self._reset == "error" and (missing is None or not self._refuses_loss)
@@ -118,6 +119,7 @@ class OffsetReset:
         self.check_accepted(partition, offset)
         self.missing.pop(partition, None)
         self.cut[partition] = _Cut(self._assignment.epochs.get(partition), offset, there)
+        self._offsets.limit_commits(partition, there)
         if there is not None:
             self._emit(DataLost(*partition, offset=offset, next_offset=there))
         self.tick()
@@ -186,6 +188,7 @@ class OffsetReset:
         there = self._ask_edge(partition)
         if there is not None:
             self.cut[partition] = replace(cut, there=there)
+            self._offsets.limit_commits(partition, there)
             self._emit(DataLost(*partition, offset=cut.offset, next_offset=there))
 
     def _ask_edge(self, partition: Partition) -> int | None:

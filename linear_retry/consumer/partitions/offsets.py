@@ -13,6 +13,8 @@ from linear_retry.scope import Partition
 COMMIT_EVERY_S = 1.0
 UNANSWERED_FOR_S = 60.0
 """librdkafka normally answers sooner: after this, a commit's answer is considered lost."""
+_UNLIMITED = 2**63 - 1
+_NOTHING = -1
 
 OffsetClass: TypeAlias = Literal["next", "duplicate", "suspect", "gap", "reset"]
 
@@ -29,7 +31,9 @@ class _Position:
     """One assigned partition. Each offset is that of the next message, as Kafka commits it."""
 
     next_offset: int | None = None
+    began: int | None = None
     committed: int | None = None
+    limit: int = _UNLIMITED
     suspected: int | None = None
     reset_to: int | None = None
     has_commit: bool = True
@@ -72,17 +76,24 @@ class Offsets:
     def uncommitted(self, partitions: Iterable[Partition] | None = None) -> dict[Partition, int]:
         """Returns what is done and not known to be committed, of all partitions or of these.
 
-        Leaves out partitions in a transaction, which may have committed more.
+        Leaves out partitions in a transaction, which may have committed more. Of a log that was
+        cut it is at most where the log ends, also if more was committed before.
         """
         keys = self._positions if partitions is None else partitions
         return {
-            key: position.next_offset
+            key: offset
             for key in keys
             if (position := self._positions.get(key)) is not None
             and position.next_offset is not None
-            and position.next_offset != position.committed
+            and (offset := min(position.next_offset, position.limit)) != position.committed
+            and offset != _NOTHING
             and not position.in_transaction
         }
+
+    def began(self, partition: Partition) -> int | None:
+        """Returns where this ownership began; None: nothing has been delivered yet."""
+        position = self._positions.get(partition)
+        return None if position is None else position.began
 
     def classify_offset(
         self, partition: Partition, offset: int, last_kept: int | None = None
@@ -152,11 +163,19 @@ class Offsets:
         the offsets are lower.
         """
         position = self._positions[partition]
-        position.next_offset = offset
+        position.next_offset = position.began = offset
         position.committed = None
         position.reset_to = None
         position.tail = (0, 0)
         position.gone = None
+
+    def limit_commits(self, partition: Partition, to: int | None) -> None:
+        """Notes that its log was cut at `to`: the next owner must not begin behind it.
+
+        What is in memory is still handled, and done, beyond it. None: where is not known yet, and
+        nothing is committed.
+        """
+        self._positions[partition].limit = _NOTHING if to is None else to
 
     def reset(self, partition: Partition, to: int, *, has_commit: bool) -> None:
         """Notes a reset to `to` by `auto.offset.reset`: the next offset to arrive is accepted.

@@ -104,7 +104,7 @@ class ReplacedLogWatchdog:
             self._next_at_s = now_s + (
                 CHECK_EVERY_S if self._asked is None else _LOOK_FOR_ANSWERS_S
             )
-        elif asked.is_answered():
+        elif asked.is_answered() and (now_s > self._given_up_at_s or not self._must_wait()):
             self._asked = None
             self._compare_ids(asked)
             self._compare_ends(asked)
@@ -114,6 +114,11 @@ class ReplacedLogWatchdog:
             self._asked, self._next_at_s = None, now_s
         else:
             self._next_at_s = now_s + _LOOK_FOR_ANSWERS_S
+
+    def _must_wait(self) -> bool:
+        """Whether a commit is under way: retried, it would undo that of a new topic's start."""
+        owned = self._assignment.epochs
+        return bool(self._changed) and any(map(self._client.awaits_commit, owned))
 
     def _ask(self) -> _Question | None:
         epochs, arrived = dict(self._assignment.epochs), self._assignment.arrived
@@ -156,56 +161,68 @@ class ReplacedLogWatchdog:
                     self._reset.note_cut(partition)
 
     def _compare_ids(self, asked: _Question) -> None:
+        before, self._changed = self._changed, {}
         self._known = {topic: known for topic, known in self._known.items() if topic in asked.ids}
-        self._changed = {each: new for each, new in self._changed.items() if each in asked.ids}
         for topic, found in _answers(asked.ids).items():
-            epochs = {key: epoch for key, epoch in asked.epochs.items() if key[0] == topic}
             known = self._known.get(topic)
             # No id at all, of a broker that is older, tells nothing.
             if known is None or found in ("", known.id) or not known.id:
-                self._known[topic] = _Known(found or (known.id if known else ""), epochs)
-                self._changed.pop(topic, None)
-            elif self._changed.get(topic) != found:
+                self._note(topic, found or (known.id if known else ""), asked)
+            else:
                 self._changed[topic] = found
-            elif self._has_left(topic, known, asked):
-                self._known[topic] = _Known(found, epochs)
-                self._changed.pop(topic, None)
+        # All together: the new client begins each at its committed offset.
+        if self._changed and self._changed.items() <= before.items() and self._have_begun(asked):
+            for topic, found in self._changed.items():
+                self._note(topic, found, asked)
+            self._changed = {}
 
-    def _has_left(self, topic: str, known: _Known, asked: _Question) -> bool:
-        """Begins the new topic; False: it could not be done yet, and is tried again.
+    def _note(self, topic: str, found: str, asked: _Question) -> None:
+        epochs = {key: epoch for key, epoch in asked.epochs.items() if key[0] == topic}
+        self._known[topic] = _Known(found, epochs)
 
-        What was assigned or restarted since it was last seen reads the new one already, but for a
-        client that still has the leader epochs of the old one.
-        """
-        owned, starts = self._assignment.epochs, _answers(asked.starts)
-        read = [key for key, epoch in known.epochs.items() if owned.get(key) == epoch]
-        if any(key not in starts for key in read):
+    def _have_begun(self, asked: _Question) -> bool:
+        """Begins the new topics; False: it could not be done yet, and is tried again."""
+        starts = _answers(asked.starts)
+        ours = [key for key in self._assignment.epochs if key[0] in self._changed]
+        if any(key not in starts for key in ours):
             return False
-        losses = [
-            DataLost(*key, offset=self._offsets.next_offset(key) or 0, next_offset=starts[key])
-            for key in read
-        ]
-        for each in losses:
-            self._reset.check_accepted((each.topic, each.partition), each.offset)
-        if read and not self._commit({key: starts[key] for key in read}):
+        try:
+            earlier = [key for key in ours if self._is_earlier(key, starts[key])]
+            if not earlier and not any(map(self._assignment.is_silent, ours)):
+                return True
+            losses = [
+                DataLost(*key, offset=self._offsets.next_offset(key) or 0, next_offset=starts[key])
+                for key in earlier
+            ]
+            for each in losses:
+                self._reset.check_accepted((each.topic, each.partition), each.offset)
+            self._commit({key: starts[key] for key in earlier})
+        except KafkaException:
             return False
         for each in losses:
             self._emit(each)
-        silent = any(key[0] == topic and self._assignment.is_silent(key) for key in owned)
-        if read or silent:
-            self._replace(f"{topic} was deleted and created again, and it would not read the new")
+        topics = ", ".join(sorted(self._changed))
+        self._replace(f"deleted and created again, which it would not read: {topics}")
         return True
 
-    def _commit(self, starts: Mapping[Partition, int]) -> bool:
-        """Commits where the new topic begins: what is committed there is of the old one."""
-        done = self._offsets.uncommitted(
-            key for key in self._assignment.epochs if key not in starts
-        )
-        try:
-            self._client.commit_now({**done, **starts})
-        except KafkaException:
-            return False
-        return True
+    def _is_earlier(self, partition: Partition, start: int) -> bool:
+        """Whether what is read, or would be, follows an offset of the earlier topic.
+
+        What was assigned since the topic was last seen reads the new one. But its committed offset
+        may be of the earlier one: its owner before has committed without knowing.
+        """
+        epoch = self._assignment.epochs[partition]
+        if self._known[partition[0]].epochs.get(partition) == epoch:
+            return True
+        began = self._offsets.began(partition)
+        return (self._client.committed(partition) or 0 if began is None else began) > start
+
+    def _commit(self, starts: Mapping[Partition, int]) -> None:
+        """Commits where the new topics begin: what is committed there is of the old ones."""
+        others = [key for key in self._assignment.epochs if key not in starts]
+        offsets = {**self._offsets.uncommitted(others), **starts}
+        if offsets:
+            self._client.commit_now(offsets)
 
 
 def _answers(answers: Mapping[_K, Future[_T]]) -> dict[_K, _T]:

@@ -292,6 +292,38 @@ def test_what_was_dropped_from_memory_before_the_cut_is_read_again() -> None:
     assert ("incremental_assign", [(*P0, 3)]) in joined.librdkafka.calls
 
 
+@pytest.mark.parametrize("end", ["", ": broker end offset is 5"])
+def test_what_is_committed_of_a_cut_log_is_not_behind_the_cut(end: str) -> None:
+    """The bug: what was in memory was committed when it was done, also at a revoke: the next owner
+    began behind the end, or in the midst of what had come there since."""
+    joined = Joined({"group.protocol": "consumer"})
+    joined.own(P0)
+    delivery = joined.delivery_filter()
+    delivery.accept([Message(topic=TOPIC, partition=0, offset=offset) for offset in (8, 9)])
+    joined.offsets.committed({P0: 8})
+    joined.librdkafka.answers["offsets_for_times"] = KafkaException(KafkaError(-185))
+    cut = KafkaError(KafkaError._AUTO_OFFSET_RESET, "Partition log truncation detected" + end)
+    delivery.accept([Message(topic=TOPIC, partition=0, error=cut)])
+    joined.offsets.done({P0: 10})
+    joined.commits.commit_revoked([P0])
+    commits = [given[0] for name, given in joined.librdkafka.calls if name == "commit"]
+    assert ([[(*P0, 5)]] if end else []) == commits
+
+
+@pytest.mark.parametrize("has_delivered", [True, False])
+def test_an_offset_below_the_next_one_is_gone(has_delivered: bool) -> None:
+    """librdkafka has stopped reading, though it had begun behind that: it stood still for ever. Of
+    a restart it may be told once more; should it have stopped, a watchdog finds it silent."""
+    joined = Joined({"group.protocol": "consumer"})
+    joined.own(P0, done=5)
+    if has_delivered:
+        joined.assignment.note_delivered(P0)
+    joined.offset_reset().lost(P0, 3, "fetch failed: Broker: Offset out of range (broker 1)")
+    restarts = [given for name, given in joined.librdkafka.calls if name == "incremental_assign"]
+    assert [[(*P0, 5)]] * has_delivered == restarts
+    assert [] == joined.happened
+
+
 def test_an_error_without_an_offset_is_not_ignored() -> None:
     """librdkafka has stopped reading there, whatever its text says: it is assigned again."""
     joined = Joined({"group.protocol": "consumer"})

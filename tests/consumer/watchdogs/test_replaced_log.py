@@ -1,11 +1,18 @@
 """A log that is another than was read is noticed though librdkafka says nothing."""
 
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import TypeVar, cast
+
 import pytest
 
 from linear_retry import DataLossError, RetryTopics, events
 from linear_retry.consumer.monitoring.health import HealthInputs, evaluate
+from linear_retry.consumer.watchdogs.replaced_log import ReplacedLogWatchdog
+from linear_retry.kafka.topics.admin import Admin
 from linear_retry.scope import Partition
-from tests.consumer.group import GROUP, TOPIC, FakeGroup, Protocol
+from tests.consumer.group import GROUP, OTHER_TOPIC, TOPIC, FakeGroup, Protocol
+from tests.consumer.joined_parts import Joined
 from tests.consumer.misbehaviours.misbehaving import (
     P0,
     P1,
@@ -15,6 +22,8 @@ from tests.consumer.misbehaviours.misbehaving import (
     turn_until,
     until,
 )
+
+_T = TypeVar("_T")
 
 
 def _read(protocol: Protocol, **options: object) -> FakeGroup:
@@ -111,6 +120,144 @@ def test_what_was_committed_of_an_earlier_topic_does_not_count() -> None:
     group.share([0, 0])
     until(group, lambda: _committed(group, p0=20))
     assert list(range(20)) == _handled(group, P0)[-20:]
+
+
+def test_topics_that_are_created_again_at_once_are_begun_together() -> None:
+    """The bug: for the first one the client was replaced, and the new one began the other behind an
+    offset of its earlier topic: what was before it was passed over, and no loss was told."""
+    topics = (TOPIC, OTHER_TOPIC)
+    group = FakeGroup(protocol="cooperative", topics=topics, partitions=1)
+    group.fake.group(GROUP).update(dict.fromkeys(group.partitions, 0))
+    for key in group.partitions:
+        group.produce(key, 10)
+    member = group.join()
+    group.share([0, 0])
+    group.finish()
+    group.turn(40)
+    group.dependency.down = True
+    group.produce((OTHER_TOPIC, 0), 1)
+    turn_until(group, member, events.CircuitOpened)
+    for topic in topics:
+        group.fake.recreate_topic(topic)
+        for _ in range(20):
+            group.fake.append(topic, 0)
+    group.dependency.down = False
+    until(group, lambda: 11 == group.fake.group(GROUP).get((OTHER_TOPIC, 0)))
+    turn_until(group, member, events.ClientReplaced)
+    group.share([0, 0])
+    until(group, lambda: group.fake.group(GROUP) == dict.fromkeys(group.partitions, 20))
+    for key in group.partitions:
+        assert list(range(20)) == _handled(group, key)[-20:]
+    lost = [events.DataLost(TOPIC, 0, 10, 0), events.DataLost(OTHER_TOPIC, 0, 11, 0)]
+    assert lost == emitted(member, events.DataLost)
+    group.turn(40)
+    assert 1 == len(emitted(member, events.ClientReplaced))
+
+
+@all_protocols
+@pytest.mark.parametrize("is_fenced", [True, False])
+def test_it_is_assigned_again_behind_an_offset_of_the_earlier_topic(
+    protocol: Protocol, is_fenced: bool
+) -> None:
+    """The bug: assigned anew, as brokers do by themselves where the group is of KIP-848, it counted
+    as the new topic; but the revocation had committed an offset of the earlier one."""
+    group = _read(protocol)
+    (member,) = group.members
+    group.dependency.down = True
+    group.produce(0, 1)
+    turn_until(group, member, events.CircuitOpened)
+    group.fake.recreate_topic(TOPIC)
+    for log in group.fake.topics[TOPIC].partitions:
+        log.is_fenced = is_fenced
+    for _ in range(20):
+        group.fake.append(TOPIC, 0)
+    group.dependency.down = False
+    turn_until(group, member, events.CircuitClosed)
+    group.fake.revoke(member.consumer)
+    group.turn()
+    assert _committed(group, p0=11)
+    group.share([0, 0])
+    turn_until(group, member, events.ClientReplaced)
+    group.share([0, 0])
+    until(group, lambda: _committed(group, p0=20))
+    assert list(range(20)) == _handled(group, P0)[-20:]
+    assert 1 == len(emitted(member, events.DataLost))
+
+
+@all_protocols
+def test_a_new_topic_that_is_read_from_its_first_message_goes_on(protocol: Protocol) -> None:
+    """Revoked and assigned again, it began without a committed offset: nothing is read twice."""
+    group = _read(protocol)
+    (member,) = group.members
+    group.fake.revoke(member.consumer)
+    group.turn()
+    group.fake.recreate_topic(TOPIC)
+    for log in group.fake.topics[TOPIC].partitions:
+        log.is_fenced = False
+    for _ in range(20):
+        group.fake.append(TOPIC, 0)
+    group.share([0, 0])
+    until(group, lambda: _committed(group, p0=20))
+    group.turn(40)
+    assert [*range(10), *range(20)] == _handled(group, P0)
+    assert [] == emitted(member, events.DataLost) + emitted(member, events.ClientReplaced)
+
+
+def test_a_commit_of_the_earlier_topic_is_awaited() -> None:
+    """librdkafka may retry it: answered last, it would undo that of where the new topic begins."""
+    joined, admin, replaced = Joined(), _Admin(), list[str]()
+    joined.own(P0, done=10)
+    watchdog = ReplacedLogWatchdog(
+        joined.client,
+        joined.assignment,
+        joined.offsets,
+        cast("Admin", admin),
+        joined.offset_reset(),
+        replaced.append,
+        joined.emit,
+    )
+
+    def tick() -> None:
+        joined.clock.advance(11)
+        watchdog.tick()
+
+    tick()
+    tick()
+    admin.id = "another"
+    for _ in range(3):
+        tick()
+    joined.client.commit({P0: 10})
+    tick()
+    assert [] == replaced
+    joined.acknowledge()
+    tick()
+    commits = [given for name, given in joined.librdkafka.calls if name == "commit"]
+    assert [([(*P0, 10)], True), ([(*P0, 0)], False)] == commits
+    assert 1 == len(replaced)
+
+
+class _Admin:
+    """Answers at once: each log begins at 0 and ends at 20, in a topic with this id."""
+
+    def __init__(self) -> None:
+        self.id = "first"
+
+    def ask_ids(self, topics: Sequence[str]) -> dict[str, Future[str]]:
+        return {topic: _answered(self.id) for topic in topics}
+
+    def ask_beginnings(self, partitions: Sequence[Partition]) -> dict[Partition, Future[int]]:
+        return {key: _answered(0) for key in partitions}
+
+    def ask_ends(
+        self, partitions: Sequence[Partition], *, committed: bool
+    ) -> dict[Partition, Future[int]]:
+        return {key: _answered(20) for key in partitions}
+
+
+def _answered(answer: _T) -> Future[_T]:
+    future: Future[_T] = Future()
+    future.set_result(answer)
+    return future
 
 
 def test_the_log_of_a_paused_partition_is_cut() -> None:
