@@ -16,7 +16,7 @@ LANES := $(addprefix tests-of-,consumer commands pages others)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install check test jars checks $(LANES) tests-that-compute tests-that-wait tests-of-members tests-of-programs tests-of-stores tests-of-console tests-of-browsers demo docs pictures torture soak rules benchmarks clean
+.PHONY: help install check test jars checks $(LANES) demo docs pictures torture soak rules benchmarks clean
 
 help:
 	@echo "make demo        see it work in 15 seconds; needs nothing but Python 3.11 or later"
@@ -61,8 +61,8 @@ jars: install
 check:
 	$(MAKE) --no-print-directory -j$(words checks $(LANES)) checks $(LANES)
 
-test: checks jars
-	$(MAKE) --no-print-directory -j5 tests-that-compute tests-that-wait tests-of-members tests-of-stores tests-of-programs tests-of-console tests-of-browsers
+test: install jars
+	$(MAKE) --no-print-directory -j7 $(REAL_LANES) checks
 
 checks: install
 	$(BIN)/ruff check
@@ -70,27 +70,37 @@ checks: install
 	$(BIN)/mypy
 	$(MAKE) --no-print-directory docs
 
-# Those that wait for brokers and clocks hardly compute, so five are run at once, each with a broker
-# of its own where it needs one; the longest begin. None has another's share of the processors:
-# Spark waits 10 s for a new Python worker, and no longer.
+# Most wait for brokers and clocks, so seven lanes run at once, each with a broker of its own where it
+# needs one; the longest begin. None has another's share of the processors: Spark waits 10 s for a
+# new Python worker, and no longer. Those with many clients are apart: each client of librdkafka
+# takes one of 1,024 keys of a process's threads.
 COMPUTING := tests/spark tests/torture tests/tuning
 MEMBERS := tests/scenarios
-PROGRAMS := tests/soak tests/demo tests/examples
 STORES := tests/store tests/scheduler tests/outbox
-# In a process of its own: each client of librdkafka takes one of 1,024 keys of a process's threads.
+LETTERS := tests/dlq tests/cli
+DOCS := tests/docs tests/benchmarks tests/packaging
+PROGRAMS := tests/soak tests/demo tests/examples
 CONSOLE := tests/console
 BROWSERS := tests/console/browser
+REAL_LANES := tests-that-compute $(addprefix tests-of-,members stores letters docs the-rest programs console browsers)
+.PHONY: $(REAL_LANES)
 $(LANES): tests-of-%: install
 	$(BIN)/pytest -q -m "not broker" $(OF_$*) | sed -u 's/^/$*: /'
 
 tests-that-compute: jars
 	$(BIN)/pytest -q --durations=15 -m "not long" $(COMPUTING) | sed -u 's/^/compute: /'
 
-tests-that-wait: jars
-	$(BIN)/pytest -q --durations=15 $(addprefix --ignore=,$(COMPUTING) $(MEMBERS) $(PROGRAMS) $(STORES) $(CONSOLE)) | sed -u 's/^/wait: /'
-
 tests-of-members: jars
 	$(BIN)/pytest -q --durations=15 $(MEMBERS) | sed -u 's/^/members: /'
+
+tests-of-letters: jars
+	$(BIN)/pytest -q --durations=15 $(LETTERS) | sed -u 's/^/letters: /'
+
+tests-of-docs: jars
+	$(BIN)/pytest -q --durations=15 $(DOCS) | sed -u 's/^/docs: /'
+
+tests-of-the-rest: jars
+	$(BIN)/pytest -q --durations=15 $(addprefix --ignore=,$(COMPUTING) $(MEMBERS) $(STORES) $(LETTERS) $(DOCS) $(PROGRAMS) $(CONSOLE)) | sed -u 's/^/rest: /'
 
 tests-of-programs: jars
 	$(BIN)/pytest -q --durations=15 $(PROGRAMS) | sed -u 's/^/programs: /'

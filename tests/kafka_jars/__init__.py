@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import tempfile
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from tests.cache import CACHE, publish
@@ -29,12 +30,17 @@ def java() -> str:
     if command is None:
         where = f"JAVA_HOME={home} has no bin/java" if home else "there is no java on the path"
         raise NoBrokerError(f"{wanted}; {where}: install a JDK, or set JAVA_HOME")
-    reported = subprocess.run([command, "-version"], capture_output=True, text=True, check=False)
-    version = re.search(r'version "(\d+)', reported.stderr)
+    said = _version(command)
+    version = re.search(r'version "(\d+)', said)
     if version is None or int(version[1]) < OLDEST_JAVA:
-        found = reported.stderr.strip().partition("\n")[0] or f"exit code {reported.returncode}"
+        found = said.strip().partition("\n")[0] or "nothing"
         raise NoBrokerError(f"{wanted}; {command} says: {found}: set JAVA_HOME to a newer JDK")
     return command
+
+
+@cache
+def _version(command: str) -> str:
+    return subprocess.run([command, "-version"], capture_output=True, text=True, check=False).stderr
 
 
 @dataclass(frozen=True, slots=True)
