@@ -27,7 +27,6 @@ from linear_retry.spark import (
 )
 from linear_retry.spark import report as write
 from linear_retry.spark.history import table
-from linear_retry.spark.lake.maintenance import convert
 from linear_retry.spark.session import DELTA_SETTINGS
 from linear_retry.tuning.solver import Conditions
 from tests.spark.conftest import INTERPRETED, settings
@@ -73,7 +72,7 @@ def missing(lake: Lake) -> str:
 
 
 if __name__ == "__main__":
-    reported, for_tuning, page, written, old, bootstrap, letters, *journals = sys.argv[1:]
+    reported, for_tuning, page, written, bootstrap, letters, *journals = sys.argv[1:]
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.remote("local[2]")
     for name, value in (
@@ -83,7 +82,6 @@ if __name__ == "__main__":
     session: Any = builder.getOrCreate()
     lake = Lake(session, for_tuning)
     ingested = written_by(Lake(session, written), bootstrap, journals, letters)
-    ingested["converted"] = convert(Lake(session, old))
     output = ingested, tuned(lake), missing(lake), repr(write(Lake(session, reported), page))
     session.stop()
     print(json.dumps(output))

@@ -17,7 +17,6 @@ from tests.docs.markdown import ROOT
 from tests.patience import PATIENCE_S
 from tests.spark.connected import tuned
 from tests.spark.history import recorded_outages
-from tests.spark.lake.old_lake import write_old_lake
 from tests.tuning.recorded import durations_ms
 
 __all__ = ["scene"]
@@ -33,7 +32,7 @@ _TABLES = "report_tables/*.parquet"
 def test_a_lake_is_the_same_over_spark_connect(
     reported_lake: Lake, tmp_path: Path, scene: NewScene, topic: TopicFactory
 ) -> None:
-    """What is ingested, converted, merged and replayed, the same tables on the same page, the same
+    """What is ingested, merged and replayed, the same tables on the same page, the same
     proposals; and a table that is not there is missed as by any session. What Delta Lake does not
     do there says so."""
     given, journals, written = scene(2), [topic(), topic()], str(tmp_path / "written")
@@ -44,7 +43,6 @@ def test_a_lake_is_the_same_over_spark_connect(
         given.kafka.produce(name, [(0, each.key, encode(each), ()) for each in entries])
     given.commits("billing")
     given.add_letters(given.letter(number % 2, number, reason="exhausted") for number in range(4))
-    write_old_lake(tmp_path / "old")
     lakes = reported_lake, Lake(reported_lake.spark, str(tmp_path / "tuned"))
     recorded_outages.write_journal(
         Path(lakes[1].path), recorded_outages.instance("billing", durations_ms(11, 60), _DELAYS_MS)
@@ -53,7 +51,7 @@ def test_a_lake_is_the_same_over_spark_connect(
     for page in pages:
         page.parent.mkdir()
     module = [sys.executable, "-m", "tests.spark.connected"]
-    paths = (*(lake.path for lake in lakes), str(pages[1]), written, str(tmp_path / "old"))
+    paths = (*(lake.path for lake in lakes), str(pages[1]), written)
     command = [*module, *paths, given.kafka.bootstrap, given.letters, *journals]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as process:
         output = repr(report(lakes[0], pages[0])), tuned(lakes[1])
@@ -62,8 +60,8 @@ def test_a_lake_is_the_same_over_spark_connect(
     ingested, proposals, missing, page_written = text
     assert output == (page_written.replace("/connect/", "/classic/"), proposals)
     assert "a classic session" in ingested.pop("optimize")
-    rows, converted = [len(of_groups[0]), 0], {"dead_letters": 4}
-    assert {"rows": rows, "closed": [1, 2], "sent": 4, "converted": converted} == ingested
+    rows = [len(of_groups[0]), 0]
+    assert {"rows": rows, "closed": [1, 2], "sent": 4} == ingested
     assert 4 == sum(map(len, given.arrived().values()))
     lake = Lake(reported_lake.spark, written)
     assert sum(map(len, of_groups)) == lake.table(JOURNAL).count()

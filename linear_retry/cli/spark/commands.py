@@ -30,7 +30,6 @@ app = typer.Typer(
 )
 app.add_typer(scheduler.app, name="scheduler")
 app.command()(maintenance.optimize)
-app.command()(maintenance.convert)
 
 
 @app.command()

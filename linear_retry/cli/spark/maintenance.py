@@ -1,4 +1,4 @@
-"""`linear-retry spark optimize` and `spark convert`: the files of the lake's tables."""
+"""Compacts the files of the lake's tables: `spark optimize`."""
 
 from dataclasses import asdict
 from typing import Annotated
@@ -39,21 +39,3 @@ def optimize(
                 size_mb = each.size_bytes / 1e6
                 files = f"{plural(each.files_before, 'file')} before, {each.files} now"
                 typer.echo(f"{each.table}: {files}, {size_mb:.1f} MB")
-
-
-def convert(lake: LAKE, master: MASTER = None) -> None:
-    """Convert tables of the layout before Delta Lake.
-
-    The old files stay until `optimize` removes them, once they are a week old. The next ingest
-    continues where the last one ended.
-
-    Example: linear-retry spark convert --lake lake
-    """
-    with exit_on_error(), require_pyspark():
-        from linear_retry.spark import Lake
-        from linear_retry.spark.lake.maintenance import convert as run
-        from linear_retry.spark.session import session
-
-        with session(master) as spark:
-            for table, rows in run(Lake(spark, lake)).items():
-                typer.echo(f"{table}: {plural(rows, 'row')}")

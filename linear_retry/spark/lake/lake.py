@@ -21,7 +21,7 @@ from linear_retry.spark.session import DELTA, SparkMissingError
 DEAD_LETTERS = "dead_letters"
 JOURNAL = "journal"
 
-PROPERTIES = {
+_PROPERTIES = {
     # Many small batches become one file once there are fifty, by the ingest that wrote them.
     "delta.autoOptimize.autoCompact": "true",
     # So `update_episodes` can read what is new. Rows that are added cost nothing more.
@@ -65,8 +65,8 @@ class Lake:
     def table(self, name: str, version: int | None = None) -> DataFrame:
         """Returns the table with all ingested rows, or those of an earlier version.
 
-        Raises `LakeError` if it does not exist or has the layout of before Delta, and
-        `SparkMissingError` if the session has no Delta.
+        Raises `LakeError` if it does not exist, and `SparkMissingError` if the session has no
+        Delta.
         """
         found = self._found(name)
         if found is None:
@@ -90,7 +90,7 @@ class Lake:
         try:
             with self.writing(name):
                 empty = self.spark.createDataFrame([], schema)
-                writer = empty.write.format("delta").mode("ignore").options(**PROPERTIES)
+                writer = empty.write.format("delta").mode("ignore").options(**_PROPERTIES)
                 writer.save(self.place(name))
         except LakeError:
             if self._found(name) is None:  # else an ingest of another topic was faster
@@ -146,31 +146,10 @@ class Lake:
         """Whether the table exists; raises what `table` raises, but for a missing one."""
         return self._found(name) is not None
 
-    def old(self, name: str) -> DataFrame | None:
-        """Returns the rows of a table that has the layout before Delta Lake, and no other yet."""
-        if self._delta(name) is not None:
-            return None
-        place = self.place(name)
-        try:
-            found = self.spark.read.option("basePath", place).parquet(f"{place}/batch=*")
-            found.schema  # noqa: B018  (makes Spark Connect look for it)
-        except AnalysisException:  # no such directory
-            return None
-        return found.drop("batch")
-
     def _found(self, name: str) -> DataFrame | None:
-        found = self._delta(name)
-        if found is None and self.old(name) is not None:
-            raise LakeError(
-                f"{self.place(name)}: is a table of the layout before Delta Lake; run "
-                f"`linear-retry spark convert --lake {self.path}` once"
-            )
-        return found
-
-    def _delta(self, name: str) -> DataFrame | None:
         try:
             found = self.spark.read.format("delta").load(self.place(name))
-            found.schema  # noqa: B018  (as above)
+            found.schema  # noqa: B018  (makes Spark Connect look for it)
         except (PySparkException, JavaError) as error:
             if any(each in str(error) for each in _NO_DELTA):
                 raise SparkMissingError(

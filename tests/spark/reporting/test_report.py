@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from linear_retry.cli import app
-from linear_retry.spark import DEAD_LETTERS, JOURNAL, Lake, Tuned, dead_letters, report
+from linear_retry.spark import DEAD_LETTERS, Lake, Tuned, dead_letters, report
 from linear_retry.spark.reporting.report import TABLES
 from linear_retry.tuning.proposal import TooFew
 from tests.dlq.sample_letters import our_record
@@ -183,19 +183,6 @@ def test_nothing_at_all(spark: SparkSession, tmp_path: Path) -> None:
     assert f"{tmp_path}/none: there are neither outages nor dead letters to report; run" in err
     assert 1 == err.count("\n")
     assert [] == list(tmp_path.iterdir())
-
-
-def test_a_lake_of_the_old_layout(spark: SparkSession, tmp_path: Path) -> None:
-    """The bug: with only such tables it told to ingest, and with one of them it left that one out;
-    now it names the command that converts them."""
-    found = Lake(spark, str(tmp_path / "lake"))
-    found.replace(dead_letters(frame(spark, [our_record()])), DEAD_LETTERS)
-    old = tmp_path / "lake" / JOURNAL / "batch=linear-retry.journal@00000000"
-    old.mkdir(parents=True)
-    pd.DataFrame({"event": ["Stopped"]}).to_parquet(old / "part-0.parquet")
-    code, out, err = _ran("--lake", found.path, "--to", str(tmp_path / "a.html"))
-    assert (3, "", 1) == (code, out, err.count("\n"))
-    assert f"run `linear-retry spark convert --lake {found.path}` once" in err
 
 
 @pytest.mark.parametrize(
