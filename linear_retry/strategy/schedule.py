@@ -37,14 +37,6 @@ class Failures:
     def last_at_ms(self) -> int:
         return self.at_ms + (self.times - 1) * self.every_ms
 
-    def before(self, moment_ms: int) -> int:
-        """Returns how many of them start before `moment_ms`."""
-        if moment_ms <= self.at_ms:
-            return 0
-        if self.every_ms == 0:
-            return self.times
-        return min(self.times, _ceil_div(moment_ms - self.at_ms, self.every_ms))
-
 
 @dataclass(frozen=True, slots=True)
 class Schedule:

@@ -84,7 +84,7 @@ class Simulator:
 
     def through(self, outage_ms: int) -> Simulation:
         """Simulates an outage of this many milliseconds, 0 or more."""
-        ending = ending_of(outage_ms, self._attempts)
+        ending = _ending(outage_ms, self._attempts)
         failed = ending.attempt - 1 if isinstance(ending, Recovered) else ending.attempt
         spread = _spread(outage_ms, self._shortest, self._longest)
         if spread is not None and self._last_ms is not None:
@@ -92,7 +92,7 @@ class Simulator:
         return Simulation(outage_ms, self._attempts.failures(failed), ending, spread)
 
 
-def ending_of(outage_ms: int, attempts: Schedule) -> Ending:
+def _ending(outage_ms: int, attempts: Schedule) -> Ending:
     """Returns how the outage ends for a message with these attempts."""
     found = attempts.first_from(outage_ms)
     if found is not None:

@@ -70,16 +70,6 @@ def test_what_has_the_same_wait_is_together(
     assert attempts == numbers[-1] - 1
 
 
-@given(st.integers(1, 9), st.integers(0, 99), st.integers(0, 9), st.integers(-5, 200))
-def test_how_many_start_before_a_moment(
-    times: int, at_ms: int, every_ms: int, moment_ms: int
-) -> None:
-    """As many as a list of them has before it."""
-    failures = Failures(1, times, at_ms, every_ms, every_ms)
-    listed = [moment for moment in starts_ms((failures,)) if moment < moment_ms]
-    assert len(listed) == failures.before(moment_ms)
-
-
 def test_ten_years_of_repeats_are_one_run() -> None:
     """Nothing is listed that repeats: 315 billion attempts are one entry."""
     years_ms = 10 * 365 * 86_400_000

@@ -1,10 +1,7 @@
 """`linear-retry strategy simulate` shows people and programs what an outage comes to."""
 
 import json
-import os
-import pty
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -196,72 +193,6 @@ def test_several_outages(file: Path, tmp_path: Path) -> None:
     ] == output(file, "--outage", "10s", "--outages", outages)[1:]
 
 
-def test_several_outages_with_retry_topics(spread: Path) -> None:
-    """A row for each, for the first message and for the line; the summary is of both."""
-    arguments = ["--outage", "10s", "--outage", "50s", "--outage", "4h", "--attempt", "1s"]
-    assert [
-        "an attempt takes 1s to fail",
-        "then, in retry topics: retry-topics@6a210b8be416",
-        "all times are without jitter",
-        "outage  attempts           ends        at   idle         leave  line back at  line idle",
-        "   10s         2      recovered       11s     1s             0           11s         1s",
-        "   50s         4      recovered     5m33s  4m43s             1          1m5s        15s",
-        "    4h         9  dead-lettered  2h40m39s         20, one held         4h25s        25s",
-        "first message: 3 outages: 1 dead-lettered; idle afterwards 2m22s (median), 4m43s (worst); "
-        "15 attempts in all",
-        "line: back within 25s after each outage",
-        "outages of up to 2h40m38s lead to no dead letter",
-    ] == output(spread, *arguments, "--then", "retry-topics")[2:]
-
-
-def test_retry_topics_for_programs(file: Path) -> None:
-    """The attempts of the first message, how many are made in the line, and the line itself."""
-    (found,) = objects(file, "--outage", "1h", "--then", "simple", "--limit", "2", "--hold", "1m")
-    assert (Strategy.named("simple").label, 2) == (found["then"], found["limit"])
-    assert ("dead-lettered", 14, 11) == (found["outcome"], found["attempts"], found["in_line"])
-    assert [1, 2, 3, 5, 11, 12, 14] == [row["attempt"] for row in found["timeline"]]
-    assert (700.0, 2900.0) == (found["ended_s"], found["too_early_s"])
-    assert (2, True, 3633.0, 33.0) == (
-        *(found["left"], found["is_held"]),
-        *(found["line_ended_s"], found["line_idle_s"]),
-    )
-    assert "may_give_up" not in found
-
-
-def test_an_outage_that_no_retry_topic_saves(tmp_path: Path) -> None:
-    """The last step is the last attempt; of a strategy that never waits none is in time."""
-    none, then = tmp_path / "none.json", tmp_path / "then.json"
-    none.write_text("[]")
-    then.write_text("[5]")
-    assert [
-        "attempt   made in  starts at  result  then waits",
-        "      1  the line         0s   fails          5s",
-        "      2    step 1         5s   fails",
-        "dead-lettered at 5s: attempt 2, the last one, came 1s too early, in step 1",
-        "1 message leaves the line, and the next is held; the line is back 24s after the outage, "
-        "at 30s",
-        "outages of up to 5s lead to no dead letter",
-    ] == output(none, "--outage", "6s", "--then", then, "--limit", "1")[3:]
-    then.write_text("[0]")
-    assert "any outage leads to dead letters" == output(none, "--outage", "6s", "--then", then)[-1]
-    none.write_text("[1]")
-    then.write_text('{"delays": [5], "max_elapsed": 5}')
-    assert [
-        "      2  the line         1s   fails",
-        "dead-lettered at 1s: attempt 2, the last one, came 5s too early",
-        "outages of up to 1s lead to no dead letter",
-    ] == [output(none, "--outage", "6s", "--then", then, "--limit", "1")[i] for i in (5, 6, 8)]
-
-
-def test_no_message_leaves(file: Path) -> None:
-    """Where the first strategy is enough, the line waits as without retry topics."""
-    assert [
-        "back 3m31s after the outage: attempt 5 succeeds at 10m31s",
-        "no message leaves the line; the line is back 3m31s after the outage, at 10m31s",
-        "outages of up to 2h51m31s lead to no dead letter",
-    ] == output(file, "--outage", "7m", "--then", "retry-topics")[-3:]
-
-
 def test_several_outages_with_jitter(spread: Path) -> None:
     """One more column has the idle time with jitter, and whether it may be back at all."""
     found = output(spread, *(part for length in (5, 40, 46) for part in ("--outage", length)))
@@ -296,22 +227,6 @@ def test_several_outages_that_are_all_waited_out_or_none(file: Path) -> None:
         (
             ["--outage", "1", "--attempt", "-1"],
             'Invalid value for --attempt: "-1" is not a duration',
-        ),
-        (["--outage", "1", "--limit", "5"], "are for retry topics; give --then FILE"),
-        (["--outage", "1", "--hold", "5s"], "are for retry topics; give --then FILE"),
-        (
-            ["--outage", "1", "--then", "simple", "--limit", "0"],
-            "should be greater than or equal to 1",
-        ),
-        (
-            ["--outage", "1", "--then", "simple", "--hold", "x"],
-            'Invalid value for --hold: "x" is not a duration',
-        ),
-        (["--outage", "1", "--then", "simple", "--hold", "0"], "attempted all the time"),
-        (["--outage", "1", "--then", "rate-limited"], "retry topics have no jitter"),
-        (
-            ["--outage", "1", "--then", "simple", "--on-exhausted", "stop"],
-            "messages never leave the line",
         ),
         (
             ["--outage", "1", "--on-exhausted", "skip"],
@@ -366,72 +281,6 @@ def test_problems_for_programs(file: Path, tmp_path: Path) -> None:
         *(result.exit_code, found["ok"]),
         *(len(found["problems"]), found["timeline"]),
     )
-
-
-def test_every_problem_of_both_strategies(tmp_path: Path) -> None:
-    """The strategy of the retry topics is checked with the first."""
-    one, other = tmp_path / "one.json", tmp_path / "other.json"
-    one.write_text("[true]")
-    other.write_text("[-1]")
-    ended = child("strategy", "simulate", one, "--outage", "1", "--then", other)
-    assert (1, "") == (ended.returncode, ended.stdout)
-    assert [f"{one} [0]", f"{other} [0]"] == [
-        line.partition(":")[0] for line in ended.stderr.splitlines()
-    ]
-
-
-def on_a_terminal(*arguments: object, **environment: str) -> str:
-    """What a terminal gets, without its colours."""
-    master, terminal = pty.openpty()
-    ended = child(
-        *("strategy", "simulate", *arguments),
-        capture_output=False,
-        stdout=terminal,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "TERM": "xterm", "PYTHONIOENCODING": "utf-8", **environment},
-    )
-    os.close(terminal)
-    text = b""
-    while chunk := _read(master):
-        text += chunk
-    os.close(master)
-    assert (0, "") == (ended.returncode, ended.stderr)
-    return re.sub(r"\x1b\[[0-9;]*m", "", text.decode())
-
-
-def _read(terminal: int) -> bytes:
-    try:
-        return os.read(terminal, 1 << 16)
-    except OSError:  # Linux says EIO once the other end is closed and all is read
-        return b""
-
-
-@pytest.mark.parametrize("width", [76, 80, 120, 200])
-def test_a_terminal_gets_a_drawing(file: Path, width: int) -> None:
-    """As wide as the terminal, up to 120 columns, with the table below it."""
-    text = on_a_terminal(file, "--outage", "7m", COLUMNS=str(width))
-    mark = next(line for line in text.splitlines() if "success" in line)
-    assert min(width, 120) == len(mark)
-    for words in ("▒▒▒", "░░░", "✓", " attempt ", "10m31s ", "back 3m31s after the outage"):
-        assert words in text
-
-
-def test_a_terminal_gets_a_drawing_of_the_first_message(file: Path) -> None:
-    """Which leaves the line; the sentence below it says when the line is back."""
-    text = on_a_terminal(file, "--outage", "20m", "--then", "retry-topics", COLUMNS="100")
-    assert "21m31s success ┘" in text
-    assert "at 21m31s, in step 2" in text
-    assert "at 22m2s" in text
-
-
-def test_a_terminal_that_cannot_draw(file: Path) -> None:
-    """One that is narrow, or lacks the letters, gets the table alone; no outage needs no line."""
-    narrow = on_a_terminal(file, "--outage", "7m", COLUMNS="75")
-    poor = on_a_terminal(file, "--outage", "7m", PYTHONIOENCODING="latin-1")
-    for text in (narrow, poor, on_a_terminal(file, "--outage", "0")):
-        assert "success" not in text
-        assert "succeeds" in text
-    assert "\\u" not in poor
 
 
 @pytest.mark.parametrize("path", _STRATEGIES, ids=lambda path: path.stem)
