@@ -10,7 +10,6 @@ from linear_retry.spark.history.table import EPISODES, update_episodes
 from linear_retry.spark.ingestion.ingest import Ingested, ingest
 from linear_retry.spark.lake.lake import DEAD_LETTERS, JOURNAL, Lake, LakeError
 from linear_retry.spark.lake.maintenance import Optimized, optimize
-from linear_retry.spark.replaying import Replayed, replay
 from linear_retry.spark.reporting.durations import survival
 from linear_retry.spark.reporting.report import Reported, ReportError, report
 from linear_retry.spark.streaming.foreach_batch import ForeachBatch, foreach_batch
@@ -28,7 +27,6 @@ __all__ = [
     "Lake",
     "LakeError",
     "Optimized",
-    "Replayed",
     "ReportError",
     "Reported",
     "Simulated",
@@ -41,7 +39,6 @@ __all__ = [
     "ingest",
     "journal",
     "optimize",
-    "replay",
     "report",
     "simulate",
     "survival",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from linear_retry.spark.errors import is_concurrent, is_sql_error, last_cause
+from linear_retry.spark.errors import is_concurrent, last_cause
 
 _RUNNING = """An error occurred while calling o30.getResult.
 : org.apache.spark.SparkException: Exception thrown in awaitResult:
@@ -19,18 +19,18 @@ _FOOTER = "[FAILED_READ_FILE.CANNOT_READ_FILE_FOOTER] Could not read footer. SQL
 
 
 @pytest.mark.parametrize(
-    ("output", "cause", "of_sql"),
+    ("output", "cause"),
     [
-        (_RUNNING.format(_CAST), _CAST, True),
-        (f"\n{_PARSING}\n", _PARSING, True),
-        (_FOOTER, _FOOTER, False),
-        (_RUNNING.format("java.io.IOException: disk"), "java.io.IOException: disk", False),
-        ("", "", False),
+        (_RUNNING.format(_CAST), _CAST),
+        (f"\n{_PARSING}\n", _PARSING),
+        (_FOOTER, _FOOTER),
+        (_RUNNING.format("java.io.IOException: disk"), "java.io.IOException: disk"),
+        ("", ""),
     ],
 )
-def test_the_last_cause_is_the_reason(output: str, cause: str, of_sql: bool) -> None:
-    """In one line, and whether it is of the condition or of what is below."""
-    assert (cause, of_sql) == (last_cause(output), is_sql_error(output))
+def test_the_last_cause_is_the_reason(output: str, cause: str) -> None:
+    """In one line."""
+    assert cause == last_cause(output)
 
 
 @pytest.mark.parametrize(

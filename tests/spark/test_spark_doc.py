@@ -27,7 +27,7 @@ def test_the_code_works(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The page's commands, Python and SQL find the letter, and send it again."""
+    """The page's commands, Python and SQL find the letter, also for a replay."""
     for name in ("spark.orders", "spark.dlq", "spark.journal"):
         kafka.create_topic(name)
     error = ErrorText("requests.HTTPError", "503 Service Unavailable", None)
@@ -43,35 +43,32 @@ def test_the_code_works(
             ("--lake lake", f"--lake {tmp_path}"),
             ('"lake"', f'"{tmp_path}"'),
             ('"lake/', f'"{tmp_path}/'),
+            ("ids.txt", f"{tmp_path}/ids.txt"),
         ):
             text = text.replace(name, here)
         return text
 
     def ran(command: str) -> tuple[int, str, str]:
-        _, *arguments = shlex.split(adapted(_block("sh", f"linear-retry spark {command}")))
+        _, *arguments = shlex.split(adapted(_block("sh", f"linear-retry {command}")))
         result = CliRunner().invoke(app, arguments)
         return result.exit_code, result.stdout, result.stderr
 
     message = "dead_letters: 1 row of spark.dlq\njournal: 0 rows of spark.journal\n"
-    assert (0, message, "") == ran("ingest")
-    code, out, _ = ran("replay")
-    assert (0, "1 letter would be sent; --yes does it") == (code, out.splitlines()[-1])
+    assert (0, message, "") == ran("spark ingest")
     names: dict[str, object] = {}
     exec(compile(adapted(_block("python", "from pyspark")), "spark.md", "exec"), names)
     printed = capsys.readouterr().out
     assert printed.startswith("dead_letters 0 0\njournal 0 0\n")
     assert "exhausted" in printed
-    exec(
-        compile(adapted(_block("python", "from linear_retry.spark import replay")), "", "exec"),
-        names,
-    )
-    assert "spark.dlq 1 0 1\n" == capsys.readouterr().out
+    exec(compile(adapted(_block("python", "letters = Lake")), "", "exec"), names)
+    code, out, _ = ran("dlq replay")
+    assert (0, "1 letter would be sent; --yes does it") == (code, out.splitlines()[-1])
     own = _block("python", "from linear_retry.spark import dead_letters")
     exec(compile(adapted(own), "", "exec"), names)
     assert "exhausted" in capsys.readouterr().out
     exec(compile(adapted(_block("python", "import duckdb")), "", "exec"), {})
     assert "[('billing', 'exhausted', 1)]\n" == capsys.readouterr().out
-    code, out, _ = ran("optimize")
+    code, out, _ = ran("spark optimize")
     assert (0, True) == (code, out.startswith("dead_letters: 1 file before, 1 now"))
 
 

@@ -200,8 +200,18 @@ class Selection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayOptions:
-    """The target, rate and group of a replay."""
+    """The target, rate and group of a replay, and the file with its ids."""
 
+    ids: Annotated[
+        typer.FileText | None,
+        typer.Option(
+            metavar="FILE",
+            encoding="utf-8-sig",
+            errors="replace",
+            help="Only letters with an id that is in this file, one on each line, with or without "
+            "#generation; - is stdin.",
+        ),
+    ] = None
     yes: YES = False
     to: Annotated[
         str | None,

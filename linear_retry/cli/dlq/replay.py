@@ -1,7 +1,7 @@
 """Plans and carries out a replay: `dlq replay`."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, replace
 from itertools import islice
 from typing import Any
@@ -10,7 +10,7 @@ import typer
 
 from linear_retry.cli.dlq import formats
 from linear_retry.cli.dlq.options import ReplayOptions
-from linear_retry.cli.dlq.resolve import require_known_ids
+from linear_retry.cli.dlq.resolve import LetterIds, require_known_ids, unknown_ids
 from linear_retry.cli.options.values import whoami
 from linear_retry.cli.output import contents
 from linear_retry.cli.output.exit_codes import FENCED, NEGATIVE, UNAVAILABLE, fail, fail_interrupted
@@ -45,6 +45,11 @@ def replay_letters(
     if options.to is not None and options.to_retry is not None:
         raise typer.BadParameter("write --to or --to-retry, not both", param_hint="--to-retry")
     require_known_ids(topic, selected)
+    unknown = 0
+    if options.ids is not None:
+        ids = dict.fromkeys(line.strip() for line in options.ids if line.strip())
+        selected = replace(selected, chosen=LetterIds(frozenset(ids)))
+        unknown = _warn_of_unknown_ids(topic, ids)
     with ProgressBar(f"reading {topic.topic}") as bar:
         plan = topic.plan_replay(
             selected,
@@ -65,10 +70,22 @@ def replay_letters(
             begun = topic.mark(plan)
             sent = _send(topic, plan, options)
             became = _became(topic, plan, begun, sent, options.wait) if sent else None
-        print_outcome(plan, sent, absent, became, yes=options.yes, as_json=as_json)
+        warnings = {"absent_groups": list(absent), "unknown_ids": unknown}
+        _print_outcome(plan, sent, warnings, became, yes=options.yes, as_json=as_json)
         is_back = became is not None and became.returned > 0
-        if found or is_back or any(why != NO_LETTER for why in plan.not_replayable):
+        if unknown or found or is_back or any(why != NO_LETTER for why in plan.not_replayable):
             raise typer.Exit(NEGATIVE)
+
+
+def _warn_of_unknown_ids(topic: DeadLetterTopic, ids: Iterable[str]) -> int:
+    unknown = unknown_ids(topic, ids)
+    if unknown:
+        typer.echo(
+            f"warning: ids without a letter in {topic.topic}: {len(unknown)}, such as "
+            f"{printable.one_line(unknown[0])}; retention or a purge may have removed it",
+            err=True,
+        )
+    return len(unknown)
 
 
 def _send(topic: DeadLetterTopic, plan: Plan, options: ReplayOptions) -> int:
@@ -157,11 +174,11 @@ def _warn_of_absent_groups(topic: DeadLetterTopic, plan: Plan) -> tuple[str, ...
     return absent
 
 
-def print_outcome(
+def _print_outcome(
     plan: Plan,
     sent: int,
-    absent: Sequence[str] = (),
-    became: Outcome | None = None,
+    warnings: dict[str, Any],
+    became: Outcome | None,
     *,
     yes: bool,
     as_json: bool,
@@ -170,7 +187,7 @@ def print_outcome(
     if as_json:
         result: dict[str, Any] = {"letters": plan.letters, "sent": sent, "dry_run": not yes}
         result |= {"left": plan.not_replayable, "earlier_open": plan.earlier_open}
-        result |= {"absent_groups": list(absent)}
+        result |= warnings
         result |= {"replay_id": plan.replay_id if sent else None}
         if became is not None:
             places = [place._asdict() for place in became.letters]

@@ -1,7 +1,7 @@
 """Resolves, reopens and purges letters: `dlq resolve`, `dlq reopen` and `dlq purge`."""
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from functools import partial
 
 import typer
@@ -16,16 +16,31 @@ from linear_retry.dlq import DeadLetterTopic, Filter, Purge, State
 
 def require_known_ids(topic: DeadLetterTopic, letter_filter: Filter) -> None:
     """Ends with exit code 1 if no letter, in any state, has an id in `letter_filter`."""
-    unknown = dict.fromkeys(letter_filter.ids)
-    if not unknown:
-        return
-    with ProgressBar(f"reading {topic.topic}") as bar:
-        for letter, _ in topic.letters(Filter(ids=letter_filter.ids), bar):
-            unknown.pop(letter.id, None)
-            unknown.pop(letter.resolution_key, None)
-            if not unknown:
-                return
-    fail(formats.no_such_letter(unknown, topic.topic), NEGATIVE)
+    if unknown := unknown_ids(topic, letter_filter.ids):
+        fail(formats.no_such_letter(unknown, topic.topic), NEGATIVE)
+
+
+@dataclass(frozen=True, slots=True)
+class LetterIds:
+    """Contains the resolution keys of the letters with these ids, with or without generation."""
+
+    ids: frozenset[str]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.ids or str(key).rpartition("#")[0] in self.ids
+
+
+def unknown_ids(topic: DeadLetterTopic, ids: Iterable[str]) -> tuple[str, ...]:
+    """Returns those of `ids` that no letter has, in any state."""
+    unknown = dict.fromkeys(ids)
+    if unknown:
+        with ProgressBar(f"reading {topic.topic}") as bar:
+            for letter, _ in topic.letters(Filter(chosen=LetterIds(frozenset(unknown))), bar):
+                unknown.pop(letter.id, None)
+                unknown.pop(letter.resolution_key, None)
+                if not unknown:
+                    break
+    return tuple(unknown)
 
 
 def resolve_letters(

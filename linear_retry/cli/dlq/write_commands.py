@@ -33,7 +33,8 @@ def replay(
     Example: linear-retry dlq replay orders.dlq --bootstrap localhost:9092 --exception Timeout --yes
 
     Exit codes: 1, a dead letter cannot be sent as it is and stays open, or came back as a new one,
-    --check-newer has found something, or no letter has the --id; 4, ended by a newer command.
+    --check-newer has found something, or no letter has the --id, or one of --ids; 4, ended by a
+    newer command.
     """
     with exit_on_error(), connection.topic(topic) as letters:
         from linear_retry.cli.dlq.replay import replay_letters

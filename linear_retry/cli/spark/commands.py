@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from linear_retry.cli.dlq.options import ReplayOptions
 from linear_retry.cli.options.connection import Connection, with_option_groups
 from linear_retry.cli.options.values import length_ms
 from linear_retry.cli.output.exit_codes import exit_on_error
@@ -133,36 +132,6 @@ def tune(
 
         conditions = Conditions(cover, most, length_ms(shortest, "--shortest"))
         run(lake, cost_ms, conditions, recorded, target, as_json=as_json)
-
-
-@app.command()
-@with_option_groups
-def replay(
-    lake: LAKE,
-    where: Annotated[
-        str,
-        typer.Option(metavar="SQL", help="A condition on the columns of the table dead_letters."),
-    ],
-    connection: Connection,
-    options: ReplayOptions,
-    master: MASTER = None,
-) -> None:
-    """Send back the dead letters that a SQL condition selects.
-
-    Spark only selects: what is sent is read from the dead-letter topic, as by `dlq replay`, in the
-    original order, to the same places, exactly once, and is recorded there. Dry run unless --yes. A
-    newer replay, resolve, reopen or purge of the same topic ends an older one.
-
-    Example: linear-retry spark replay --lake lake --bootstrap localhost:9092 --yes
-    --where "reason = 'exhausted' AND exception_message LIKE '%503%'"
-
-    Exit codes: 1, a dead letter cannot be sent as it is and stays open, or --check-newer has found
-    something; 4, ended by a newer command.
-    """
-    with exit_on_error(), require_pyspark():
-        from linear_retry.cli.spark.topics import replay as run
-
-        run(lake, connection, where, options, master=master)
 
 
 @app.command()

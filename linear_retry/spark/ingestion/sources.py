@@ -65,15 +65,6 @@ def _id(facts: Any, topic: str) -> str:
     return str(facts.id)
 
 
-def other_topic(lake: Lake, source: Source, known: str | None) -> LakeError:
-    """Returns the error for rows from another topic with the same name."""
-    return LakeError(
-        f"{lake.path}: {source.table} has rows of another topic {source.topic!r} (id {known}, and "
-        f"this one's is {source.topic_id}): it was recreated, or is in another cluster; use "
-        "another lake"
-    )
-
-
 def stream_of(
     spark: SparkSession, source: Source, starting: Mapping[int, int], options: Mapping[str, str]
 ) -> DataFrame:
@@ -100,7 +91,11 @@ def starting_offsets(lake: Lake, source: Source) -> dict[int, int]:
     """
     known = lake.topic_id(source.table, source.topic)
     if known not in (None, source.topic_id):
-        raise other_topic(lake, source, known)
+        raise LakeError(
+            f"{lake.path}: {source.table} has rows of another topic {source.topic!r} (id {known}, "
+            f"and this one's is {source.topic_id}): it was recreated, or is in another cluster; "
+            "use another lake"
+        )
     if known is None:
         return {}
     if lake.has_begun(source.table, source.topic, source.topic_id):

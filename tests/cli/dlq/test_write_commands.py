@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,9 +32,11 @@ _SOON_S = 15.0
 """Half of what the broker would let a transaction stay open for."""
 
 
-def _run(given: Scene, command: str, *arguments: str) -> tuple[int, str, str]:
+def _run(
+    given: Scene, command: str, *arguments: str, stdin: bytes | None = None
+) -> tuple[int, str, str]:
     options = ["--bootstrap", given.kafka.bootstrap, *arguments]
-    result = CliRunner().invoke(app, ["dlq", command, given.letters, *options])
+    result = CliRunner().invoke(app, ["dlq", command, given.letters, *options], input=stdin)
     return result.exit_code, result.stdout, result.stderr
 
 
@@ -112,8 +115,45 @@ def test_a_replay_in_json(scene: NewScene) -> None:  # noqa: F811
     assert (2, 2, False, {}) == (end["letters"], end["sent"], end["dry_run"], end["left"])
     code, out, err = _run(given, "replay", "--json")
     expected = {"letters": 0, "sent": 0, "dry_run": True, "left": {}, "earlier_open": 0}
-    expected["absent_groups"] = []
-    assert (0, [expected | {"replay_id": None}], "") == (code, _objects(out), err)
+    expected |= {"absent_groups": [], "unknown_ids": 0, "replay_id": None}
+    assert (0, [expected], "") == (code, _objects(out), err)
+
+
+def test_a_replay_of_ids_in_a_file(scene: NewScene, tmp_path: Path) -> None:  # noqa: F811
+    """Those letters and no others are sent in their original order, from a file or from stdin, with
+    or without their generations, whatever their order there and the blanks around them."""
+    given = scene(2)
+    given.commits("billing")
+    given.add_letters([given.letter(1, n) for n in (5, 4, 3)] + [given.letter(0, 2)])
+    ids = [f" {given.letter(1, 5).retry_id}#1\r\n", "\n", f"{given.letter(1, 3).retry_id}\n"] * 2
+    file = tmp_path / "ids.txt"
+    file.write_text("".join(ids), "utf-8-sig")
+    code, out, err = _run(given, "replay", "--ids", str(file), "--key", "key")
+    assert (0, "2 letters would be sent; --yes does it") == (code, out.splitlines()[-1])
+    assert "warning: 1 older open letter of the same keys would stay" in err
+    code, out, _ = _run(given, "replay", "--ids", "-", "--yes", stdin="".join(ids).encode())
+    assert (0, "2 letters sent") == (code, out.splitlines()[-1])
+    assert {1: [(3, 1), (5, 1)]} == given.arrived()
+    nothing = f"nothing to do: no open letters in {given.letters} that match\n"
+    assert (0, "", nothing) == _run(given, "replay", "--ids", str(file), "--yes")
+
+
+def test_ids_of_no_letter_are_counted(scene: NewScene) -> None:  # noqa: F811
+    """What a query names may be gone from the topic: the others are sent, and it is a no. No ids
+    are no letters, and not all of them."""
+    given = scene()
+    given.commits("billing")
+    given.add_letters([given.letter(0, 1), given.letter(0, 2)])
+    nothing = f"nothing to do: no open letters in {given.letters} that match\n"
+    assert (0, "", nothing) == _run(given, "replay", "--ids", "-", "--yes", stdin=b"\n")
+    known = given.letter(0, 1).retry_id
+    ids = f"{known}\n{known}#2\n".encode() + b"garbled\xff\n"
+    code, out, err = _run(given, "replay", "--ids", "-", "--yes", stdin=ids)
+    assert (1, "1 letter sent") == (code, out.splitlines()[-1])
+    assert f"warning: ids without a letter in {given.letters}: 2, such as {known}#2; ret" in err
+    code, out, _ = _run(given, "replay", "--ids", "-", "--json", stdin=ids)
+    assert (1, 2, 0) == (code, _objects(out)[-1]["unknown_ids"], _objects(out)[-1]["letters"])
+    assert ["replayed", "open"] == given.states()
 
 
 def test_a_plan_warns_of_older_letters_of_the_same_keys(scene: NewScene) -> None:  # noqa: F811
@@ -309,6 +349,7 @@ def test_nothing_to_reopen_says_why(scene: NewScene) -> None:  # noqa: F811
         (("replay", "--rate", "9" * 400), "is not a rate"),
         (("replay", "--state", "replayed"), "this is for open letters only"),
         (("replay", "--to", ""), "the topic's name is empty"),
+        (("replay", "--ids", "nowhere.txt"), "'nowhere.txt': No such file or directory"),
         (("resolve", "--state", "resolved"), "this is for open letters only"),
         (("reopen", "--state", "open"), "cannot be opened again"),
         (("purge", "--all", "orders"), '"orders" is not "orders.dlq"'),
