@@ -239,7 +239,6 @@ _DOORS = {
     "markupsafe": ["report.page"],
     "delta": ["spark.lake"],
     "google": ["kafka.schema_registry"],
-    "deltalake": ["console.outages.lake"],
     "py4j": ["spark.errors"],
 }
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 from contextlib import ExitStack
-from importlib import import_module
 from threading import Event
 from typing import TYPE_CHECKING
 
@@ -43,9 +42,7 @@ def console(
     """
     access.check()
     with exit_on_error(), ExitStack() as ends:
-        _require("linear_retry.console.app", "'linear-retry[console]'")
-        if shown.lake is not None:
-            _require("linear_retry.console.outages.lake", "deltalake")
+        _require_extra()
         from linear_retry.console.frame.settings import Settings
 
         settings = Settings(
@@ -56,7 +53,6 @@ def console(
             control=shown.control,
             dead_letters=tuple(shown.dead_letters or ()),
             store=ends.enter_context(store.if_named()),
-            lake=shown.lake,
             report=shown.report,
             schema_registry=shown.schema_registry,
             is_read_only=served.read_only,
@@ -80,9 +76,10 @@ def _serve(settings: Settings, access: AccessOptions, address: str, *, as_json: 
             services.live.hub.close()
 
 
-def _require(module: str, install: str) -> None:
-    """Raises `typer.BadParameter` if a library that the module needs is not installed."""
+def _require_extra() -> None:
+    """Raises `typer.BadParameter` if a library that the console needs is not installed."""
     try:
-        import_module(module)
+        import linear_retry.console.app  # noqa: F401
     except ModuleNotFoundError as error:
-        raise typer.BadParameter(f"{error.name} is missing: pip install {install}") from None
+        install = "pip install 'linear-retry[console]'"
+        raise typer.BadParameter(f"{error.name} is missing: {install}") from None

@@ -39,10 +39,6 @@ class ShownOptions:
             help="A dead-letter topic; repeat it for more.",
         ),
     ] = None
-    lake: Annotated[
-        Path | None,
-        typer.Option(metavar="DIRECTORY", help="A lake of `linear-retry spark`: older outages."),
-    ] = None
     report: Annotated[
         str | None,
         typer.Option(

@@ -26,7 +26,6 @@ class Settings:
     control: str | None = None
     dead_letters: tuple[str, ...] = ()
     store: Database | None = None
-    lake: Path | None = None
     report: str | None = None
     """The URL of the page that `linear-retry spark report` has written."""
     schema_registry: str | None = None

@@ -1,1 +1,1 @@
-"""Outages on the page: from the journal and the lake, drawn over time."""
+"""Outages on the page: from the journal, drawn over time."""

@@ -1,18 +1,14 @@
-"""The outages of the last days, from the journal and from the lake."""
+"""The outages of the last days, from the journal."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from threading import Lock
-from typing import TYPE_CHECKING
 
 from linear_retry.journal.entry import Entry
-from linear_retry.journal.episodes import Circuit, Episode, Episodes
+from linear_retry.journal.episodes import Circuit, Episodes
 from linear_retry.journal.outages import Outage, group_episodes
-
-if TYPE_CHECKING:
-    from linear_retry.console.outages.lake import LakeEpisodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,27 +38,11 @@ class History:
         with self._lock:
             self._episodes.take(entry)
 
-    def since(self, since_ms: int, lake: LakeEpisodes | None = None) -> Known:
-        """Returns the outages that lasted until then or longer; older ones are in the lake."""
+    def since(self, since_ms: int) -> Known:
+        """Returns the outages that lasted until then or longer."""
         open_now = self._open_now()
         with self._lock:
             journal = self._episodes.since(since_ms, open_now)
             is_full = self._episodes.is_full
-        older = [] if lake is None else lake.since(since_ms)
         troubles = ["Of the journal, only the latest 20,000 episodes are kept."] if is_full else []
-        if lake is not None and lake.trouble is not None:
-            troubles.append(lake.trouble)
-        return Known(joined(journal, older), tuple(troubles))
-
-
-def joined(journal: Iterable[Episode], lake: Iterable[Episode] = ()) -> list[Outage]:
-    """Returns the outages of both, the earliest first.
-
-    What is in both is one episode, as the journal has it: it knows how it went on.
-    """
-    known = {_name(each): each for each in (*lake, *journal)}
-    return group_episodes(known.values())
-
-
-def _name(each: Episode) -> tuple[object, ...]:
-    return (*each.circuit, each.sequence)
+        return Known(group_episodes(journal), tuple(troubles))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
@@ -15,9 +15,6 @@ from linear_retry.console.outages.timeline import KINDS, Kind, kind_of, length_m
 from linear_retry.journal.outages import Outage
 from linear_retry.retry.clock import now_ms
 
-if TYPE_CHECKING:
-    from linear_retry.console.outages.lake import LakeEpisodes
-
 _DAYS = {1: "the last 24 hours", 7: "the last 7 days", 30: "the last 30 days"}
 _DAY_MS = 86_400_000
 _ROWS = 200
@@ -25,7 +22,7 @@ _ROWS = 200
 
 def page(services: Services, renderer: Renderer) -> Page:
     """Returns the routes of the page."""
-    live, lake, routes = services.live, _lake(services), APIRouter()
+    live, routes = services.live, APIRouter()
 
     @routes.get("/outages")
     def show(
@@ -33,7 +30,7 @@ def page(services: Services, renderer: Renderer) -> Page:
     ) -> HTMLResponse:
         until_ms = now_ms()
         from_ms = until_ms - days * _DAY_MS
-        known = live.history.since(from_ms, lake)
+        known = live.history.since(from_ms)
         chosen = [each for each in known.outages if group in ("", each.group)]
         return renderer.page(
             request,
@@ -44,7 +41,6 @@ def page(services: Services, renderer: Renderer) -> Page:
             group=group,
             troubles=known.troubles,
             snapshot=live.hub.newest,
-            has_lake=lake is not None,
             from_ms=from_ms,
             timeline=timeline(chosen, from_ms, until_ms),
             kinds=KINDS,
@@ -54,15 +50,6 @@ def page(services: Services, renderer: Renderer) -> Page:
         )
 
     return Page(routes, "Outages", "/outages", 50)
-
-
-def _lake(services: Services) -> LakeEpisodes | None:
-    if services.settings.lake is None:
-        return None
-    # Only a console with a lake needs the package.
-    from linear_retry.console.outages.lake import LakeEpisodes
-
-    return LakeEpisodes(str(services.settings.lake))
 
 
 def _rows(outages: Sequence[Outage], until_ms: int) -> list[tuple[Outage, int, Kind]]:

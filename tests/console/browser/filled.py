@@ -18,7 +18,6 @@ from linear_retry.retry.clock import now_ms
 from linear_retry.store import dead_letters, messages
 from linear_retry.store.database import Database
 from linear_retry.web import Access, serve
-from tests.console.outages.lakes import write_episodes
 from tests.console.recording import record
 from tests.dlq.scene import NewScene, Scene
 from tests.journal.journal_story import outage, recovered
@@ -57,14 +56,13 @@ def filled(
     access: Access | None = None,
     **more: Any,
 ) -> Iterator[Shown]:
-    """Serves a console over the scene's letters, a journal, a store with both services, a lake.
+    """Serves a console over the scene's letters, a journal, a store with both services.
 
     Without `access`, everyone on this machine is an operator; `more` are settings.
     """
     journal = f"journal-{directory.name}"
     given.kafka.create_topic(journal, 1)
     given.kafka.produce(journal, ((0, each.key, encode(each), ()) for each in entries))
-    write_episodes(directory / "lake", entries)
     store = Database(store_url)
     _fill(store)
     settings = Settings(
@@ -74,7 +72,6 @@ def filled(
         control=DEFAULT_TOPIC,
         dead_letters=(given.letters,),
         store=store,
-        lake=directory / "lake",
         **more,
     )
     with (

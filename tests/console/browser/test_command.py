@@ -11,7 +11,6 @@ from linear_retry.store import messages
 from linear_retry.store.database import Database
 from tests.console.browser.conftest import NewPage
 from tests.console.browser.process import running
-from tests.console.outages.lakes import write_episodes
 from tests.dlq.scene import Scene
 from tests.journal.journal_story import outage, recovered
 from tests.scheduler.http.conftest import HASH, PASSWORD
@@ -19,7 +18,7 @@ from tests.store.contents import new_message
 
 pytestmark = pytest.mark.broker
 
-_HOUR_MS, _DAY_MS = 3_600_000, 86_400_000
+_HOUR_MS = 3_600_000
 
 
 def _options(given: Scene, directory: Path, store: str) -> list[str]:
@@ -27,9 +26,8 @@ def _options(given: Scene, directory: Path, store: str) -> list[str]:
     journal, control = f"{given.source}.journal", f"{given.source}.control"
     for topic in (journal, control):
         given.kafka.create_topic(topic)
-    recent = outage(now_ms() - _HOUR_MS)
-    given.kafka.produce(journal, ((0, each.key, encode(each), ()) for each in recent))
-    write_episodes(directory / "lake", recovered(now_ms() - 20 * _DAY_MS, "stock"))
+    entries = [*recovered(now_ms() - 48 * _HOUR_MS, "stock"), *outage(now_ms() - _HOUR_MS)]
+    given.kafka.produce(journal, ((0, each.key, encode(each), ()) for each in entries))
     database = Database(store)
     with database.begin() as connection:
         messages.add(database, connection, [new_message(destination="parcels", key=b"k-7")])
@@ -41,7 +39,6 @@ def _options(given: Scene, directory: Path, store: str) -> list[str]:
         "since": "7d",
         "control": control,
         "store": store,
-        "lake": str(directory / "lake"),
         "report": "http://reports.example/page.html",
         "users": str(directory / "users"),
     }
@@ -65,7 +62,7 @@ def test_each_option_is_on_a_page(
         expect(page.get_by_text("a value to see").first).to_be_visible()
         page.goto(f"{console.url}/stored/scheduler/waiting")
         expect(page.get_by_role("row").filter(has_text="k-7")).to_contain_text("parcels")
-        page.goto(f"{console.url}/outages?days=30")
+        page.goto(f"{console.url}/outages")
         expect(page.get_by_role("row").filter(has_text="stock")).to_contain_text("recovered")
         expect(page.get_by_role("link", name="the report")).to_be_visible()
         page.get_by_role("button", name="Sign out").click()
