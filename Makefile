@@ -20,8 +20,6 @@ LANES := $(addprefix tests-of-,consumer commands pages others)
 
 help:
 	@echo "make demo        see it work in 15 seconds; needs nothing but Python 3.11 or later"
-	@echo "                 ARGS=--retry-topics: messages that leave the line, in 40 seconds"
-	@echo "                 ARGS=--scheduler: the same, with a database that keeps them"
 	@echo "make demo-spark  a week of outages in a simulated fleet, analysed with Spark; Java 17"
 	@echo "make check       ruff, mypy, the site, and the tests without broker and Spark: 3 minutes"
 	@echo "make test        everything, on real brokers: 25 minutes; Java 17 or later"

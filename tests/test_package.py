@@ -73,11 +73,7 @@ _MAY_IMPORT = {
     "testing": {"testing", "kafka", "records", "retry"} | _EVERYONES,
     # The root is what a user imports: demos show that, so they import it too.
     "": {"consumer", "journal", "kafka", "retry", "strategy"} | _EVERYONES,
-    "demo": {
-        *("", "demo", "consumer", "kafka", "log", "records", "retry", "scheduler", "store"),
-        *("strategy", "testing"),
-    }
-    | _EVERYONES,
+    "demo": {"", "demo", "kafka", "log", "records", "retry", "testing"} | _EVERYONES,
     "dlq": {"dlq", "files", "kafka", "records", "retry"} | _EVERYONES,
     "store": {"store", "files", "kafka", "log", "records", "retry", "strategy"} | _EVERYONES,
     "outbox": {"outbox", "store", "kafka", "log", "records", "retry", "strategy"} | _EVERYONES,

@@ -1,4 +1,4 @@
-"""Runs the demos and keeps what they show at work: `python -m docs.pictures.demo`."""
+"""Runs the demo and keeps what it shows at work: `python -m docs.pictures.demo`."""
 
 import io
 import re
@@ -10,17 +10,13 @@ from rich.terminal_theme import MONOKAI
 
 from linear_retry.demo.display.screen import Screen
 from linear_retry.demo.display.watching import Circuits
-from linear_retry.demo.off_the_line import run as retries
-from linear_retry.demo.off_the_line.display import RetryScreen
 from linear_retry.demo.record import Record
 from linear_retry.demo.run import embedded_topics, run
 from linear_retry.scope import Scope
 
 PICTURE = Path(__file__).with_suffix(".svg")
-RETRY_PICTURE = PICTURE.with_stem("demo_retry_topics")
 _COLUMNS = 110
 _LEFT = timedelta(seconds=1)
-_RETRIES_AT_S = 20.0
 
 
 class _Camera(Screen):
@@ -38,19 +34,6 @@ class _Camera(Screen):
             type(self).picture_while_open = self.picture()
 
 
-class _RetryCamera(RetryScreen):
-    """Keeps the picture of a time when some are back, and some still wait."""
-
-    picture_at_work: RenderableType = ""
-
-    def __init__(self, record: Record, circuits: Circuits) -> None:
-        super().__init__(record, circuits, Console(file=io.StringIO()))
-
-    def draw(self) -> None:
-        if self._record.progress().elapsed_s < _RETRIES_AT_S:
-            type(self).picture_at_work = self.picture()
-
-
 def _write(picture: RenderableType, path: Path, title: str) -> None:
     console = Console(record=True, width=_COLUMNS, file=io.StringIO(), force_terminal=True)
     console.print(picture)
@@ -60,13 +43,10 @@ def _write(picture: RenderableType, path: Path, title: str) -> None:
 
 
 def main() -> None:
-    """Writes the pictures. They are of real runs, so their times differ from one to the next."""
+    """Writes the picture. It is of a real run, so its times differ from one to the next."""
     with embedded_topics() as topics:
         run(topics, _Camera)
     _write(_Camera.picture_while_open, PICTURE, "make demo")
-    with retries.topics_on(None, print) as topics:
-        retries.run(topics, _RetryCamera)
-    _write(_RetryCamera.picture_at_work, RETRY_PICTURE, "linear-retry demo --retry-topics")
 
 
 if __name__ == "__main__":

@@ -83,20 +83,6 @@ def demo(
             "group named linear-retry-demo-... and removes them at the end.",
         ),
     ] = None,
-    retry_topics: Annotated[
-        bool,
-        typer.Option(
-            "--retry-topics",
-            help="Show retry topics: orders that fail leave the line, and come back later.",
-        ),
-    ] = False,
-    scheduler: Annotated[
-        bool,
-        typer.Option(
-            "--scheduler",
-            help="Show the scheduler: a database keeps the orders that leave the line.",
-        ),
-    ] = False,
     with_console: Annotated[
         bool,
         typer.Option(
@@ -114,26 +100,17 @@ def demo(
 ) -> None:
     """Run a demo: 400 orders, two outages, and a proof.
 
-    Takes 15 seconds; with --retry-topics or --scheduler, 40; with --console, 35, and then the
-    page stays until Ctrl-C. On a terminal it draws a live picture; in a pipe it prints plain lines.
+    Takes 15 seconds; with --console 35, and then the page stays until Ctrl-C. On a terminal it
+    draws a live picture; in a pipe it prints plain lines.
 
     Example: linear-retry demo --bootstrap localhost:9092
 
     Exit codes: 1, the proof fails; 3, no cluster answers, or a library is missing (pip install
     'linear-retry[demo]').
     """
-    from linear_retry.cli.demo import StoryName
     from linear_retry.cli.demo import demo as run
 
-    asked: list[StoryName] = []
-    asked += ["retry-topics"] if retry_topics else []
-    asked += ["scheduler"] if scheduler else []
-    asked += ["console"] if with_console else []
-    if len(asked) > 1:
-        raise typer.BadParameter(
-            "give one of them alone", param_hint="--retry-topics, --scheduler, --console"
-        )
-    run(bootstrap, as_json, asked[0] if asked else "line")
+    run(bootstrap, as_json=as_json, with_console=with_console)
 
 
 @app.command()

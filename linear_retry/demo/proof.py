@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from linear_retry.demo.evidence import (
@@ -135,18 +135,11 @@ def _in_order(evidence: Evidence) -> Verdict:
 
 
 def _none_lost(evidence: Evidence) -> Verdict:
-    dead = [letter.order_id for letter in evidence.letters]
-    return each_once("none lost, none skipped", evidence.orders, evidence.receipts, dead)
-
-
-def each_once(
-    claim: str, orders: Mapping[Place, str], receipts: Iterable[Receipt], letters: Iterable[str]
-) -> Verdict:
-    """Whether each order was paid once, by the service's receipts, or is in `letters` once."""
-    paid = Counter(receipt.order_id for receipt in receipts if receipt.status == 200)
-    dead, produced = Counter(letters), {*orders.values()}
+    paid = Counter(receipt.order_id for receipt in evidence.receipts if receipt.status == 200)
+    dead = Counter(letter.order_id for letter in evidence.letters)
+    produced = {*evidence.orders.values()}
     return Verdict(
-        claim,
+        "none lost, none skipped",
         f"{len(paid)} paid + {len(dead)} dead of {len(produced)}",
         tuple(
             f"{order}: paid {paid[order]} times, dead-lettered {dead[order]} times"

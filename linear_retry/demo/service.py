@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler
 from socketserver import ThreadingTCPServer
@@ -73,8 +73,7 @@ class PaymentService:
     """Takes payments at `url`: 200, 422 for an order in `rejected`, 503 or nothing while down.
 
     An outage starts after the last payment before it was answered: the n-th accepted payment is
-    still answered, and the next connection is refused. `down_for`: orders of a bank that is down,
-    each with how long, in seconds from the first request; they alone get 503 then.
+    still answered, and the next connection is refused.
     """
 
     def __init__(
@@ -82,14 +81,12 @@ class PaymentService:
         outages: tuple[Outage, ...],
         rejected: frozenset[str],
         *,
-        down_for: Mapping[str, float] | None = None,
         latency_s: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
         schedule: Schedule = schedule_in_thread,
     ) -> None:
         self._outages = {outage.after_accepted: outage for outage in outages}
         self._rejected = rejected
-        self._down_for = down_for or {}
         self._latency_s = latency_s
         self._clock = clock
         self._schedule = schedule
@@ -127,16 +124,15 @@ class PaymentService:
         time.sleep(self._latency_s)
         payment = json.loads(body)
         with self._lock:
-            first_s = self._receipts[0].at_s if self._receipts else at_s
-            status = self._status(payment["order"], at_s - first_s)
+            status = self._status(payment["order"])
             self._receipts.append(Receipt(at_s, payment["order"], status))
             if status == 200:
                 self._accepted += 1
                 self._begin(self._outages.get(self._accepted))
         return status
 
-    def _status(self, order_id: str, elapsed_s: float) -> int:
-        if self._unavailable or elapsed_s < self._down_for.get(order_id, 0.0):
+    def _status(self, order_id: str) -> int:
+        if self._unavailable:
             return 503
         return 422 if order_id in self._rejected else 200
 

@@ -156,20 +156,3 @@ def test_no_answer_and_a_strange_one_are_transient(
     ):
         payments.pay(Message("a"))
     assert [Request("a", "broken")] == requests
-
-
-def test_a_bank_that_is_down_is_down_for_its_own_orders_alone() -> None:
-    """They get 503 until its time is over; others are paid meanwhile."""
-    time, requests = Timers(), list[Request]()
-    now_s = iter((5.0, 20.0, 21.0))
-    with (
-        PaymentService(
-            (), frozenset(), down_for={"a": 16.0}, clock=lambda: next(now_s), schedule=time.later
-        ) as service,
-        Payments(service.url, requests.append) as payments,
-    ):
-        with pytest.raises(RetryAfter):
-            payments.pay(Message("a"))
-        payments.pay(Message("b"))
-        payments.pay(Message("a"))
-    assert ["unavailable", "paid", "paid"] == [request.answer for request in requests]

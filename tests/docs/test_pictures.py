@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from docs.pictures.__main__ import DIAGRAMS, FOLDER
-from docs.pictures.demo import PICTURE, RETRY_PICTURE
+from docs.pictures.demo import PICTURE
 from docs.pictures.diagrams.drawing import Drawing
 
 
@@ -20,5 +20,5 @@ def test_a_diagram_is_current(draw: Callable[[], Drawing]) -> None:
 
 def test_there_is_no_other_picture() -> None:
     """One that no script draws could not be changed."""
-    drawn = {draw.__name__ for draw in DIAGRAMS} | {PICTURE.stem, RETRY_PICTURE.stem}
+    drawn = {draw.__name__ for draw in DIAGRAMS} | {PICTURE.stem}
     assert drawn == {path.stem for path in FOLDER.glob("*.svg")}

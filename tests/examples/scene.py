@@ -73,6 +73,7 @@ def make_scene(
         "orders.dlq": f"{orders}.dlq",
         "orders.billing": f"{orders}.billing",
         "topics create orders ": f"topics create {orders} ",
+        "--allow orders ": f"--allow {orders} ",
         '"orders"': f'"{orders}"',
         "localhost:8000": f"127.0.0.1:{port}",
         "8000)": f"{port})",

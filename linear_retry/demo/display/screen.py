@@ -61,7 +61,7 @@ class Screen:
         return Group(
             Panel(_circuit(circuit, self._now()), title="circuit", title_align="left"),
             _bars(progress),
-            counts(progress),
+            _counts(progress),
             _last_events(self._record.events(), self._record.started_s),
         )
 
@@ -95,7 +95,7 @@ def _bars(progress: Progress) -> Table:
     return table
 
 
-def counts(progress: Progress) -> Text:
+def _counts(progress: Progress) -> Text:
     """One line: what has been paid, and the answers of the service."""
     answers = progress.answers
     return Text(

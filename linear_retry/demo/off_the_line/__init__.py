@@ -1,1 +1,0 @@
-"""The demos of retry topics and of the scheduler: orders leave the line, and come back later."""
