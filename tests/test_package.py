@@ -406,7 +406,7 @@ _CATCHES = {
     # The read-ahead is invalid, and the exception goes on.
     ("consumer.loop", "turn", "BaseException"),
     ("consumer.partitions.read_ahead", "_polled", "BaseException"),
-    ("consumer.micro_batches.runner", "_error_of", "Exception"),
+    ("spark.streaming.runner", "_error_of", "Exception"),
     # A listener is the user's: it must not disturb the loop.
     ("consumer.monitoring.monitor", "emit", "Exception"),
     # What ends the retry line is raised where the live line runs, and ends that too.

@@ -12,8 +12,8 @@ from linear_retry.retry.held import Held
 from linear_retry.retry.policy import OnExhausted, OnPermanent, Policy, RetrySettings
 from tests.consumer.group import OutageError, PoisonError
 from tests.consumer.joined_parts import driven, nothing
-from tests.consumer.micro_batches.virtual import World, row
 from tests.consumer.partitions.test_target import Scene
+from tests.spark.streaming.virtual import World, row
 
 _DOWN, _BAD = OutageError("down"), PoisonError("bad")
 

@@ -39,7 +39,10 @@ _POLL_S = 1.0
 
 
 class SparkBatch:
-    """A `MicroBatch` in the thread of its query.
+    """One micro-batch, in the thread of its query, which does not continue until it is finished.
+
+    `place` are the query's name and 0, and `number` is the batch's: topic, partition and offset of
+    its events. `run` is the id of the query's run that it belongs to.
 
     PySpark pins that thread to the query's JVM thread. So `query.stop()` interrupts any JVM call
     from here, and Spark recognises the resulting exception as a stop.
@@ -63,10 +66,15 @@ class SparkBatch:
         self.run = str(self._query.runId())
 
     def attempt(self) -> object:
+        """Calls the handler. Returns and raises what the handler does."""
         self._chosen = None
         return self._handler(self._rows, self.number)
 
     def choose(self, rows: object) -> None:
+        """Makes `records` yield only these rows, until the next attempt.
+
+        Raises `UsageError` if there are none, or they are not in it.
+        """
         # The handler's rows are read again for each use; the places of the bad ones are few.
         bad = named(self._rows.sparkSession, rows).distinct().localCheckpoint()
         chosen = self._rows.join(F.broadcast(bad), list(PLACE), "left_semi")
@@ -76,6 +84,7 @@ class SparkBatch:
         self._chosen = chosen
 
     def halves(self) -> Sequence[SparkBatch]:
+        """Its two halves, in the order of its rows; none if it is one row, or not to be halved."""
         if not self._bisects:
             return ()
         if self._ranges is None:
@@ -89,15 +98,19 @@ class SparkBatch:
         return part
 
     def size(self) -> int:
+        """The number of its rows."""
         return self._rows.count()
 
     def recall(self) -> tuple[int, int] | None:
+        """How often it had failed when its query ended, and when first (UTC ms); None if never."""
         return self._failures.read(self.number)
 
     def note(self, failures: int, first_failure_ms: int) -> None:
+        """Keeps how often it has failed, and when first, for the next run of its query."""
         self._failures.write(self.number, failures, first_failure_ms)
 
     def wait(self, seconds: float) -> None:
+        """Waits at least that long. If the query is stopped meanwhile, calls `end` at once."""
         until_s = self._clock.now_s() + seconds
         while (left_s := until_s - self._clock.now_s()) > 0:
             # Python's own sleep would delay `query.stop()` until its end.
@@ -106,9 +119,11 @@ class SparkBatch:
                 self.end()
 
     def is_stopping(self) -> bool:
+        """Whether the query is being stopped: failures are then meaningless."""
         return not self._query.isActive()
 
     def end(self) -> NoReturn:
+        """Raises what a query that is being stopped takes for its end."""
         # The handler may have consumed the stop's interrupt. Spark knows that an
         # InterruptedException is not a failure; any other exception would fail the query.
         thread = self._java.java.lang.Thread
@@ -117,6 +132,7 @@ class SparkBatch:
         raise AssertionError("an interrupted thread slept: a bug; please report it")
 
     def records(self) -> Iterator[Record]:
+        """Yields its rows as read from Kafka, in order per partition, few in memory at a time."""
         rows = self._rows if self._chosen is None else self._chosen
         chosen = rows.select(
             *(name for name in COLUMNS if name != "timestamp"),

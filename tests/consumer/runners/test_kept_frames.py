@@ -12,9 +12,9 @@ import pytest
 from linear_retry import BatchError, ExhaustedError, PermanentError, Recovery
 from linear_retry.kafka import Message
 from tests.consumer.group import LETTERS, TOPIC, OutageError, PoisonError, consumer_on
-from tests.consumer.micro_batches.virtual import World, row
 from tests.consumer.runners.async_life import awaiting
 from tests.fake.cluster import FakeKafka
+from tests.spark.streaming.virtual import World, row
 
 
 class _Connection:

@@ -13,12 +13,12 @@ from linear_retry import (
     UsageError,
     events,
 )
-from linear_retry.consumer.micro_batches.bad_rows import BadRows
 from linear_retry.errors import PermanentError, UnknownTopicError
 from linear_retry.records.dead_letter import parse
 from linear_retry.scope import Scope
+from linear_retry.spark.streaming.bad_rows import BadRows
 from tests.consumer.group import OutageError, PoisonError
-from tests.consumer.micro_batches.virtual import LETTERS, PLACE, StoppedError, World, row
+from tests.spark.streaming.virtual import LETTERS, PLACE, StoppedError, World, row
 
 
 def _failing(*errors: Exception | None) -> Callable[[int], None]:

@@ -7,7 +7,7 @@ import pytest
 from linear_retry import events
 from linear_retry.records.dead_letter import parse
 from tests.consumer.group import OutageError, PoisonError
-from tests.consumer.micro_batches.virtual import PLACE, Bisected, StoppedError, World, row
+from tests.spark.streaming.virtual import PLACE, Bisected, StoppedError, World, row
 
 
 def _stream(world: World, rows: int, handler: Callable[[list[int]], object]) -> Bisected:

@@ -4,17 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from linear_retry import events
-from linear_retry.consumer.dead_letters.publisher import (
-    DeadLetterPublisher,
-    Stop,
-)
-from linear_retry.consumer.micro_batches.bad_rows import BadRows
-from linear_retry.consumer.micro_batches.delivery import answer, check_topic
-from linear_retry.consumer.micro_batches.micro_batch import MicroBatch
+from linear_retry.consumer.dead_letters.publisher import DeadLetterPublisher, Steps, Stop
 from linear_retry.consumer.runners.results import Results
-from linear_retry.errors import ConfigurationError, UsageError
+from linear_retry.errors import BrokerError, ConfigurationError, UnknownTopicError, UsageError
 from linear_retry.events import Listener
 from linear_retry.journal.journal import Journal
+from linear_retry.kafka import KafkaException
 from linear_retry.records.dead_letter import DeadLetter
 from linear_retry.records.lineage import Line, Lineage, lineage_of
 from linear_retry.records.record import Record
@@ -24,6 +19,7 @@ from linear_retry.retry.clock import Clock
 from linear_retry.retry.engine import (
     Abandoned,
     Acknowledged,
+    Answer,
     ConsecutiveDeadLetters,
     Engine,
     NotSent,
@@ -32,9 +28,12 @@ from linear_retry.retry.failed_attempt import FailedAttempt, release
 from linear_retry.retry.held import CircuitOpening, Held, dead_letter
 from linear_retry.retry.policy import Permanent, RetrySettings
 from linear_retry.scope import Scope
+from linear_retry.spark.streaming.bad_rows import BadRows
+from linear_retry.spark.streaming.batch import SparkBatch
 
 _SCOPE = Scope()
 _MAX_HALVINGS = 100
+_START_WITHIN_S = 10.0
 
 
 class MicroBatchRunner:
@@ -50,7 +49,7 @@ class MicroBatchRunner:
     def __init__(
         self,
         settings: RetrySettings,
-        circuits: Circuits[MicroBatch],
+        circuits: Circuits[SparkBatch],
         emit: Listener,
         clock: Clock,
         group_id: str,
@@ -65,19 +64,19 @@ class MicroBatchRunner:
         self._line = Line(group_id)
         self._publisher = None if publisher is None else publisher(self)
         self._journals = journals
-        self._engine: Engine[MicroBatch] = Engine(
+        self._engine: Engine[SparkBatch] = Engine(
             settings, circuits, ConsecutiveDeadLetters(), emit, clock, self
         )
         self._results = Results()
-        self._in_hand: MicroBatch | None = None
+        self._in_hand: SparkBatch | None = None
         self._run: str | None = None
         self._has_begun = False
 
-    def handle(self, batch: MicroBatch) -> None:
+    def handle(self, batch: SparkBatch) -> None:
         """Returns once it is done, dead-lettered or skipped; only then may the stream continue.
 
         Raises `ExhaustedError` and `PermanentError` if `"stop"` was chosen, `UsageError` if
-        `transient` raises or the handler returns work that would not run, and what `MicroBatch.end`
+        `transient` raises or the handler returns work that would not run, and what `SparkBatch.end`
         raises. The batch is not done then, and is delivered again.
         """
         is_first = self._begin(batch)
@@ -119,17 +118,17 @@ class MicroBatchRunner:
 
     resume = pause
 
-    def done(self, held: Held[MicroBatch]) -> None:
+    def done(self, held: Held[SparkBatch]) -> None:
         """Does nothing: the stream stores it once `handle` returns."""
 
-    def lineage(self, held: Held[MicroBatch]) -> Lineage:
+    def lineage(self, held: Held[SparkBatch]) -> Lineage:
         return lineage_of(self._record(held), self._line)
 
-    def letter(self, held: Held[MicroBatch], reason: str) -> DeadLetter:
+    def letter(self, held: Held[SparkBatch], reason: str) -> DeadLetter:
         """Builds one letter for the whole batch, without reading its rows."""
         return dead_letter(self._record(held), held, reason, self._line)
 
-    def publish(self, held: Held[MicroBatch], reason: str) -> None:
+    def publish(self, held: Held[SparkBatch], reason: str) -> None:
         """Sends a letter for each row, or each bad one, in order.
 
         Done once the last is acknowledged.
@@ -141,24 +140,24 @@ class MicroBatchRunner:
             self._send(held, record, reason)
         self._engine.finish(held, "dead-lettered")
 
-    def recover(self, held: Held[MicroBatch]) -> None:
+    def recover(self, held: Held[SparkBatch]) -> None:
         """Never called: a stream has no such choice."""
         raise AssertionError(f"{self.place(held)}: no recovery callback: a bug; please report it")
 
-    def take_apart(self, held: Held[MicroBatch]) -> None:
+    def take_apart(self, held: Held[SparkBatch]) -> None:
         """Never called: a micro-batch is held as one."""
         raise AssertionError(f"{self.place(held)}: taken apart: a bug; please report it")
 
-    def place(self, held: Held[MicroBatch]) -> str:
+    def place(self, held: Held[SparkBatch]) -> str:
         return f"{held.partition[0]}, micro-batch {held.offset}"
 
     # -- inside ------------------------------------------------------------------------------
 
     @staticmethod
-    def _record(held: Held[MicroBatch]) -> Record:
+    def _record(held: Held[SparkBatch]) -> Record:
         return Record(*held.partition, held.offset, -1, None, None)
 
-    def _handle(self, held: Held[MicroBatch]) -> None:
+    def _handle(self, held: Held[SparkBatch]) -> None:
         """Handles the batch, or else its halves, the first one to its end before the second."""
         parts, halvings = [held.message], 0
         while parts:
@@ -167,7 +166,7 @@ class MicroBatchRunner:
             parts += reversed(halves)
             halvings += bool(halves)
 
-    def _finished(self, held: Held[MicroBatch], *, may_halve: bool) -> Sequence[MicroBatch]:
+    def _finished(self, held: Held[SparkBatch], *, may_halve: bool) -> Sequence[SparkBatch]:
         """Returns the halves to handle in its place, if any; else it is done or given up."""
         while True:
             outcome = self._attempt(held, may_halve=may_halve)
@@ -177,8 +176,8 @@ class MicroBatchRunner:
             self._wait(held.message, outcome.delay_s)
 
     def _attempt(
-        self, held: Held[MicroBatch], *, may_halve: bool
-    ) -> CircuitOpening[MicroBatch] | Sequence[MicroBatch]:
+        self, held: Held[SparkBatch], *, may_halve: bool
+    ) -> CircuitOpening[SparkBatch] | Sequence[SparkBatch]:
         """Attempts the batch once. Returns what to wait for, or as `_finished`."""
         batch = held.message
         error = self._error_of(batch)
@@ -196,7 +195,7 @@ class MicroBatchRunner:
         batch.note(held.failures + 1, held.first_failure_ms or self._clock.utc_ms())
         return self._engine.apply(held, attempt) or ()
 
-    def _halves(self, held: Held[MicroBatch], attempt: FailedAttempt) -> Sequence[MicroBatch]:
+    def _halves(self, held: Held[SparkBatch], attempt: FailedAttempt) -> Sequence[SparkBatch]:
         if not isinstance(attempt.failure, Permanent):
             return ()
         batch = held.message
@@ -206,20 +205,20 @@ class MicroBatchRunner:
             self._emit(events.BatchTakenApart(*place, batch.size(), attempt.text, failures))
         return halves
 
-    def _begin(self, batch: MicroBatch) -> bool:
+    def _begin(self, batch: SparkBatch) -> bool:
         """Returns whether it is the first of a run, which may have come in an earlier one."""
         self._in_hand = batch
         if self._run == batch.run:
             return False
         if self._publisher is not None:
-            check_topic(self._publisher)
+            _check_topic(self._publisher)
         for journal in self._journals:
             journal.prepare([journal.topic])
         self._run, self._has_begun = batch.run, True
         self._emit(events.Assigned((batch.place,)))
         return True
 
-    def _recalled(self, held: Held[MicroBatch]) -> Held[MicroBatch]:
+    def _recalled(self, held: Held[SparkBatch]) -> Held[SparkBatch]:
         """Continues to count: else a job that is restarted often enough would never give up."""
         known = held.message.recall()
         if known is None:
@@ -233,13 +232,13 @@ class MicroBatchRunner:
             first_failure_s=self._clock.now_s() - elapsed_s,
         )
 
-    def _leave(self, batch: MicroBatch) -> None:
+    def _leave(self, batch: SparkBatch) -> None:
         """Drops the batch as its stream ends."""
         self._run = None
         self._engine.drop(_SCOPE)
         self._emit(events.Revoked((batch.place,)))
 
-    def _described(self, held: Held[MicroBatch], error: Exception) -> FailedAttempt:
+    def _described(self, held: Held[SparkBatch], error: Exception) -> FailedAttempt:
         """Chooses the bad rows, if the error names them."""
         if not isinstance(error, BadRows):
             return self._engine.described(error)
@@ -256,7 +255,7 @@ class MicroBatchRunner:
         # Whatever `transient` says of the cause: the handler is done with the others.
         return self._engine.described(error.cause, is_permanent=True)
 
-    def _error_of(self, batch: MicroBatch) -> Exception | None:
+    def _error_of(self, batch: SparkBatch) -> Exception | None:
         try:
             self._results.check(batch.attempt())
         except UndoneError as undone:
@@ -266,7 +265,7 @@ class MicroBatchRunner:
             return error
         return None
 
-    def _send(self, held: Held[MicroBatch], record: Record, reason: str) -> None:
+    def _send(self, held: Held[SparkBatch], record: Record, reason: str) -> None:
         """Sends it, however often it takes; raises only for a stop."""
         batch, publisher = held.message, self._publisher
         if publisher is None:
@@ -279,7 +278,7 @@ class MicroBatchRunner:
         letter = dead_letter(record, held, reason, self._line)
         of_row = replace(held, partition=(record.topic, record.partition), offset=record.offset)
         while True:
-            match answer(publisher.send(of_row, letter, lambda: record)):
+            match _answer(publisher.send(of_row, letter, lambda: record)):
                 case Acknowledged():
                     self._engine.acknowledged(of_row, letter, finishes=False)
                     return
@@ -291,6 +290,33 @@ class MicroBatchRunner:
                     held = opening.held
                     self._wait(batch, opening.delay_s)
 
-    def _wait(self, batch: MicroBatch, delay_s: float) -> None:
+    def _wait(self, batch: SparkBatch, delay_s: float) -> None:
         batch.wait(delay_s)
         self._circuits.half_open(_SCOPE)
+
+
+def _answer(steps: Steps[Answer]) -> Answer:
+    """Runs the steps to their result: a stream has no consumer to poll meanwhile."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as ended:
+            found: Answer = ended.value
+            return found
+
+
+def _check_topic(publisher: DeadLetterPublisher) -> None:
+    """Raises `ConfigurationError`, `UnknownTopicError` and `BrokerError`."""
+    publisher.prepare()
+    try:
+        is_there = publisher.partitions(publisher.topic, _START_WITHIN_S) is not None
+    except KafkaException as error:
+        raise BrokerError(
+            f"topic {publisher.topic!r}: no broker said within {_START_WITHIN_S:g} s whether it "
+            f"exists: {error}; check the address, the network and the security settings"
+        ) from error
+    if not is_there:
+        raise UnknownTopicError(
+            f"topic {publisher.topic!r} for dead letters does not exist; create it, or give "
+            "this user DESCRIBE on it"
+        )

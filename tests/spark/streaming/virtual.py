@@ -12,14 +12,14 @@ from linear_retry.consumer.dead_letters.publisher import (
     DeadLetterPublisher,
     Stop,
 )
-from linear_retry.consumer.micro_batches.micro_batch import MicroBatch
-from linear_retry.consumer.micro_batches.runner import MicroBatchRunner
 from linear_retry.events import Listener
 from linear_retry.kafka.producers.acknowledged import AcknowledgedProducer
 from linear_retry.records.record import Record
 from linear_retry.retry.circuits import Circuits
 from linear_retry.retry.policy import IsTransient, OnExhausted, OnPermanent, Policy, RetrySettings
 from linear_retry.scope import Partition
+from linear_retry.spark.streaming.batch import SparkBatch
+from linear_retry.spark.streaming.runner import MicroBatchRunner
 from tests.consumer.group import OutageError
 from tests.fake.cluster import FakeKafka
 from tests.fake.topic import Record as Kept
@@ -33,7 +33,7 @@ class StoppedError(Exception):
 
 
 @dataclass
-class Stream:
+class Stream(SparkBatch):
     """Has its micro-batches handled, and is stopped when a test says so."""
 
     kafka: FakeKafka
@@ -111,12 +111,12 @@ class Bisected(Stream):
 
     def halves(self) -> Sequence[Stream]:
         middle = len(self.rows) // 2
-        return [self._part(self.rows[:middle]), self._part(self.rows[middle:])] if middle else ()
+        return [self._half(self.rows[:middle]), self._half(self.rows[middle:])] if middle else ()
 
     def is_stopping(self) -> bool:
         return self.stopping if self.whole is None else self.whole.stopping
 
-    def _part(self, rows: Sequence[Record]) -> Stream:
+    def _half(self, rows: Sequence[Record]) -> Stream:
         part = copy(self)
         part.rows, part.whole = rows, self.whole or self
         return part
@@ -140,7 +140,7 @@ class World:
         self.kafka = FakeKafka()
         self.kafka.create_topic(LETTERS, 2)
         self.events: list[Event] = []
-        self.circuits: Circuits[MicroBatch] = Circuits("billing")
+        self.circuits: Circuits[SparkBatch] = Circuits("billing")
         strategy = delays if isinstance(delays, Strategy) else Strategy(list(delays))
         policy = Policy(strategy, on_exhausted, on_permanent, limit, dead_letters=LETTERS)
         self.runner = MicroBatchRunner(

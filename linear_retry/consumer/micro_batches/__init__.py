@@ -1,1 +1,0 @@
-"""Micro-batches of a stream, retried and dead-lettered like messages."""
