@@ -17,6 +17,7 @@ from linear_retry.kafka.producers.acknowledged import write_all
 from linear_retry.kafka.quiet import QUIET
 from linear_retry.kafka.topics.reader import TopicReader
 from linear_retry.kafka.topics.temporary import temporary_topics
+from linear_retry.records.dead_letter import parse
 from linear_retry.records.record import OutgoingRecord
 from linear_retry.records.record import Record as KafkaRecord
 from linear_retry.scope import Place
@@ -160,10 +161,6 @@ def _consume(
 
 
 def _letter(message: KafkaRecord) -> Letter:
-    headers = dict(message.headers)
-    return Letter(
-        (message.value or b"").decode(),
-        int(headers["retry-original-partition"] or -1),
-        int(headers["retry-original-offset"] or -1),
-        (headers["retry-reason"] or b"").decode(),
-    )
+    letter = parse(message.headers, message.key, message.value)
+    place = letter.original_partition, letter.original_offset
+    return Letter((letter.value or b"").decode(), *place, letter.reason)

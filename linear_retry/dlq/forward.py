@@ -16,7 +16,14 @@ from linear_retry.errors import BrokerError, FencedError
 from linear_retry.kafka.producers.batch_transactions import RefusedRecordsError
 from linear_retry.records.dead_letter import resolutions_topic
 from linear_retry.records.record import OutgoingRecord
-from linear_retry.records.retry_headers import EDITED_FROM, HEADER_NAMES, ID, MESSAGE_ID
+from linear_retry.records.retry_headers import (
+    EDITED_FROM,
+    GENERATION,
+    HEADER_NAMES,
+    ID,
+    MESSAGE_ID,
+    REPLAY_COUNT,
+)
 from linear_retry.records.text import Header
 
 
@@ -128,7 +135,7 @@ def _headers(sent: Outgoing, message: Message, edited_from: str, retry_id: str) 
 
     It keeps the original's place: should it fail too, it is replayed in that order.
     """
-    own = [(ID, retry_id), ("retry-generation", "1"), ("retry-replay-count", "1")]
+    own = [(ID, retry_id), (GENERATION, "1"), (REPLAY_COUNT, "1")]
     changed = {name for name, _ in own}
     identity = [h for h in sent.headers if h[0] in HEADER_NAMES and h[0] not in changed]
     if any(name == ID for name, _ in sent.headers):

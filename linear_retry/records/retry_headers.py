@@ -18,13 +18,26 @@ RETRY = "retry"
 
 VERSION = "retry-version"
 ID = "retry-id"
+GENERATION = "retry-generation"
+ORIGINAL_PARTITION = "retry-original-partition"
+ORIGINAL_OFFSET = "retry-original-offset"
+ORIGINAL_TIMESTAMP_MS = "retry-original-timestamp-ms"
 GROUP_ID = "retry-group-id"
+REASON = "retry-reason"
+AT_MS = "retry-at-ms"
+LAST_FAILURE_MS = "retry-last-failure-ms"
+EXCEPTION_TYPE = "retry-exception-type"
+EXCEPTION_MESSAGE = "retry-exception-message"
+EXCEPTION_STACK = "retry-exception-stack"
+ESCAPED_HEADERS = "retry-escaped-headers"
+OVERSIZED = "retry-oversized"
 RECEIVED_TIMESTAMP = "original-received-timestamp"
 RECEIVED_TOPIC = "original-received-topic"
 DESTINATION = "retry-destination"
 SEND_TO = "retry-send-to"
 STEP = "retry-step"
 REPLAY_ID = "retry-replay-id"
+REPLAY_COUNT = "retry-replay-count"
 MESSAGE_ID = "retry-message-id"
 """The producer's id of the message. Not among `HEADER_NAMES`: it is the message's own, and stays
 through every letter, retry and replay, while `ID` is given when the message first dies."""
@@ -101,27 +114,27 @@ class RetryHeader(NamedTuple):
 _WHOLE, _TIME_MS = (0, INT64_MAX), (-1, INT64_MAX)
 RETRY_HEADERS = (
     RetryHeader("retry_id", ID),
-    RetryHeader("generation", "retry-generation", (1, GENERATION_MAX), default=1),
+    RetryHeader("generation", GENERATION, (1, GENERATION_MAX), default=1),
     RetryHeader("destination", DESTINATION),
-    RetryHeader("original_partition", "retry-original-partition", _WHOLE),
-    RetryHeader("original_offset", "retry-original-offset", _WHOLE),
-    RetryHeader("original_timestamp_ms", "retry-original-timestamp-ms", _TIME_MS, default=-1),
+    RetryHeader("original_partition", ORIGINAL_PARTITION, _WHOLE),
+    RetryHeader("original_offset", ORIGINAL_OFFSET, _WHOLE),
+    RetryHeader("original_timestamp_ms", ORIGINAL_TIMESTAMP_MS, _TIME_MS, default=-1),
     RetryHeader("group_id", GROUP_ID),
     RetryHeader("send_to", SEND_TO, default=DEAD_LETTER),
-    RetryHeader("reason", "retry-reason"),
+    RetryHeader("reason", REASON),
     RetryHeader("failures", "retry-counter", _WHOLE, default=0),
-    RetryHeader("retry_at_ms", "retry-at-ms", _WHOLE, may_be_missing=True),
+    RetryHeader("retry_at_ms", AT_MS, _WHOLE, may_be_missing=True),
     RetryHeader("first_failure_ms", "retry-first-failure-ms", _TIME_MS, default=-1),
-    RetryHeader("last_failure_ms", "retry-last-failure-ms", _TIME_MS, default=-1),
+    RetryHeader("last_failure_ms", LAST_FAILURE_MS, _TIME_MS, default=-1),
     RetryHeader("strategy", "retry-strategy", default=""),
     RetryHeader("step", STEP, (1, STEP_MAX), may_be_missing=True),
-    RetryHeader("exception_type", "retry-exception-type", may_be_missing=True),
-    RetryHeader("exception_message", "retry-exception-message", may_be_missing=True),
-    RetryHeader("exception_stack", "retry-exception-stack", may_be_missing=True),
-    RetryHeader("escaped_headers", "retry-escaped-headers", may_be_missing=True),
-    RetryHeader("oversized", "retry-oversized", may_be_missing=True),
+    RetryHeader("exception_type", EXCEPTION_TYPE, may_be_missing=True),
+    RetryHeader("exception_message", EXCEPTION_MESSAGE, may_be_missing=True),
+    RetryHeader("exception_stack", EXCEPTION_STACK, may_be_missing=True),
+    RetryHeader("escaped_headers", ESCAPED_HEADERS, may_be_missing=True),
+    RetryHeader("oversized", OVERSIZED, may_be_missing=True),
     RetryHeader("replay_id", REPLAY_ID, may_be_missing=True),
-    RetryHeader("replay_count", "retry-replay-count", _WHOLE, may_be_missing=True),
+    RetryHeader("replay_count", REPLAY_COUNT, _WHOLE, may_be_missing=True),
 )
 """All headers except the version, in the order in which they are written."""
 _ALL = (RetryHeader("version", VERSION, _WHOLE), *RETRY_HEADERS)

@@ -19,9 +19,6 @@ from linear_retry.records.topics.names import is_topic_name
 from linear_retry.scheduler.destinations import Destinations
 from linear_retry.store.records import NewDeadLetter, NewMessage, slot_of
 
-RETRY_AT_MS = "retry-at-ms"
-_PARTITION = "retry-original-partition"
-_ESCAPED = "retry-escaped-headers"
 _PARTITION_MAX = 2**31 - 1
 _TEXT_LIMIT_BYTES = 512
 """What people search by is in every list: a page of ids of a megabyte each would be 100 MB."""
@@ -116,22 +113,22 @@ def _topic(contents: Mapping[str, bytes | None]) -> str | None:
 
 
 def _due_ms(contents: Mapping[str, bytes | None], now_ms: int) -> int:
-    due_ms = _number(contents, RETRY_AT_MS, INT64_MAX)
+    due_ms = _number(contents, names.AT_MS, INT64_MAX)
     if due_ms is None:
         raise _RefusedError(
-            "unreadable", f"{RETRY_AT_MS} is missing: must be milliseconds since 1970 in digits"
+            "unreadable", f"{names.AT_MS} is missing: must be milliseconds since 1970 in digits"
         )
     if due_ms - now_ms > _MOST_MS:
         raise _RefusedError(
             "too-far",
-            f"{RETRY_AT_MS} is {due_ms}: must be milliseconds, not microseconds, since 1970, and "
+            f"{names.AT_MS} is {due_ms}: must be milliseconds, not microseconds, since 1970, and "
             f"at most {MOST_YEARS} years ahead",
         )
     return due_ms
 
 
 def _partition(contents: Mapping[str, bytes | None]) -> int | None:
-    return _number(contents, _PARTITION, _PARTITION_MAX)
+    return _number(contents, names.ORIGINAL_PARTITION, _PARTITION_MAX)
 
 
 def _number(contents: Mapping[str, bytes | None], name: str, most: int) -> int | None:
@@ -165,7 +162,9 @@ def _headers(record: Record, contents: Mapping[str, bytes | None]) -> tuple[Head
     """Those of the record, and the names of those that could not be sent as they were."""
     if not record.escaped_headers:
         return record.headers
-    earlier = names.listed_names((contents.get(_ESCAPED) or b"").decode("utf-8", "replace") or None)
+    earlier = names.listed_names(
+        (contents.get(names.ESCAPED_HEADERS) or b"").decode("utf-8", "replace") or None
+    )
     listed = ",".join(dict.fromkeys((*earlier, *record.escaped_headers)))
-    others = tuple(header for header in record.headers if header[0] != _ESCAPED)
-    return (*others, (_ESCAPED, valid_unicode(listed).encode()))
+    others = tuple(header for header in record.headers if header[0] != names.ESCAPED_HEADERS)
+    return (*others, (names.ESCAPED_HEADERS, valid_unicode(listed).encode()))

@@ -13,10 +13,13 @@ from linear_retry.cli.output.rows import write_json
 from linear_retry.dlq import DeadLetterTopic, Letter, Resolution, State
 from linear_retry.dlq.letters.facts import facts_of
 from linear_retry.records import printable
-
-_SHOWN_ABOVE = frozenset(
-    {"retry-exception-type", "retry-exception-message", "retry-exception-stack"}
+from linear_retry.records.retry_headers import (
+    EXCEPTION_MESSAGE,
+    EXCEPTION_STACK,
+    EXCEPTION_TYPE,
 )
+
+_SHOWN_ABOVE = frozenset({EXCEPTION_TYPE, EXCEPTION_MESSAGE, EXCEPTION_STACK})
 
 
 def show(topic: DeadLetterTopic, letter_id: str, *, payload: bool, as_json: bool) -> None:

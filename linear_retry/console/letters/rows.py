@@ -10,10 +10,9 @@ from linear_retry.console.letters import schema
 from linear_retry.dlq.letters.letter import Letter
 from linear_retry.dlq.resolution.resolutions import decoded
 from linear_retry.records.record import Record
-from linear_retry.records.retry_headers import HEADER_NAMES
+from linear_retry.records.retry_headers import HEADER_NAMES, LAST_FAILURE_MS
 from linear_retry.records.text import one_line, valid_unicode, whole_number
 
-_LAST_FAILURE = "retry-last-failure-ms"
 _WHY_CHARACTERS = 500
 _LAST_MS = 253_402_300_799_999  # the end of the year 9999
 _VARYING = re.compile(
@@ -134,7 +133,7 @@ def cut_key(key: bytes) -> bytes:
 
 
 def _failed_ms(letter: Letter) -> int:
-    content = dict(letter.headers).get(_LAST_FAILURE)
+    content = dict(letter.headers).get(LAST_FAILURE_MS)
     return -1 if content is None else whole_number(content) or -1
 
 

@@ -22,7 +22,7 @@ from linear_retry.dlq import DeadLetterTopic, Exported, Filter, Letter, Resoluti
 from linear_retry.dlq.cluster import Cluster
 from linear_retry.dlq.letters.facts import facts_of
 from linear_retry.dlq.letters.letter import read_letter
-from linear_retry.records.retry_headers import HEADER_NAMES
+from linear_retry.records.retry_headers import EXCEPTION_STACK, HEADER_NAMES
 from linear_retry.scope import Place
 
 PATH = "/letters/{topic}/{partition}/{offset}"
@@ -162,7 +162,7 @@ def _values(letter: Letter, decoders: Sequence[Decoder]) -> dict[str, Any]:
         "own": [
             (name, cut(name, (value or b"").decode("utf-8", "replace")).text)
             for name, value in letter.headers
-            if name in HEADER_NAMES and name != "retry-exception-stack"
+            if name in HEADER_NAMES and name != EXCEPTION_STACK
         ],
         "key": views(of, letter.key, decoders),
         "value": views(of, letter.value, decoders),

@@ -10,6 +10,7 @@ from linear_retry.dlq.spill import Spilled
 from linear_retry.kafka.topics.reader import Progress
 from linear_retry.records.lineage import is_returned
 from linear_retry.records.record import Record
+from linear_retry.records.retry_headers import ORIGINAL_OFFSET
 from linear_retry.records.text import whole_number
 
 
@@ -107,5 +108,5 @@ def _first_offset(record: Record) -> int:
     headers = dict(record.headers)
     if not is_returned(headers, record.topic):
         return record.offset
-    first = whole_number(headers.get("retry-original-offset") or b"")
+    first = whole_number(headers.get(ORIGINAL_OFFSET) or b"")
     return record.offset if first is None else first

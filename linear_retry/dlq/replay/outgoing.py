@@ -12,9 +12,20 @@ from linear_retry.dlq.letters.letter import NONE, OURS, Letter
 from linear_retry.records.dead_letter import REFERENCE
 from linear_retry.records.record import Record
 from linear_retry.records.retry_headers import (
+    AT_MS,
+    DESTINATION,
+    ESCAPED_HEADERS,
     FORMAT_VERSION,
+    GENERATION,
     GROUP_ID,
     HEADER_NAMES,
+    ID,
+    ORIGINAL_OFFSET,
+    ORIGINAL_PARTITION,
+    ORIGINAL_TIMESTAMP_MS,
+    OVERSIZED,
+    REASON,
+    REPLAY_COUNT,
     REPLAY_ID,
     RETRY,
     SEND_TO,
@@ -22,20 +33,17 @@ from linear_retry.records.retry_headers import (
 )
 from linear_retry.records.text import Header, whole_number
 
-_OVERSIZED = "retry-oversized"
-_ESCAPED = "retry-escaped-headers"
-_REPLAY_COUNT = "retry-replay-count"
 REPLAYED = "replayed"
 """The `retry-reason` of a letter that was replayed to a retry topic."""
 
 # The headers that identify a message, and what `parse` takes if the letter has none.
 _IDENTITY: tuple[tuple[str, bytes | None], ...] = (
-    ("retry-id", None),
-    ("retry-generation", b"1"),
-    ("retry-destination", None),
-    ("retry-original-partition", None),
-    ("retry-original-offset", None),
-    ("retry-original-timestamp-ms", b"-1"),
+    (ID, None),
+    (GENERATION, b"1"),
+    (DESTINATION, None),
+    (ORIGINAL_PARTITION, None),
+    (ORIGINAL_OFFSET, None),
+    (ORIGINAL_TIMESTAMP_MS, b"-1"),
     (GROUP_ID, None),
 )
 _OWN_PREFIXES = {each.name: each.prefixes for each in FOREIGN} | {NONE: (SPRING_RETRIES,)}
@@ -72,7 +80,7 @@ class Outgoing(NamedTuple):
         """Returns the only group that handles it in `topic`; "": every group does."""
         values = dict(self.headers)
         is_retry = values.get(SEND_TO) == RETRY.encode()
-        if not is_retry and values.get("retry-destination") != topic.encode():
+        if not is_retry and values.get(DESTINATION) != topic.encode():
             return ""
         return (values.get(GROUP_ID) or b"").decode("utf-8", "replace")
 
@@ -88,8 +96,8 @@ class Outgoing(NamedTuple):
         waits = {
             VERSION: FORMAT_VERSION,
             SEND_TO: RETRY,
-            "retry-reason": REPLAYED,
-            **({} if delay_ms is None else {"retry-at-ms": now_ms + delay_ms}),
+            REASON: REPLAYED,
+            **({} if delay_ms is None else {AT_MS: now_ms + delay_ms}),
         }
         kept = [header for header in self.headers if header[0] not in waits]
         added: list[Header] = [(name, str(value).encode()) for name, value in waits.items()]
@@ -149,11 +157,11 @@ def outgoing(
     prefixes = _OWN_PREFIXES.get(letter.format, ())
     headers = [header for header in headers if not header[0].startswith(prefixes)]
     headers += _addressed(_identity(letter, contents), for_group)
-    if _ESCAPED in contents or source.escaped_headers:
+    if ESCAPED_HEADERS in contents or source.escaped_headers:
         headers += _escaped(letter, contents, source.escaped_headers)
     # A letter does not record how often its message was replayed, but its generation does.
-    before = max(whole_number(contents.get(_REPLAY_COUNT) or b"0") or 0, letter.generation - 1)
-    headers += [(REPLAY_ID, replay_id.encode()), (_REPLAY_COUNT, b"%d" % (before + 1))]
+    before = max(whole_number(contents.get(REPLAY_COUNT) or b"0") or 0, letter.generation - 1)
+    headers += [(REPLAY_ID, replay_id.encode()), (REPLAY_COUNT, b"%d" % (before + 1))]
     timestamp_ms = -1 if letter.origin is None else letter.origin.timestamp_ms
     return Outgoing(source.key, source.value, headers, timestamp_ms)
 
@@ -162,7 +170,7 @@ def _identity(letter: Letter, contents: dict[str, bytes | None]) -> list[Header]
     if letter.format == OURS:
         if letter.origin is not None and letter.origin.offset is None:
             # With a place that was never its own, a handler would take it for another message.
-            return [("retry-id", contents.get("retry-id"))]
+            return [(ID, contents.get(ID))]
         return [(name, contents.get(name) or default) for name, default in _IDENTITY]
     origin = letter.origin
     if origin is None or letter.format == NONE:
@@ -185,26 +193,26 @@ def _addressed(identity: list[Header], for_group: str | None) -> list[Header]:
         others = [header for header in identity if header[0] != GROUP_ID]
         return [*others, (GROUP_ID, for_group.encode("utf-8", "replace"))]
     # Without an id, as that contains the group: each group that fails assigns its own.
-    return [header for header in identity if header[0] not in (GROUP_ID, "retry-id")]
+    return [header for header in identity if header[0] not in (GROUP_ID, ID)]
 
 
 def _escaped(
     letter: Letter, contents: dict[str, bytes | None], now: tuple[str, ...]
 ) -> list[Header]:
     """Returns the header with the changed names: old ones still present, and new ones."""
-    earlier = (contents.get(_ESCAPED) or b"").decode("utf-8", "replace").split(",")
+    earlier = (contents.get(ESCAPED_HEADERS) or b"").decode("utf-8", "replace").split(",")
     present = {name for name, _ in letter.headers}
     names = dict.fromkeys((*(name for name in earlier if name in present), *now))
-    return [(_ESCAPED, ",".join(names).encode("utf-8", "replace"))] if names else []
+    return [(ESCAPED_HEADERS, ",".join(names).encode("utf-8", "replace"))] if names else []
 
 
 def _is_reference(letter: Letter, contents: dict[str, bytes | None]) -> bool:
-    content = contents.get(_OVERSIZED)
+    content = contents.get(OVERSIZED)
     if letter.format != OURS or content is None:
         return False
     if content != REFERENCE.encode():
         raise NotReplayableError(
-            f"{_OVERSIZED} is {content[:40]!r}, which this version does not know"
+            f"{OVERSIZED} is {content[:40]!r}, which this version does not know"
         )
     return True
 

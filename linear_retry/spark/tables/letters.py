@@ -9,12 +9,13 @@ from pyspark.sql import Column, DataFrame
 from linear_retry.dlq.letters.foreign import FOREIGN
 from linear_retry.dlq.letters.letter import NONE, OURS
 from linear_retry.records.lineage import DIGEST_DIGITS
-from linear_retry.records.retry_headers import FORMAT_VERSION as VERSION
 from linear_retry.records.retry_headers import (
+    FORMAT_VERSION,
     HEADER_NAMES,
     NO_OFFSET,
     NO_PARTITION,
     RETRY_HEADERS,
+    VERSION,
 )
 from linear_retry.spark.tables import foreign
 from linear_retry.spark.tables.headers import CONTENTS, NAMES, HeaderColumn, content
@@ -31,7 +32,6 @@ from linear_retry.spark.tables.sql import (
     with_ms,
 )
 
-_MARKER = "retry-version"
 _COLUMN_OF = {
     "retry_id": "id",
     "destination": "origin_topic",
@@ -40,7 +40,7 @@ _COLUMN_OF = {
     "original_timestamp_ms": "origin_timestamp_ms",
 }
 _HEADER_COLUMNS = (
-    HeaderColumn("version", _MARKER, (0, VERSION)),
+    HeaderColumn("version", VERSION, (0, FORMAT_VERSION)),
     *(HeaderColumn(_COLUMN_OF.get(each.field, each.field), *each[1:]) for each in RETRY_HEADERS),
 )
 """The headers of ours, in the order of the columns. docs/dead-letters/format.md describes them."""
@@ -113,7 +113,7 @@ def letter_projections() -> Projections:
 
 def _written_by() -> str:
     """The system that wrote the letter: each appends its headers to those that it found."""
-    systems = {form.topic: form.name for form in FOREIGN} | {_MARKER: OURS}
+    systems = {form.topic: form.name for form in FOREIGN} | {VERSION: OURS}
     named = ", ".join(f"'{marker}', '{name}'" for marker, name in systems.items())
     last = f"try_element_at(array_intersect({NAMES}, array({texts(systems)})), 1)"
     # Checked first, as it takes a fraction of the time, and nearly all are ours.
@@ -142,7 +142,7 @@ _FOREIGN_ID = (
 
 
 def _columns() -> tuple[Column, ...]:
-    found = {each.column: each.value for each in _HEADER_COLUMNS if each.header != _MARKER}
+    found = {each.column: each.value for each in _HEADER_COLUMNS if each.header != VERSION}
     for name in ("origin_timestamp_ms", "first_failure_ms", "last_failure_ms"):
         found[name] = when(f"{found[name]} <> -1", found[name])
     for name, none in (("origin_partition", NO_PARTITION), ("origin_offset", NO_OFFSET)):
