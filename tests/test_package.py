@@ -64,7 +64,7 @@ _MAY_IMPORT = {
     "log": {"log", "records"} | _EVERYONES,
     "kafka": {"kafka", "records"} | _EVERYONES,
     "retry": {"retry", "log", "records"} | _EVERYONES,
-    "strategy": {"strategy", "files", "retry"} | _EVERYONES,
+    "strategy": {"strategy", "files", "records", "retry"} | _EVERYONES,
     "journal": {"journal", "kafka", "log", "records"} | _EVERYONES,
     "consumer": {"consumer", "journal", "kafka", "log", "records", "retry", "strategy"}
     | _EVERYONES,
@@ -89,7 +89,7 @@ _MAY_IMPORT = {
     }
     | _EVERYONES,
     "web": {"web", "files"} | _EVERYONES,
-    "tuning": {"tuning", "strategy"} | _EVERYONES,
+    "tuning": {"tuning", "records", "strategy"} | _EVERYONES,
     "report": {"report"},
     # What it asks of Kafka, it asks as `dlq` does, and its scheduler sends as the other one does;
     # the rest is Spark's own client's.

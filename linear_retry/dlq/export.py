@@ -12,8 +12,7 @@ from linear_retry.dlq.letters.letter import Letter, State, read_letter
 from linear_retry.dlq.resolution.resolutions import Resolution
 from linear_retry.errors import DeadLetterError
 from linear_retry.files import atomic_file
-from linear_retry.records.json_bytes import from_json, to_json
-from linear_retry.records.json_fields import integer, text
+from linear_retry.records.json_fields import from_json, integer, text, to_json
 from linear_retry.records.record import Record
 
 _VERSION = 1

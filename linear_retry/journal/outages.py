@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from linear_retry.journal.episodes import Episode
+from linear_retry.records.durations import DAY_MS
 from linear_retry.scope import Place
 
 GIVEN_UP = ("dead-lettered", "skipped")
 LEFT_LINE = ("sent-to-retry", "handed-over")
 """Its message may still be handled, by the retry line or the callback: it is not given up."""
 
-_DAY_MS = 86_400_000
 """A message that fails again so much later, with no consumer meanwhile, has met another outage."""
 
 
@@ -124,6 +124,6 @@ def _with_ends(of_group: list[Episode]) -> Iterator[tuple[Episode, int]]:
         if each.outcome is None and each.held is not None:
             same = begins[each.held]
             index = bisect_right(same, each.began_ms)
-            if index < len(same) and same[index] <= end_ms + _DAY_MS:
+            if index < len(same) and same[index] <= end_ms + DAY_MS:
                 end_ms = max(end_ms, same[index])
         yield each, end_ms

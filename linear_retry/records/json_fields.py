@@ -1,5 +1,9 @@
-"""Reads untrusted JSON objects field by field: each reader returns its type or raises."""
+"""Reads untrusted JSON objects field by field, and bytes that stand in JSON.
 
+Each reader of a field returns its type or raises.
+"""
+
+import base64
 import json
 import math
 from collections.abc import Callable, Mapping
@@ -8,6 +12,9 @@ from typing import Any, NoReturn, TypeAlias, get_type_hints
 Reader: TypeAlias = Callable[[str, object], Any]
 """Takes a field's name and its value (None: missing)."""
 Found: TypeAlias = Mapping[str, Any]
+
+JsonBytes: TypeAlias = str | dict[str, str] | None
+"""Keys, values and headers in JSON: text where they are UTF-8, else base64."""
 
 
 class InvalidError(ValueError):
@@ -89,6 +96,32 @@ def many(read: Reader) -> Reader:
         return tuple(read(name, item) for item in items)
 
     return read_list
+
+
+def to_json(content: bytes | None) -> JsonBytes:
+    """Returns the text, or `{"base64": "..."}` where it is not UTF-8."""
+    if content is None:
+        return None
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(content).decode()}
+
+
+def from_json(written: object) -> bytes | None:
+    """The inverse of `to_json`. Raises `ValueError` for anything else."""
+    match written:
+        case None:
+            return None
+        case str():
+            return written.encode()
+        case {"base64": str(digits)}:
+            try:
+                return base64.b64decode(digits, validate=True)
+            except ValueError as error:  # binascii.Error, and characters beyond ASCII
+                raise ValueError(f"not base64: {error}") from error
+        case _:
+            raise ValueError(f"{written!r} is neither text nor base64")
 
 
 def _object(fields: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 from linear_retry.records import retry_headers as names
+from linear_retry.records.durations import DAY_MS
 from linear_retry.records.lineage import record_id
 from linear_retry.records.record import Record
 from linear_retry.records.retry_headers import INT64_MAX
@@ -23,7 +24,7 @@ _PARTITION_MAX = 2**31 - 1
 _TEXT_LIMIT_BYTES = 512
 """What people search by is in every list: a page of ids of a megabyte each would be 100 MB."""
 MOST_YEARS = 10
-_MOST_MS = MOST_YEARS * 366 * 86_400_000
+_MOST_MS = MOST_YEARS * 366 * DAY_MS
 
 
 class _RefusedError(Exception):

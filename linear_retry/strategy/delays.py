@@ -1,7 +1,6 @@
 """Parses arrays of delays and their settings, from files and from code alike."""
 
 import json
-import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from math import expm1, log1p
 from typing import Any, TypeAlias, TypeGuard
 
 from linear_retry.files import NOT_TEXT
+from linear_retry.records.durations import DURATION_REMEDY, duration_ms
 
 MAX_DELAYS = 1000
 MAX_DELAY_S = 7 * 24 * 3600
@@ -17,18 +17,6 @@ MAX_DELAY_S = 7 * 24 * 3600
 Element: TypeAlias = float | str | Mapping[str, Any]
 """Seconds, a duration, `{"every": ..., "times": ...}` or `{"exponential": {...}}`."""
 
-# The form of Go's Duration.String(), plus days: each unit at most once, the largest first. The
-# number of digits is bounded so that no sum of parts overflows, and the schema has the same rule.
-_NUMBER = r"([0-9]{1,9}(?:\.[0-9]{1,9})?)"
-_DURATION = re.compile(
-    rf"(?=[0-9])(?:{_NUMBER}d)?(?:{_NUMBER}h)?(?:{_NUMBER}m)?(?:{_NUMBER}s)?(?:{_NUMBER}ms)?",
-)
-_UNITS_MS = (86_400_000, 3_600_000, 60_000, 1000, 1)
-
-DURATION_REMEDY = (
-    'write it as "2d", "1h30m", "30s" or "250ms": '
-    "d, h, m, s, ms, each once and in this order, without sign or spaces"
-)
 _DELAY_REMEDY = "write 0 to 604800 seconds (7 days) as a number, or a duration up to 7d"
 
 
@@ -132,30 +120,6 @@ def shown(value: object) -> str:
     if value is None or isinstance(value, int | float):
         return json.dumps(value)
     return f"a value of type {type(value).__name__}"
-
-
-def duration_ms(text: str) -> float | None:
-    """Parses a duration such as `1h30m`, without an upper limit; None if it is not a duration."""
-    match = _DURATION.fullmatch(text)
-    if match is None:
-        return None
-    parts = zip(match.groups(default="0"), _UNITS_MS, strict=True)
-    return sum(float(number) * unit_ms for number, unit_ms in parts)
-
-
-def duration_text(whole_ms: int) -> str:
-    """Formats `whole_ms` as in a strategy file: `1h30m`, `250ms`, `0s`."""
-    rest_ms, written = whole_ms, ""
-    for unit, unit_ms in zip(("h", "m", "s", "ms"), _UNITS_MS[1:], strict=True):
-        count, rest_ms = divmod(rest_ms, unit_ms)
-        written += f"{count}{unit}" if count else ""
-    return written or "0s"
-
-
-def span_text(length_ms: int) -> str:
-    """Formats a duration to the second; a longer one to the minute or the hour."""
-    unit_ms = 1000 if length_ms < 3_600_000 else 60_000 if length_ms < 86_400_000 else 3_600_000
-    return duration_text(max(length_ms, 0) // unit_ms * unit_ms)
 
 
 def is_number(value: object, low: float, high: float) -> TypeGuard[float]:

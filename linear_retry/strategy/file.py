@@ -15,14 +15,8 @@ from typing import Any, TypedDict
 
 from linear_retry.errors import StrategyError
 from linear_retry.files import MAX_BYTES, NOT_TEXT, decode_small, printable_path, read_small
-from linear_retry.strategy.delays import (
-    Element,
-    check_settings,
-    duration_text,
-    expand,
-    read_max_elapsed_ms,
-    shown,
-)
+from linear_retry.records.durations import duration_text
+from linear_retry.strategy.delays import Element, check_settings, expand, read_max_elapsed_ms, shown
 
 _SETTINGS = ("delays", "jitter", "max_elapsed", "description")
 _SCHEMA = "$schema"

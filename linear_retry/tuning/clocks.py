@@ -8,6 +8,7 @@ from itertools import combinations
 
 import numpy as np
 
+from linear_retry.records.durations import DAY_MS
 from linear_retry.tuning.outages import Numbers
 
 __all__ = ["ClocksApart", "clocks_apart"]
@@ -16,7 +17,6 @@ _SKEW_MS = 2_000.0
 """Openings that are no further apart are of one outage: members notice it by their next message."""
 _APART_MS = 60_000.0
 """Openings of one member that are closer are of one outage."""
-_DAY_MS = 86_400_000.0
 _FEWEST = 5
 _MOST = 300
 
@@ -53,7 +53,7 @@ def _outages(times_ms: Numbers) -> Numbers:
 
 def _compared(one: str, first_ms: Numbers, two: str, second_ms: Numbers) -> ClocksApart | None:
     differences = (first_ms[:, None] - second_ms).ravel()
-    near = np.sort(differences[np.abs(differences) <= _DAY_MS])
+    near = np.sort(differences[np.abs(differences) <= DAY_MS])
     counts = np.searchsorted(near, near + 2 * _SKEW_MS, side="right") - np.arange(len(near))
     most = int(counts.max(initial=0))
     if most < max(_FEWEST, min(len(first_ms), len(second_ms)) / 2):

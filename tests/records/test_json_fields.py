@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linear_retry.records.json_bytes import from_json, to_json
+from linear_retry.records.json_fields import from_json, to_json
 
 
 @given(st.none() | st.binary() | st.text().map(str.encode))

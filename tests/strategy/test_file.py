@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # i
 
 from linear_retry.errors import StrategyError
 from linear_retry.files import MAX_BYTES
-from linear_retry.strategy.delays import MAX_DELAY_S, MAX_DELAYS, duration_ms, duration_text
+from linear_retry.strategy.delays import MAX_DELAY_S, MAX_DELAYS
 from linear_retry.strategy.file import format_file, parse, schema
 from linear_retry.strategy.strategy import Strategy
 from tests.strategy.strategy_documents import arrays, documents, texts
@@ -381,12 +381,6 @@ def test_the_fingerprint_in_the_readme_is_the_real_one() -> None:
 
 _DELAYS_MS = st.integers(0, MAX_DELAY_S * 1000)
 _RUNS = st.lists(st.tuples(_DELAYS_MS, st.integers(1, 20)), max_size=50)
-
-
-@given(_DELAYS_MS)
-def test_a_duration_is_read_back(whole_ms: int) -> None:
-    """Whatever its units: the same milliseconds."""
-    assert whole_ms == duration_ms(duration_text(whole_ms))
 
 
 @given(_RUNS, st.text(st.characters()))

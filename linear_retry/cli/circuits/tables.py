@@ -9,8 +9,8 @@ from rich.text import Text
 from linear_retry.cli.output.rows import plural
 from linear_retry.journal.group_view import OpenCircuit
 from linear_retry.journal.standing import Liveness, Standing
+from linear_retry.records.durations import span_text
 from linear_retry.records.printable import in_one_line, moment, one_line
-from linear_retry.strategy.delays import span_text
 
 STYLES = {"open": "red", "half-open": "yellow"}
 LIVENESS_STYLES: Mapping[Liveness, str] = {

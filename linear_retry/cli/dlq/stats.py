@@ -10,7 +10,7 @@ from linear_retry.cli.output.progress import ProgressBar
 from linear_retry.cli.output.rows import write_bars, write_json
 from linear_retry.dlq import DeadLetterTopic, Filter, State, Stats, Top
 from linear_retry.records import printable
-from linear_retry.strategy.delays import duration_text
+from linear_retry.records.durations import duration_text
 
 LETTERS = "linear_retry_dlq_letters"
 OLDEST_OPEN = "linear_retry_dlq_oldest_open_timestamp_seconds"

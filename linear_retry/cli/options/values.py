@@ -14,10 +14,11 @@ import typer
 
 from linear_retry.errors import ConfigurationError
 from linear_retry.files import printable_path, read_text
+from linear_retry.records.durations import DAY_MS, DURATION_REMEDY, duration_ms
 from linear_retry.retry.clock import now_ms
-from linear_retry.strategy.delays import DURATION_REMEDY, duration_ms, shown
+from linear_retry.strategy.delays import shown
 
-_MAX_MS = 10 * 365 * 24 * 3_600_000
+_MAX_MS = 10 * 365 * DAY_MS
 _SECONDS = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 _FORM = 'give a text file with one duration on each line, such as "7m"'
 

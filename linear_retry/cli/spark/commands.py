@@ -19,7 +19,8 @@ from linear_retry.cli.spark.options import (
     StrategyFile,
     require_pyspark,
 )
-from linear_retry.strategy.delays import duration_ms, shown
+from linear_retry.records.durations import duration_ms
+from linear_retry.strategy.delays import shown
 from linear_retry.tuning.solver import DEFAULT_COVER, Conditions
 
 app = typer.Typer(

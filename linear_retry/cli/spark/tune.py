@@ -19,13 +19,13 @@ from linear_retry.cli.spark.options import RecordedOutages, StrategyFile
 from linear_retry.cli.strategy.commands import load, print_heading
 from linear_retry.errors import StrategyError
 from linear_retry.files import printable_path
+from linear_retry.records.durations import duration_text
 from linear_retry.records.printable import one_line
 from linear_retry.spark import JOURNAL, Lake, Simulated, Tuned, groups
 from linear_retry.spark import simulate as simulate_in
 from linear_retry.spark import tune as tune_in
 from linear_retry.spark.session import session
 from linear_retry.spark.tuning import episodes_of
-from linear_retry.strategy.delays import duration_text
 from linear_retry.strategy.file import elements
 from linear_retry.strategy.strategy import Strategy
 from linear_retry.tuning.clocks import ClocksApart

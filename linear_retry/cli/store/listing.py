@@ -7,7 +7,7 @@ from typing import Any, Literal
 import typer
 
 from linear_retry.cli.output.rows import write_json, write_table
-from linear_retry.records.json_bytes import to_json
+from linear_retry.records.json_fields import to_json
 from linear_retry.records.printable import exact_moment, one_line
 from linear_retry.store.database import Database
 from linear_retry.store.listing import dead_letters, messages, statistics

@@ -10,7 +10,7 @@ from linear_retry.cli.output import contents
 from linear_retry.cli.output.exit_codes import NEGATIVE, fail
 from linear_retry.cli.output.rows import write_json
 from linear_retry.records import printable
-from linear_retry.records.json_bytes import to_json
+from linear_retry.records.json_fields import to_json
 from linear_retry.store import dead_letters, messages
 from linear_retry.store.database import Database
 from linear_retry.store.records import StoredDeadLetter, StoredMessage

@@ -10,7 +10,7 @@ from linear_retry.cli.output.exit_codes import DONE, NEGATIVE
 from linear_retry.cli.output.rows import plural, write_aligned, write_json
 from linear_retry.errors import StrategyError
 from linear_retry.files import printable_path
-from linear_retry.strategy.delays import duration_text
+from linear_retry.records.durations import duration_text
 from linear_retry.strategy.file import ready_names
 from linear_retry.strategy.strategy import Strategy
 

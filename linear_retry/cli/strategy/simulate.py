@@ -14,8 +14,8 @@ from linear_retry.cli.spark.options import RecordedOutages, require_pyspark
 from linear_retry.cli.strategy import simulation_report
 from linear_retry.cli.strategy.commands import FILE_HELP, load, print_heading, summary
 from linear_retry.errors import StrategyError
+from linear_retry.records.durations import duration_text
 from linear_retry.retry.policy import OnExhausted, Policy
-from linear_retry.strategy.delays import duration_text
 from linear_retry.strategy.simulation import Recovered, Simulation, Simulator
 
 

@@ -5,7 +5,7 @@ from statistics import median
 from typing import Any, assert_never
 
 from linear_retry.cli.strategy.commands import range_text
-from linear_retry.strategy.delays import duration_text
+from linear_retry.records.durations import duration_text
 from linear_retry.strategy.schedule import Failures
 from linear_retry.strategy.simulation import GivenUp, Recovered, Simulation, Spread
 

@@ -19,10 +19,10 @@ from linear_retry.journal.group_state import GroupStates
 from linear_retry.journal.group_view import Counts, GroupView, Member, MemberState, OpenCircuit
 from linear_retry.journal.standing import Standing
 from linear_retry.log.event_text import text_of
+from linear_retry.records.durations import span_text
 from linear_retry.records.printable import in_one_line, moment
 from linear_retry.retry.clock import now_ms as utc_now_ms
 from linear_retry.scope import partitions_text
-from linear_retry.strategy.delays import span_text
 
 _EVERY_S = 1.0
 _ORDER: tuple[MemberState, ...] = ("open", "silent", "closed", "idle", "stopped")

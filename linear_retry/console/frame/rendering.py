@@ -18,9 +18,9 @@ from linear_retry.console.frame.page import Page
 from linear_retry.console.frame.services import Services
 from linear_retry.journal.group_view import Member
 from linear_retry.records import printable
+from linear_retry.records.durations import span_text
 from linear_retry.retry.clock import now_ms
 from linear_retry.scope import Partition, partitions_text
-from linear_retry.strategy.delays import span_text
 from linear_retry.web.security.authentication import Actor
 
 _PACKAGE = "linear_retry.console"

@@ -10,6 +10,7 @@ from typing import Any
 
 from linear_retry.console.jobs.job import Action, Job, Options, Stage, Summary
 from linear_retry.console.state import State, Statement
+from linear_retry.records.durations import DAY_MS
 from linear_retry.retry.clock import now_ms
 
 _COLUMNS = (
@@ -17,7 +18,7 @@ _COLUMNS = (
     " plan"
 )
 _BATCH = 5_000
-_PLAN_KEPT_MS = 24 * 3_600_000
+_PLAN_KEPT_MS = DAY_MS
 _UNFINISHED_KEPT_MS = 30 * _PLAN_KEPT_MS
 
 

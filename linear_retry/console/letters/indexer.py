@@ -17,6 +17,7 @@ from linear_retry.kafka.topics.reader import TopicReader
 from linear_retry.kafka.topics.tail import TopicTail
 from linear_retry.log.repeating import Repeating
 from linear_retry.records.dead_letter import resolutions_topic
+from linear_retry.records.durations import MINUTE_MS
 from linear_retry.retry.clock import now_ms
 
 _LOOK_EVERY_S = 10.0
@@ -25,7 +26,7 @@ _WAIT_S = 0.2
 _CLOSE_S = 2.0
 # A tombstone stays in a resolutions topic for an hour: an index not kept for longer may lack
 # that a letter was reopened.
-_AWAY_MS = 30 * 60_000
+_AWAY_MS = 30 * MINUTE_MS
 
 
 @dataclass(frozen=True, slots=True)

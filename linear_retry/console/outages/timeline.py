@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Literal, TypeAlias
 
 from linear_retry.journal.outages import Outage
-from linear_retry.strategy.delays import duration_text
+from linear_retry.records.durations import duration_text
 
 Kind: TypeAlias = Literal["open", "given-up", "left-line", "unknown", "recovered"]
 """How an outage ended; of several, the first of these that one of them has."""

@@ -13,10 +13,10 @@ from linear_retry.console.frame.rendering import Renderer
 from linear_retry.console.frame.services import Services
 from linear_retry.console.outages.timeline import KINDS, Kind, kind_of, length_ms, timeline
 from linear_retry.journal.outages import Outage
+from linear_retry.records.durations import DAY_MS
 from linear_retry.retry.clock import now_ms
 
 _DAYS = {1: "the last 24 hours", 7: "the last 7 days", 30: "the last 30 days"}
-_DAY_MS = 86_400_000
 _ROWS = 200
 
 
@@ -29,7 +29,7 @@ def page(services: Services, renderer: Renderer) -> Page:
         request: Request, days: Annotated[int, Query(ge=1, le=366)] = 7, group: str = ""
     ) -> HTMLResponse:
         until_ms = now_ms()
-        from_ms = until_ms - days * _DAY_MS
+        from_ms = until_ms - days * DAY_MS
         known = live.history.since(from_ms)
         chosen = [each for each in known.outages if group in ("", each.group)]
         return renderer.page(

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from linear_retry.records.durations import DAY_MS, delay_text
 from linear_retry.records.topics.description import NeededTopic, TopicDescription
-from linear_retry.records.topics.retry_topics import delay_text
 
 Rule: TypeAlias = Literal[
     "missing",
@@ -21,10 +21,9 @@ Rule: TypeAlias = Literal[
 Severity: TypeAlias = Literal["refused", "error", "warning"]
 """`refused`: a consumer does not start with it. `error`: messages may be lost or blocked."""
 
-_DAY_MS = 86_400_000
-LEAST_KEPT_MS = 14 * _DAY_MS
+LEAST_KEPT_MS = 14 * DAY_MS
 """A weekend, and more than a week to notice."""
-_BEYOND_DELAY_MS = 7 * _DAY_MS
+_BEYOND_DELAY_MS = 7 * DAY_MS
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from linear_retry.records.dead_letter import resolutions_topic
+from linear_retry.records.durations import DAY_MS, HOUR_MS
 from linear_retry.records.topics.check import LEAST_KEPT_MS, kept_ms
 from linear_retry.records.topics.description import NeededTopic, Purpose, TopicDescription
 from linear_retry.records.topics.names import CONVENTION, follows_convention, is_topic_name
 from linear_retry.records.topics.retry_topics import retry_topic
 
-_HOUR_MS = 3_600_000
-_MONTH_MS = 30 * 24 * _HOUR_MS
+_MONTH_MS = 30 * DAY_MS
 _HEADERS_BYTES = 16 * 1024
 """The size that our headers add to a message, with exception texts."""
 
@@ -24,10 +24,10 @@ _RESOLUTIONS: Mapping[str, str] = MappingProxyType(
         # Kafka compacts only closed segments. By default one is closed after a week or at 1 GiB,
         # and half of the topic must be new: in practice nothing would ever be compacted. A
         # tombstone is kept for a day, though no reader takes longer than some minutes.
-        "segment.ms": str(_HOUR_MS),
+        "segment.ms": str(HOUR_MS),
         "segment.bytes": str(4 * 2**20),
         "min.cleanable.dirty.ratio": "0.1",
-        "delete.retention.ms": str(_HOUR_MS),
+        "delete.retention.ms": str(HOUR_MS),
     }
 )
 
@@ -136,7 +136,7 @@ class _Shape:
             settings = self._safe({**_BY_BROKER, **_deleted_after(_MONTH_MS)})
             yield NeededTopic(setup.journal, "journal", 1, self._replication, settings)
         if setup.control is not None:
-            settings = self._safe(_deleted_after(_HOUR_MS))
+            settings = self._safe(_deleted_after(HOUR_MS))
             yield NeededTopic(setup.control, "control", 1, self._replication, settings)
 
     def _retry(self, name: str, delay_ms: int) -> NeededTopic:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from linear_retry.records.json_bytes import from_json, to_json
+from linear_retry.records.json_fields import from_json, to_json
 from linear_retry.records.retry_headers import INT64_MAX
 from linear_retry.records.text import Header
 from linear_retry.records.topics.names import is_topic_name

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from linear_retry.records.json_bytes import from_json
+from linear_retry.records.json_fields import from_json
 from linear_retry.records.retry_headers import INT64_MAX
 from linear_retry.scheduler.http.models import Base64Digits, Ms, Strict, Text
 from linear_retry.store.listing.filters import DeadLetterFilter, MessageFilter, Place

@@ -5,7 +5,8 @@ from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 
 from linear_retry.errors import ConfigurationError
 from linear_retry.journal.outages import GIVEN_UP, LEFT_LINE
-from linear_retry.spark.tables.sql import DAY_MS, LAST_MS, date_of
+from linear_retry.records.durations import DAY_MS
+from linear_retry.spark.tables.sql import LAST_MS, date_of
 
 _MESSAGE = ("message_topic", "message_partition", "message_offset")
 

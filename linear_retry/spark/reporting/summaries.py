@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 
+from linear_retry.records.durations import MINUTE_MS
 from linear_retry.spark.errors import JavaError, last_cause
 from linear_retry.spark.history.table import EPISODES
 from linear_retry.spark.lake.lake import DEAD_LETTERS, JOURNAL, Lake, LakeError
@@ -33,8 +34,7 @@ NOTABLE_EVENTS = (
     *("DataLost", "HandlerTooSlow", "Skipped", "LimitReached", "SentToRetry", "HandedOver"),
     *("DeadLetterFailed", "CommitFailed", "ClientReplaced", "RetentionTooShort"),
 )
-_MINUTE_MS = 60_000
-_BUCKETS_MS = tuple(minutes * _MINUTE_MS for minutes in (1, 5, 15, 60, 180, 720, 1440))
+_BUCKETS_MS = tuple(minutes * MINUTE_MS for minutes in (1, 5, 15, 60, 180, 720, 1440))
 
 
 @dataclass(frozen=True, slots=True)

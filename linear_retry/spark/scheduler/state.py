@@ -9,11 +9,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from linear_retry.records.durations import DAY_MS, HOUR_MS
 from linear_retry.spark.errors import JavaError, last_cause
 from linear_retry.spark.scheduler.buckets import PARTS, joined
 from linear_retry.spark.scheduler.checkpoint import Checkpoint, CheckpointError
 from linear_retry.spark.scheduler.held import SCHEMA, Held, record_batches, unpack
-from linear_retry.spark.tables.sql import DAY_MS
 
 _STATE = "spark.sql.streaming.stateStore"
 _SETTINGS = {
@@ -26,7 +26,7 @@ _SETTINGS = {
 
 _AT_ONCE = "100"
 """Parts or messages in a Python worker at a time: each of the latter may be a megabyte."""
-_AHEAD_MS = (0, 3_600_000, DAY_MS)
+_AHEAD_MS = (0, HOUR_MS, DAY_MS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,10 @@ from typing import TypeAlias
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 
+from linear_retry.records.durations import DAY_MS
+
 LAST_MS = 253_402_300_799_999
 """The end of the year 9999: the latest time that most readers of Parquet can hold."""
-
-DAY_MS = 86_400_000
 
 Projections: TypeAlias = tuple[tuple[Column | str, ...], ...]
 """The columns of one select after another.

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from linear_retry.cli.options.values import length_ms, read_lengths
-from linear_retry.strategy.delays import duration_text
+from linear_retry.records.durations import duration_text
 
 
 def parsed(content: bytes) -> tuple[list[int], list[str]]:
