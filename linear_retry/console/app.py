@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from linear_retry.console import pages
 from linear_retry.console.audit import RepeatedError
 from linear_retry.console.frame.page import Page
-from linear_retry.console.frame.refusals import note_refused_change
+from linear_retry.console.frame.refusals import LOGIN, LOGOUT, note_refused_change
 from linear_retry.console.frame.rendering import STATIC, Renderer
 from linear_retry.console.frame.services import Services
 from linear_retry.console.frame.targets import TargetError
@@ -25,7 +25,6 @@ from linear_retry.errors import FencedError, LinearRetryError
 from linear_retry.web.security.authentication import RefusedError
 from linear_retry.web.security.guard import Guard
 
-LOGIN, LOGOUT = "/login", "/logout"
 _TYPES = {"css": "text/css", "js": "text/javascript"}
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "

@@ -18,6 +18,7 @@ from linear_retry.records.json_fields import (
     read_object,
     readers_of,
 )
+from linear_retry.records.retry_headers import INT64_MAX
 from linear_retry.scope import Place
 
 VERSION = 1
@@ -52,7 +53,6 @@ AnswerName: TypeAlias = Literal[
 
 _LONGEST_TEXT = 255
 _LONGEST_BYTES = 16_384
-_INT64_MAX = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +189,7 @@ def _text(name: str, value: object) -> str:
 
 
 def _integer(name: str, value: object) -> int:
-    if type(value) is int and 0 <= value <= _INT64_MAX:
+    if type(value) is int and 0 <= value <= INT64_MAX:
         return value
     return invalid(name, value, "a whole number from 0")
 

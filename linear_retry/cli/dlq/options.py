@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from linear_retry.cli.options import connection
-from linear_retry.cli.options.values import BY, past_ms, topic_name
+from linear_retry.cli.options.values import BY, argument_bytes, past_ms, topic_name
 from linear_retry.strategy.delays import shown
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ TOPIC = Annotated[
 ]
 YES = Annotated[bool, typer.Option("--yes", help="Do it. Without this: a dry run.")]
 WHY = Annotated[str, typer.Option(metavar="TEXT", help="The reason, for the record.")]
-PAYLOAD = Annotated[bool, typer.Option("--payload", help="Print keys and values too.")]
 
 _ORIGIN = re.compile(r"([^:\[\]]+)(?::([0-9]{1,9}))?")
 _RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?)(?:/s)?")
@@ -62,7 +61,7 @@ def _header(text: str) -> Header:
     name, equals, value = text.partition("=")
     if not (name and equals):
         raise typer.BadParameter(f"{shown(text)} is not NAME=VALUE, such as tenant=acme")
-    return Header(name, _bytes(value))
+    return Header(name, argument_bytes(value))
 
 
 def _from_hex(text: str) -> bytes:
@@ -72,11 +71,6 @@ def _from_hex(text: str) -> bytes:
         raise typer.BadParameter(
             f"{shown(text)} is not pairs of hexadecimal digits, such as 00ff or 0x00ff"
         ) from None
-
-
-def _bytes(text: str) -> bytes:
-    """Returns an argument's bytes: Python keeps those that are not UTF-8 as lone surrogates."""
-    return text.encode("utf-8", "surrogateescape")
 
 
 def _rate(text: str) -> float:
@@ -134,7 +128,7 @@ class Selection:
     ] = None
     key: Annotated[
         list[bytes] | None,
-        typer.Option(metavar="KEY", parser=_bytes, help="The message's key, whole."),
+        typer.Option(metavar="KEY", parser=argument_bytes, help="The message's key, whole."),
     ] = None
     key_hex: Annotated[
         list[bytes] | None,

@@ -5,8 +5,9 @@ from typing import Annotated
 
 import typer
 
-from linear_retry.cli.dlq.options import PAYLOAD, TOPIC, Connection, Selection
+from linear_retry.cli.dlq.options import TOPIC, Connection, Selection
 from linear_retry.cli.options.connection import with_option_groups
+from linear_retry.cli.options.values import PAYLOAD
 from linear_retry.cli.output.exit_codes import exit_on_error
 from linear_retry.strategy.delays import shown
 

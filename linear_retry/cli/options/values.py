@@ -26,6 +26,7 @@ BY = Annotated[
     str | None,
     typer.Option(metavar="NAME", help="Who does it, for the record. The default is USER@HOST."),
 ]
+PAYLOAD = Annotated[bool, typer.Option("--payload", help="Print keys and values too.")]
 
 
 def whoami() -> str:
@@ -46,6 +47,11 @@ def user_directory(variable: str, under_home: str) -> Path | None:
     named = os.environ.get(variable, "")
     home = named if os.path.isabs(named) else os.path.expanduser(f"~/{under_home}")
     return Path(home) / "linear-retry" if os.path.isabs(home) else None
+
+
+def argument_bytes(text: str) -> bytes:
+    """Returns an argument's bytes: Python keeps those that are not UTF-8 as lone surrogates."""
+    return text.encode("utf-8", "surrogateescape")
 
 
 def topic_name(value: str | None) -> str | None:

@@ -5,14 +5,13 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from linear_retry.cli.options.connection import Connection, with_option_groups
-from linear_retry.cli.options.values import length_ms, past_ms, topic_name
+from linear_retry.cli.options.values import PAYLOAD, length_ms, past_ms, topic_name
 from linear_retry.cli.output.exit_codes import exit_on_error
 from linear_retry.cli.store.options import (
     DEAD,
     JSON,
     NUMBER,
     NUMBERS,
-    PAYLOAD,
     ChangeOptions,
     Selection,
     StoreOptions,

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from linear_retry.cli.options.values import BY, past_ms, whoami
+from linear_retry.cli.options.values import BY, argument_bytes, past_ms, whoami
+from linear_retry.records.retry_headers import INT64_MAX
 
 if TYPE_CHECKING:
     from linear_retry.store.database import Database
@@ -19,17 +20,17 @@ if TYPE_CHECKING:
 
 STORE_VARIABLE = "LINEAR_RETRY_STORE"
 
-_MOST = 2**63 - 1
 NUMBER = Annotated[
     int,
-    typer.Argument(metavar="NUMBER", max=_MOST, help="Its number, as `list` shows it."),
+    typer.Argument(metavar="NUMBER", max=INT64_MAX, help="Its number, as `list` shows it."),
 ]
 NUMBERS = Annotated[
     list[int] | None,
-    typer.Argument(metavar="[NUMBER...]", max=_MOST, help="Their numbers, as `list` shows them."),
+    typer.Argument(
+        metavar="[NUMBER...]", max=INT64_MAX, help="Their numbers, as `list` shows them."
+    ),
 ]
 DEAD = Annotated[bool, typer.Option("--dead", help="Dead letters, not messages that wait.")]
-PAYLOAD = Annotated[bool, typer.Option("--payload", help="Print keys and values too.")]
 JSON = Annotated[bool, typer.Option("--json", help="One JSON object on each line.")]
 
 
@@ -81,11 +82,6 @@ def _database_type() -> type[Database]:
     return Database
 
 
-def _bytes(text: str) -> bytes:
-    """Returns an argument's bytes: Python keeps those that are not UTF-8 as lone surrogates."""
-    return text.encode("utf-8", "surrogateescape")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
     """Selects messages that wait, or dead letters. All options must match."""
@@ -99,7 +95,7 @@ class Selection:
     ] = None
     retry_id: Annotated[str | None, typer.Option("--id", metavar="ID", help="Its id.")] = None
     key: Annotated[
-        bytes | None, typer.Option(metavar="KEY", parser=_bytes, help="The key, whole.")
+        bytes | None, typer.Option(metavar="KEY", parser=argument_bytes, help="The key, whole.")
     ] = None
     error: Annotated[
         str | None,

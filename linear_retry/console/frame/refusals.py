@@ -7,7 +7,7 @@ from fastapi import Request
 from linear_retry.console.frame.services import Services
 from linear_retry.web.security.authentication import Actor, is_change
 
-_LOGIN = "/login"
+LOGIN, LOGOUT = "/login", "/logout"
 _REFUSED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.CONFLICT)
 
 
@@ -24,7 +24,7 @@ def note_refused_change(
     """Writes it if the request would have changed something, or came with a wrong password."""
     has_login = "Authorization" in request.headers and status == HTTPStatus.UNAUTHORIZED
     path = request.scope["path"]
-    if status not in _REFUSED or path == _LOGIN or not (has_login or is_change(request)):
+    if status not in _REFUSED or path == LOGIN or not (has_login or is_change(request)):
         return
     actor: Actor | None = getattr(request.state, "actor", None)
     action = "sign in" if has_login else "change"

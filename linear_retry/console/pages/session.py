@@ -7,7 +7,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from starlette.concurrency import run_in_threadpool
 
 from linear_retry.console.frame.page import Form, Page, see_other
-from linear_retry.console.frame.refusals import note_refused, peer_of
+from linear_retry.console.frame.refusals import LOGIN, LOGOUT, note_refused, peer_of
 from linear_retry.console.frame.rendering import Renderer
 from linear_retry.console.frame.services import Services
 from linear_retry.web.security.authentication import RefusedError
@@ -22,11 +22,11 @@ def page(services: Services, renderer: Renderer) -> Page:
         status = HTTPStatus.OK if error is None else error.status
         return renderer.page(request, "login.html", status, next=wanted, error=error)
 
-    @routes.get("/login")
+    @routes.get(LOGIN)
     def show(request: Request) -> HTMLResponse:
         return form(request, request.query_params.get("next", "/"))
 
-    @routes.post("/login")
+    @routes.post(LOGIN)
     async def sign_in(request: Request, fields: Form) -> Response:
         wanted = fields.text("next")
         try:
@@ -49,11 +49,11 @@ def page(services: Services, renderer: Renderer) -> Page:
         set_session(answer, request, session)
         return answer
 
-    @routes.post("/logout")
+    @routes.post(LOGOUT)
     def sign_out(request: Request) -> RedirectResponse:
         if (name := services.authentication.end_session(request)) is not None:
             services.audit.note(name, "sign out", peer_of(request), "signed out")
-        answer = see_other("/login")
+        answer = see_other(LOGIN)
         delete_session(answer, request)
         return answer
 

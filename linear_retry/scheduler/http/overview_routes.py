@@ -21,7 +21,7 @@ from linear_retry.store.records import Service
 Probe: TypeAlias = Callable[[], str | None]
 """Returns the problem in one sentence, or None."""
 
-OPEN = ("/livez", "/readyz")
+OPEN = _LIVEZ, _READYZ = "/livez", "/readyz"
 """For probes, which have no login."""
 
 
@@ -77,12 +77,12 @@ def _add_probes(router: APIRouter, database: Database, alive: Probe, ready: Prob
             database.now_ms(connection)
         return ready()
 
-    @router.get("/livez")
+    @router.get(_LIVEZ)
     async def get_livez() -> JSONResponse:  # not in a thread: all may wait for the store
         """Returns 503 if the service should be started again."""
         return _answer(alive())
 
-    @router.get("/readyz")
+    @router.get(_READYZ)
     async def get_readyz() -> JSONResponse:  # not in theirs: they may all wait for a lock
         """Returns 503 while the store does not answer, or the service does not work."""
         return _answer(await run_sync(ask, limiter=worker))

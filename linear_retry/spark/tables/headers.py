@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 from linear_retry.spark.tables.sql import array, between, struct, when
 
-INT64_MAX = 2**63 - 1
 # Java's `$` also matches before a final line break.
 _WHOLE_NUMBER = "(?s)^-?[0-9]{1,19}(?!.)"
 
