@@ -8,7 +8,7 @@ import typer
 from linear_retry.cli.options.connection import Connection, with_option_groups
 from linear_retry.cli.options.values import length_ms
 from linear_retry.cli.output.exit_codes import exit_on_error
-from linear_retry.cli.spark import maintenance, scheduler
+from linear_retry.cli.spark import scheduler
 from linear_retry.cli.spark.options import (
     COVER,
     LAKE,
@@ -29,7 +29,6 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(scheduler.app, name="scheduler")
-app.command()(maintenance.optimize)
 
 
 @app.command()
@@ -63,7 +62,7 @@ def ingest(
     --journal linear-retry.journal --lake lake
     """
     with exit_on_error(), require_pyspark():
-        from linear_retry.cli.spark.topics import ingest as run
+        from linear_retry.cli.spark.pipeline import ingest as run
 
         topics = {"dead_letters": dead_letters or [], "journal": journal}
         every_s = _seconds(every) if continuous else None
@@ -86,7 +85,7 @@ def episodes(
     Example: linear-retry spark episodes --lake lake
     """
     with exit_on_error(), require_pyspark():
-        from linear_retry.cli.spark.tables import episodes as run
+        from linear_retry.cli.spark.pipeline import episodes as run
 
         run(lake, master, as_json=as_json)
 
@@ -159,8 +158,8 @@ def report(
     """
     price_s = length_ms(probe_cost, "--probe-cost") / 1000
     with exit_on_error(), require_pyspark():
-        from linear_retry.cli.spark.tables import Page
-        from linear_retry.cli.spark.tables import report as run
+        from linear_retry.cli.spark.pipeline import Page
+        from linear_retry.cli.spark.pipeline import report as run
 
         page = Page(to, not no_keys, price_s, Conditions(cover))
         run(lake, page, to, master, as_json=as_json)
@@ -196,12 +195,34 @@ def run(
     """
     price_s = length_ms(probe_cost, "--probe-cost") / 1000
     with exit_on_error(), require_pyspark():
+        from linear_retry.cli.spark.pipeline import Page
         from linear_retry.cli.spark.pipeline import run as run_all
-        from linear_retry.cli.spark.tables import Page
 
         sources = {"dead_letters": dead_letters or [], "journal": journal}
         page = Page(to, not no_keys, price_s, Conditions(cover))
         run_all(connection, lake, sources, page, master)
+
+
+@app.command()
+def optimize(
+    lake: LAKE,
+    master: MASTER = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object for each table, each on a line.")
+    ] = False,
+) -> None:
+    """Compact the small files of the lake's tables.
+
+    Also removes the files that were replaced more than a week ago. Readers may run meanwhile,
+    and an ingest too, but not on S3. An ingest compacts its own small files once there are fifty,
+    but removes none.
+
+    Example: linear-retry spark optimize --lake lake
+    """
+    with exit_on_error(), require_pyspark():
+        from linear_retry.cli.spark.pipeline import optimize as run
+
+        run(lake, master, as_json=as_json)
 
 
 def _seconds(text: str) -> float:

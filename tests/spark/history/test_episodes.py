@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from linear_retry import events
 from linear_retry.cli import app
-from linear_retry.cli.spark import tables
+from linear_retry.cli.spark import pipeline
 from linear_retry.events import CircuitClosed, CircuitOpened, CloseOutcome, Event, ProbeFailed
 from linear_retry.journal.entry import Entry, encode
 from linear_retry.records.record import Record
@@ -353,6 +353,6 @@ def test_what_is_there_is_reported(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, made: dict[str, int], text: str
 ) -> None:
     """In a line, and of kinds that there are."""
-    monkeypatch.setattr(tables, "update_episodes", lambda _: made)
+    monkeypatch.setattr(pipeline, "update_episodes", lambda _: made)
     result = CliRunner().invoke(app, ["spark", "episodes", "--lake", "lake"])
     assert (0, text) == (result.exit_code, result.stdout)
