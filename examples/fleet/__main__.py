@@ -13,7 +13,7 @@ from rich.console import Console
 from examples.fleet.pipeline import FleetPlan, run
 from linear_retry import LinearRetryError
 from linear_retry.cli import app
-from linear_retry.demo.display.verdicts import json_proof, table
+from linear_retry.demo.display import json_proof, table
 from linear_retry.spark.session import session
 
 

@@ -17,7 +17,7 @@ from examples.fleet.real_members import PARTITIONS as REAL_PARTITIONS
 from examples.fleet.real_members import Member, RealOutcome, Topics, fill, running
 from examples.fleet.simulated_members import PARTITIONS, ServiceHistory, simulate
 from examples.fleet.verdicts import Lake, TuningGoal, compare, judge_tuned
-from linear_retry.demo.display.watching import without_log_lines
+from linear_retry.demo.display import without_log_lines
 from linear_retry.demo.evidence import Verdict
 from linear_retry.kafka.producers.acknowledged import write_all
 from linear_retry.kafka.quiet import QUIET

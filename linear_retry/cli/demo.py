@@ -24,9 +24,7 @@ from linear_retry.cli.output.exit_codes import (
     fail_interrupted,
 )
 from linear_retry.cli.output.rows import can_draw
-from linear_retry.demo.display.lines import JsonLines, Lines
-from linear_retry.demo.display.screen import Screen
-from linear_retry.demo.display.verdicts import json_proof, table
+from linear_retry.demo.display import JsonLines, Lines, Screen, json_proof, table
 
 if TYPE_CHECKING:
     from linear_retry.demo.evidence import Verdict

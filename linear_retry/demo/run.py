@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 from linear_retry import Journal, LinearConsumer, Strategy
-from linear_retry.demo.display.watching import MakeDisplay, watching, without_log_lines
+from linear_retry.demo.display import MakeDisplay, watching, without_log_lines
 from linear_retry.demo.evidence import Evidence, Letter, Verdict, offsets_of
 from linear_retry.demo.payments import ORDERS, PARTITIONS, REJECTED, TRANSIENT, Payments
 from linear_retry.demo.proof import prove

@@ -11,10 +11,7 @@ import pytest
 from rich.console import Console, RenderableType
 
 from linear_retry import events as e
-from linear_retry.demo.display.lines import JsonLines, Lines
-from linear_retry.demo.display.screen import Screen
-from linear_retry.demo.display.verdicts import json_proof, table
-from linear_retry.demo.display.watching import watching
+from linear_retry.demo.display import JsonLines, Lines, Screen, json_proof, table, watching
 from linear_retry.demo.evidence import Request, Verdict
 from linear_retry.demo.record import Record
 from linear_retry.retry.circuits import CircuitView

@@ -1,1 +1,0 @@
-"""Shows the demo live on a terminal, or as lines."""
