@@ -87,8 +87,6 @@ class Transactions:
             transaction = transaction.connection()
         if isinstance(transaction, Connection):
             self._check_kind(is_sqlite=transaction.dialect.name == "sqlite")
-            if self._database.is_sqlite and not _is_open(transaction.connection.driver_connection):
-                raise UsageError(_NOT_OPEN)
             yield transaction
             return
         raw = _raw(transaction)
@@ -124,6 +122,9 @@ class Transactions:
         )
         # Whatever the driver says of itself, and a pooler does: statements of one transaction.
         if began_again != began:
+            raise UsageError(_NOT_OPEN)
+        # Only now: SQLAlchemy begins with the first statement, by the application's own listeners.
+        if self._database.is_sqlite and not _is_open(connection.connection.driver_connection):
             raise UsageError(_NOT_OPEN)
         if version != self._version:
             check_version(self._database, connection)
@@ -203,26 +204,18 @@ class _Borrowed:
 
 
 def _raw(transaction: Any) -> Any:
-    """Returns the DBAPI connection of psycopg's, sqlite3's or Django's, in an open transaction."""
+    """Returns the DBAPI connection of psycopg's, sqlite3's or Django's."""
     if hasattr(transaction, "in_atomic_block"):  # Django's
         if not transaction.in_atomic_block:
             raise UsageError(f"add: no transaction.atomic() is open; {_OPEN}")
         transaction = transaction.connection
     if isinstance(transaction, psycopg.Cursor | sqlite3.Cursor):
         transaction = transaction.connection
-    match transaction:
-        case psycopg.Connection():
-            idle = transaction.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
-            is_open = not (idle and transaction.autocommit)
-        case sqlite3.Connection():
-            is_open = _is_open(transaction)
-        case _:
-            raise UsageError(
-                f"add: {type(transaction).__name__} is no transaction of SQLAlchemy (Connection or "
-                "Session), psycopg 3, sqlite3 or Django; pass one of these"
-            )
-    if not is_open:
-        raise UsageError(_NOT_OPEN)
+    if not isinstance(transaction, psycopg.Connection | sqlite3.Connection):
+        raise UsageError(
+            f"add: {type(transaction).__name__} is no transaction of SQLAlchemy (Connection or "
+            "Session), psycopg 3, sqlite3 or Django; pass one of these"
+        )
     return transaction
 
 
