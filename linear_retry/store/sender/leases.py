@@ -4,7 +4,7 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event
@@ -26,6 +26,9 @@ _FORGOTTEN_AFTER = 100
 """An instance without a sign of life for this many lengths of a lease is no longer listed."""
 _STUCK_S = 300.0
 """Longer than the statements of one step may take together."""
+_NAME = "linear-retry-{}.alive"
+_LONG_DEAD_S = 3600.0
+"""The leases of one without a sign of life for so long have run out."""
 
 
 class Leases:
@@ -81,8 +84,9 @@ class Leases:
             # First: one of them may hold what the rest of this, or the intake, waits for.
             self._database.end_silent_sessions(connection)
             now_ms = self._database.now_ms(connection)
-            dead = self._free_of_the_dead(connection)
-            live = self._live_instances(connection, now_ms)
+            # Here, in `renew` and in `give_back` instances are locked before leases, and each in
+            # one order: two that wait for each other would cost both a second.
+            dead, live = self._looked_around(connection, now_ms)
             share = -(-LEASES // live) if self._shares else LEASES
             rows = self._locked(connection)
             mine = [row for row in rows if self._is_held(row)]
@@ -92,10 +96,13 @@ class Leases:
                 self._write(connection, row.number, until_ms=now_ms + self._length_ms)
             for row in mine[len(kept) :]:
                 self._write(connection, row.number, owner=None, until_ms=0)
+            others = [row for row in rows if row not in mine]
+            of_the_dead = [row for row in others if row.owner in dead]
+            for row in of_the_dead:
+                self._write(connection, row.number, owner=None, until_ms=0)
             # Beyond its length a lease is of before the clock was set back: nobody renews it.
             ahead_ms = now_ms + self._length_ms
-            others = [row for row in rows if row not in mine]
-            free = [row for row in others if not now_ms < row.until_ms <= ahead_ms]
+            free = [r for r in others if r in of_the_dead or not now_ms < r.until_ms <= ahead_ms]
             taken = self._taken(connection, free[: max(0, share - len(mine))], now_ms)
         if self._marks is not None:
             self._marks.remove(dead)
@@ -150,36 +157,33 @@ class Leases:
         """Frees them all, and leaves the list of instances. Raises `StoreError`."""
         try:
             with self._database.begin() as connection:
+                self._database.limit_locks(connection, self._length_ms // 2)
+                connection.execute(delete(instance).where(self._itself()))
                 for row in self._locked(connection):
                     if row.number in self.numbers and row.owner == self._owner:
                         self._write(connection, row.number, owner=None, until_ms=0)
-                connection.execute(delete(instance).where(self._itself()))
             self._epochs = {}
         finally:  # one that begins again and again must not leave a file each time
             if self._marks is not None:
                 self._marks.unset(self._owner)
 
-    def _free_of_the_dead(self, connection: Connection) -> list[str]:
-        """Frees the leases of processes of this machine that have died; returns these."""
-        others = (instance.c.service == self._service) & (instance.c.owner != self._owner)
-        found = connection.scalars(select(instance.c.owner).where(others)).all()
-        dead = [each for each in found if self._marks is not None and self._marks.has_died(each)]
-        if dead:
-            self._locked(connection)  # in their order
-            theirs = (lease.c.service == self._service) & lease.c.owner.in_(dead)
-            connection.execute(update(lease).where(theirs).values(owner=None, until_ms=0))
-            connection.execute(delete(instance).where(others, instance.c.owner.in_(dead)))
-        return dead
+    def _looked_around(self, connection: Connection, now_ms: int) -> tuple[set[str], int]:
+        """Gives a sign of life, and removes the instances that give none.
 
-    def _live_instances(self, connection: Connection, now_ms: int) -> int:
-        """The number of instances, this one included, whose sign of life it leaves."""
+        Returns those that have died on this machine, and how many live, this one included.
+        """
+        key = [instance.c.service, instance.c.owner]
+        rows = connection.execute(select(instance).order_by(*key).with_for_update()).all()
+        others = {row.owner for row in rows if row.service == self._service} - {self._owner}
+        dead = {each for each in others if self._marks is not None and self._marks.has_died(each)}
         seen = {"service": self._service, "owner": self._owner, "seen_ms": now_ms}
         sign = self._database.insert(instance).values(seen)
-        key = [instance.c.service, instance.c.owner]
         connection.execute(sign.on_conflict_do_update(index_elements=key, set_={"seen_ms": now_ms}))
-        forgotten_ms = now_ms - _FORGOTTEN_AFTER * self._length_ms
-        connection.execute(delete(instance).where(instance.c.seen_ms < forgotten_ms))
-        return connection.execute(select(func.count()).where(self._live(now_ms))).scalar_one()
+        forgotten = instance.c.seen_ms < now_ms - _FORGOTTEN_AFTER * self._length_ms
+        theirs = (instance.c.service == self._service) & instance.c.owner.in_(dead)
+        connection.execute(delete(instance).where(forgotten | theirs))
+        count = select(func.count()).where(self._live(now_ms))
+        return dead, connection.execute(count).scalar_one()
 
     def _live(self, now_ms: int) -> ColumnElement[bool]:
         seen = instance.c.seen_ms.between(now_ms - self._length_ms, now_ms + self._length_ms)
@@ -230,10 +234,17 @@ class _Marks:
         self._own: int | None = None
 
     def set(self, owner: str) -> None:
-        """Makes the file of this process and locks it, if that is possible here."""
-        if self._own is not None or sys.platform == "win32":
+        """Makes the file of this process and locks it, if that is possible here.
+
+        Called again, it notes in the file's time that the process is alive.
+        """
+        if sys.platform == "win32":
             return
         with suppress(OSError):  # then it is taken for dead when its leases have run out
+            if self._own is not None:
+                os.utime(self._own)
+                return
+            self._remove_old()
             self._own = os.open(self._path(owner), os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
             try:
                 fcntl.flock(self._own, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -242,21 +253,21 @@ class _Marks:
 
     def has_died(self, owner: str) -> bool:
         """Whether its file is there, and nobody has it locked."""
-        if sys.platform == "win32":
-            return False
-        try:
-            theirs = os.open(self._path(owner), os.O_RDONLY | os.O_NOFOLLOW)
-        except OSError:
-            return False
-        try:
-            fcntl.flock(theirs, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:
-            return False
-        finally:
-            os.close(theirs)
-        return True
+        return _is_unlocked(self._path(owner))
 
-    def remove(self, owners: Sequence[str]) -> None:
+    def _remove_old(self) -> None:
+        """Removes the files of those who died long ago, whatever their store.
+
+        Not of all who are dead: by its file another store's instance is known to be. And one who is
+        making a file has not locked it yet.
+        """
+        before_s = time.time() - _LONG_DEAD_S
+        for each in self._directory.glob(_NAME.format("*")):
+            with suppress(OSError):
+                if each.stat().st_mtime < before_s and _is_unlocked(each):
+                    each.unlink()
+
+    def remove(self, owners: Iterable[str]) -> None:
         """Removes the files of those who are dead."""
         for each in owners:
             with suppress(OSError):
@@ -270,7 +281,23 @@ class _Marks:
             self._own = None
 
     def _path(self, owner: str) -> Path:
-        return self._directory / f"linear-retry-{_machine()}-{owner}.alive"
+        return self._directory / _NAME.format(f"{_machine()}-{owner}")
+
+
+def _is_unlocked(mark: Path) -> bool:
+    if sys.platform == "win32":
+        return False
+    try:
+        theirs = os.open(mark, os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(theirs, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    finally:
+        os.close(theirs)
+    return True
 
 
 def _machine() -> str:

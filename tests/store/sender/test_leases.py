@@ -1,6 +1,8 @@
 """Leases: one instance for each at a time, a fair share for each instance."""
 
+import os
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -155,6 +157,51 @@ def test_marks_tell_who_lives(database: Database, tmp_path: Path) -> None:
     assert left.stem.endswith("-a")
     first.give_back()
     assert [] == list(tmp_path.glob("*.alive"))
+
+
+def test_marks_of_those_who_died_long_ago_are_removed(database: Database, tmp_path: Path) -> None:
+    """They stayed for ever. Not those of who lives, nor those that others still have to see."""
+    living = Leases(database, "scheduler", "a", _LENGTH_MS, marks=tmp_path)
+    living.keep()
+    (mark,) = tmp_path.glob("*.alive")
+    old, fresh = (mark.with_stem(f"{mark.stem[:-1]}{name}") for name in ("old", "fresh"))
+    for each in (old, fresh):
+        each.touch()
+    for each in (mark, old):
+        os.utime(each, (0, 0))
+    Leases(database, "scheduler", "b", _LENGTH_MS, marks=tmp_path).keep()
+    assert (True, False, True) == (mark.exists(), old.exists(), fresh.exists())
+    living.keep()
+    assert mark.stat().st_mtime > 0
+
+
+def _is_waiting(database: Database) -> bool:
+    look = text(
+        "SELECT count(*) FROM pg_stat_activity "
+        "WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    )
+    with database.begin() as connection:
+        return bool(connection.execute(look).scalar_one())
+
+
+@pytest.mark.parametrize("store_url", ["postgres"], indirect=True)
+@pytest.mark.parametrize("call", [Leases.keep, Leases.give_back])
+def test_what_locks_both_tables_does_so_in_the_order_of_a_renewal(
+    database: Database, store_url: str, tmp_path: Path, call: Callable[[Leases], object]
+) -> None:
+    """After a death, or at the end, one waited for the renewal of its own, and that for it."""
+    first = Leases(database, "scheduler", "a", _LENGTH_MS, marks=tmp_path)
+    first.keep()
+    (mark,) = tmp_path.glob("*.alive")
+    Leases(database, "scheduler", "b", _LENGTH_MS).keep()
+    mark.with_stem(f"{mark.stem[:-1]}b").touch()  # of a process that has died
+    with psycopg.connect(store_url) as renewal, ThreadPoolExecutor(1) as pool:
+        renewal.execute("UPDATE linear_retry_instance SET seen_ms = seen_ms WHERE owner = 'a'")
+        called = pool.submit(call, first)
+        wait_until(lambda: _is_waiting(database), "it waits")
+        renewal.execute("SELECT 1 FROM linear_retry_lease ORDER BY number FOR UPDATE")
+        renewal.commit()
+        called.result()
 
 
 @contextmanager
