@@ -226,6 +226,12 @@ def log_messages_lost(store: str, count: int, error: str) -> None:
     _write(logging.ERROR, text, "MessagesLost", store=store, count=count, error=error)
 
 
+def log_records_dropped(count: int) -> None:
+    """Logs that log records of the retry line's process are missing here."""
+    text = f"run_together: {count} log records of the retry line were dropped: it logs faster"
+    _write(logging.WARNING, f"{text} than this process writes", "LogRecordsDropped", count=count)
+
+
 # What librdkafka warns of at the first producer of a new cluster; it asks again, with success.
 _PASSING = "Coordinator load in progress: retrying"
 _LASTING_TIMES = 10

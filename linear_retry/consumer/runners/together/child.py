@@ -1,6 +1,7 @@
 """Runs the retry line in a process of its own, which ends with that of the live line."""
 
 import asyncio
+import atexit
 import os
 import pickle
 import signal
@@ -34,11 +35,12 @@ class Work:
 def serve(pickled: bytes, connection: Connection, parent: int) -> None:
     """The function of the process: runs the retry line, and says how it ended."""
     outgoing = Outgoing(connection)
+    atexit.register(outgoing.flush)
     try:
         stop = _StopOnce()
         _take_signals(stop)
         work: Work = pickle.loads(pickled)
-        outgoing.send(Begun())
+        connection.send(Begun())  # at once: a handler may end the process
         relay_logs(outgoing.send, work.log_levels)
         consumer = work.live.retry_line(work.retry)
         stop.follow(consumer)
@@ -48,9 +50,7 @@ def serve(pickled: bytes, connection: Connection, parent: int) -> None:
         ended = Ended()
     except BaseException as error:  # noqa: BLE001  (the other process raises it)
         ended = ended_with(error)
-    try:
-        outgoing.send_last(ended)
-    except OSError:  # killed meanwhile: nobody is left to tell
+    if not outgoing.send_last(ended):  # killed meanwhile: nobody is left to tell
         os._exit(1)
 
 

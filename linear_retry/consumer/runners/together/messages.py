@@ -1,17 +1,19 @@
 """What the process of the retry line tells the one that started it."""
 
+import os
 import pickle
 import threading
 import traceback
-from collections import deque
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from queue import SimpleQueue
 
 from linear_retry.errors import RetryLineError
 from linear_retry.records.text import guarded
 
 STOP = b"stop"
 """Sent to it, once for each time that the live line was asked to stop."""
+_MOST_WAITING = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,37 +29,69 @@ class Ended:
     cause: BaseException | None = None
 
 
-class Outgoing:
-    """Sends messages through a pipe, from any thread, and also while that thread sends one.
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """So many log records were not sent, since too many were waiting."""
 
-    Sending allocates, and a collection may run a `__del__` that logs. A message that finds the pipe
-    in use is left to the thread that uses it: waiting for that would be waiting for oneself.
+    count: int
+
+
+class Outgoing:
+    """Sends messages through a pipe from a thread of its own: a slow reader stops nobody else.
+
+    For any thread, and also while that thread sends one: sending allocates, and a collection may
+    run a `__del__` that logs. A lock would be waited for by its own holder.
     """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._waiting: deque[bytes] = deque()
-        self._in_use = threading.Lock()
+        self._is_broken = False
+        self._begin()
+        if hasattr(os, "register_at_fork"):  # Windows has no fork
+            os.register_at_fork(after_in_child=self._begin)
 
     def send(self, message: object) -> None:
-        """Sends it, or leaves it to the thread that sends just now. Raises `OSError`."""
-        self._waiting.append(pickle.dumps(message))
-        # Asked again after the release: what came just before it would wait for the next message.
-        while self._waiting and self._in_use.acquire(blocking=False):
-            try:
-                self._send_waiting()
-            finally:
-                self._in_use.release()
+        """Sends it soon. Drops it, and counts that, if too many wait already."""
+        if self._waiting.qsize() < _MOST_WAITING:
+            self._waiting.put(pickle.dumps(message))
+        else:
+            self._dropped += 1
 
-    def send_last(self, message: object) -> None:
-        """Sends it, and returns once it and all before it are sent."""
-        self.send(message)
-        with self._in_use:
-            self._send_waiting()
+    def send_last(self, message: object) -> bool:
+        """Sends it whatever waits, and then does as `flush`."""
+        self._waiting.put(pickle.dumps(message))
+        return self.flush()
 
-    def _send_waiting(self) -> None:
-        while self._waiting:
-            self._connection.send_bytes(self._waiting.popleft())
+    def flush(self) -> bool:
+        """Returns once all before is sent; False: the reader is gone."""
+        is_reached = threading.Event()
+        self._waiting.put(is_reached)
+        is_reached.wait()
+        return not self._is_broken
+
+    def _begin(self) -> None:
+        """Begins to send; also in the child of a fork, which has no thread of its parent's."""
+        self._dropped = 0
+        self._waiting: SimpleQueue[bytes | threading.Event] = SimpleQueue()
+        threading.Thread(target=self._run, name="linear_retry relay", daemon=True).start()
+
+    def _run(self) -> None:
+        told = 0
+        while True:
+            message = self._waiting.get()
+            if isinstance(message, bytes):
+                self._write(message)
+            if self._dropped > told and self._waiting.empty():
+                dropped, told = Dropped(self._dropped - told), self._dropped
+                self._write(pickle.dumps(dropped))
+            if isinstance(message, threading.Event):
+                message.set()
+
+    def _write(self, pickled: bytes) -> None:
+        try:
+            self._connection.send_bytes(pickled)
+        except OSError:
+            self._is_broken = True
 
 
 def ended_with(error: BaseException) -> Ended:

@@ -12,8 +12,9 @@ from typing import Any
 
 from linear_retry.consumer.runners.signals import SIGNALS
 from linear_retry.consumer.runners.together.child import LOOK_EVERY_S, Work, serve
-from linear_retry.consumer.runners.together.messages import STOP, Begun, Ended
+from linear_retry.consumer.runners.together.messages import STOP, Begun, Dropped, Ended
 from linear_retry.errors import ConfigurationError, RetryLineError, UsageError
+from linear_retry.log.lines import log_records_dropped
 from linear_retry.log.relay import log_relayed
 
 _REMEDY = (
@@ -119,12 +120,15 @@ class RetryProcess:
                 if not self._connection.poll():
                     continue
                 message: Any = self._connection.recv()
-                if isinstance(message, Ended):
-                    return message
-                if isinstance(message, Begun):
-                    self._begun = True
-                else:
-                    log_relayed(message)
+                match message:
+                    case Ended():
+                        return message
+                    case Begun():
+                        self._begun = True
+                    case Dropped(count):
+                        log_records_dropped(count)
+                    case _:
+                        log_relayed(message)
         return None
 
     def _how_it_died(self) -> RetryLineError:

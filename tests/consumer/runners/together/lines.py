@@ -1,5 +1,6 @@
 """A stand-in for the consumer of a retry line, and handlers for it, in a process of its own."""
 
+import atexit
 import logging
 import os
 import signal
@@ -102,6 +103,19 @@ def die_before_a_child(_: Line) -> None:
         signal.alarm(20)
         signal.pause()
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def log_in_a_fork(_: Line) -> None:
+    """The child outlives it for a while."""
+    if os.fork() == 0:
+        logger.info("in a fork")
+        signal.alarm(20)
+        signal.pause()
+
+
+def log_at_exit(_: Line) -> None:
+    atexit.register(logger.info, "exiting")
+    logger.info("running")
 
 
 class _Logged:

@@ -1,13 +1,12 @@
 """An error of the retry line crosses to the process of the live one."""
 
 import pickle
-from collections.abc import Callable
+import threading
+from multiprocessing import Pipe
 from typing import Any, cast
 
-import pytest
-
 from linear_retry import PermanentError, RetryLineError
-from linear_retry.consumer.runners.together.messages import Ended, Outgoing, ended_with
+from linear_retry.consumer.runners.together.messages import Dropped, Ended, Outgoing, ended_with
 from tests.consumer.runners.together.lines import Line, OwnError, WrongError, fail
 
 
@@ -53,23 +52,49 @@ def test_a_cause_that_pickle_cannot_make_again() -> None:
 
 
 class _Pipe:
-    """Sends another message from within, as a collection does that runs a `__del__` which logs."""
+    """Keeps what is sent, once somebody reads it; logs while it sends, as a collection may."""
 
     def __init__(self) -> None:
         self.sent: list[Any] = []
+        self.is_read = threading.Event()
         self.outgoing = Outgoing(cast(Any, self))
 
     def send_bytes(self, content: bytes) -> None:
-        number = pickle.loads(content)
-        if number < 3:
-            self.outgoing.send(number + 1)
-        self.sent.append(number)
+        self.is_read.wait()
+        message = pickle.loads(content)
+        if message == "logs":
+            self.outgoing.send("meanwhile")
+        self.sent.append(message)
 
 
-@pytest.mark.parametrize("send", [Outgoing.send, Outgoing.send_last])
-def test_a_message_may_be_sent_while_another_is(send: Callable[[Outgoing, int], None]) -> None:
+def test_a_message_may_be_sent_while_another_is() -> None:
     """Both are sent whole, one after the other. The bug: the second waited for a lock that its own
     thread held, for ever."""
     pipe = _Pipe()
-    send(pipe.outgoing, 0)
-    assert [0, 1, 2, 3] == pipe.sent
+    pipe.is_read.set()
+    assert pipe.outgoing.send_last("logs")
+    assert pipe.outgoing.flush()
+    assert ["logs", "meanwhile"] == pipe.sent
+
+
+def test_a_slow_reader_stops_nobody_and_costs_no_memory() -> None:
+    """What is too much is dropped, and its number said. Whoever logged waited for the reader, and
+    what others logged meanwhile was kept without a limit."""
+    pipe = _Pipe()
+    for number in range(20_000):
+        pipe.outgoing.send(number)
+    pipe.is_read.set()
+    assert pipe.outgoing.send_last("last")
+    kept = len(pipe.sent) - 2
+    assert 10_000 <= kept <= 10_001
+    assert list(range(kept)) == pipe.sent[:kept]
+    assert {"last", Dropped(20_000 - kept)} == set(pipe.sent[kept:])
+
+
+def test_a_reader_that_is_gone_is_not_waited_for() -> None:
+    """What is logged then is lost, and the process can end."""
+    reading, writing = Pipe(duplex=False)
+    outgoing = Outgoing(writing)
+    reading.close()
+    outgoing.send("one")
+    assert not outgoing.send_last("last")

@@ -89,6 +89,21 @@ def test_a_record_that_is_made_while_another_is_sent(
     assert running.line.end() is None
 
 
+def test_what_a_forked_child_of_it_logs(start: Start, logged: Callable[[str], bool]) -> None:
+    """Is logged here too, though the child has no thread of its parent's."""
+    running = start(lines.log_in_a_fork)
+    wait_until(lambda: logged("in a fork"), "it is logged")
+    assert running.line.end() is None
+
+
+def test_what_it_logs_as_it_exits(start: Start, logged: Callable[[str], bool]) -> None:
+    """Is logged here before its end counts."""
+    running = start(lines.log_at_exit)
+    wait_until(lambda: logged("running"), "it runs")
+    assert running.line.end() is None
+    assert logged("exiting")
+
+
 def test_an_error(start: Start) -> None:
     """Arrives with its attributes, its cause, and its traceback as a note; the live line ends."""
     running = start(lines.fail)
