@@ -103,6 +103,7 @@ _MAY_IMPORT = {
             "",
             "cli",
             "console",
+            "consumer",
             "demo",
             "dlq",
             "files",

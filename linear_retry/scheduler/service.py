@@ -11,7 +11,7 @@ from typing import Any
 from linear_retry.consumer.config.consumer_config import Dependencies
 from linear_retry.consumer.linear_consumer import LinearConsumer
 from linear_retry.consumer.monitoring.health import Health
-from linear_retry.consumer.runners.signals import stopping_on_signals
+from linear_retry.consumer.runners.signals import SignalEvent, stopping_on_signals
 from linear_retry.errors import (
     BrokerError,
     DataLossError,
@@ -79,7 +79,7 @@ class SchedulerService:
     def __init__(self, database: Database, settings: SchedulerSettings) -> None:
         self._database = database
         self._settings = settings
-        self._stopping = Event()
+        self._stopping = SignalEvent()
         self._outdated: LinearConsumer | None = None
         self._consumer: LinearConsumer | None = None
         self._was_assigned = False

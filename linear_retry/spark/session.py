@@ -20,6 +20,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
+from linear_retry.consumer.runners.signals import SignalEvent
 from linear_retry.errors import LinearRetryError
 
 OLDEST_JAVA = 17
@@ -140,7 +141,7 @@ def _ended_by_signals(
     interrupted one, and neither would ever return. An exception inside a call would break the
     connection.
     """
-    signalled, ended = threading.Event(), threading.Event()
+    signalled, ended = SignalEvent(), threading.Event()
     received: list[int] = []
 
     def end_jobs() -> None:

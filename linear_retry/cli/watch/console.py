@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 from contextlib import ExitStack
-from threading import Event
 from typing import TYPE_CHECKING
 
 import typer
@@ -65,11 +64,12 @@ def _serve(settings: Settings, access: AccessOptions, address: str, *, as_json: 
     from linear_retry.cli.output.log import log_to_stderr
     from linear_retry.console.app import create_app
     from linear_retry.console.frame.services import Services
+    from linear_retry.consumer.runners.signals import SIGNALS, SignalEvent
 
     log_to_stderr(as_json=as_json)
-    stop = Event()
+    stop = SignalEvent()
     with Services(settings, access.access()) as services:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in SIGNALS:
             signal.signal(number, lambda *_: stop.set())
         with access.serving(create_app(services), services.access, address, "console"):
             stop.wait()

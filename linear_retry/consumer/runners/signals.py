@@ -3,11 +3,42 @@
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import Any
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class SignalEvent(threading.Event):
+    """An event that signal handlers may set. It is never cleared.
+
+    Python's own has a lock: a handler that interrupts its thread in `wait` or `set` would wait for
+    that thread, which is itself.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._is_set = False
+        self._awakened = SimpleQueue[None]()
+
+    def is_set(self) -> bool:
+        """Returns whether it was set."""
+        return self._is_set
+
+    def set(self) -> None:
+        """Wakes all that wait, now or later."""
+        self._is_set = True
+        self._awakened.put(None)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits until it is set, at most `timeout` seconds; returns whether it is."""
+        if not self._is_set:
+            with suppress(Empty):
+                self._awakened.get(timeout=timeout)
+                self._awakened.put(None)  # for the next who waits
+        return self._is_set
 
 
 @contextmanager

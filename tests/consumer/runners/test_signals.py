@@ -1,13 +1,23 @@
 """The first signal stops; the second does what it would have done."""
 
+import itertools
 import os
 import signal
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from types import FrameType
+from typing import Any
 
 import pytest
 
-from linear_retry.consumer.runners.signals import deferring_interrupts, stopping_on_signals
+from linear_retry.consumer.runners.signals import (
+    SignalEvent,
+    deferring_interrupts,
+    stopping_on_signals,
+)
+from tests.patience import PATIENCE_S
 
 _BOTH = (signal.SIGINT, signal.SIGTERM)
 
@@ -219,3 +229,47 @@ def test_elsewhere_nothing_is_deferred(received: list[int]) -> None:
     thread.start()
     thread.join()
     assert before == seen
+
+
+def _interrupted(call: Callable[[SignalEvent], object], line: int) -> bool:
+    """Sets the event at this line of the call, as a handler does; False: it has no such line."""
+    event, lines, was_set = SignalEvent(), itertools.count(), list[bool]()
+
+    def trace(_: FrameType, kind: str, __: Any) -> Any:
+        if kind == "line" and next(lines) == line:
+            sys.settrace(None)
+            event.set()
+            was_set.append(True)
+        return trace
+
+    def run() -> None:
+        sys.settrace(trace)
+        call(event)
+        sys.settrace(None)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(PATIENCE_S)
+    assert not thread.is_alive(), "the handler waits for what it has interrupted"
+    assert event.wait(0.0) or not was_set
+    return bool(was_set)
+
+
+@pytest.mark.parametrize("call", [lambda event: event.wait(0.0), SignalEvent.set])
+def test_a_handler_may_set_an_event_that_its_thread_waits_for(
+    call: Callable[[SignalEvent], object],
+) -> None:
+    """Wherever it interrupts it. With Python's own event SIGTERM stopped a scheduler for ever, if
+    it came while that took or freed the event's lock."""
+    assert 1 < len([*itertools.takewhile(lambda line: _interrupted(call, line), itertools.count())])
+
+
+def test_an_event_wakes_all_who_wait() -> None:
+    """And those who come later do not wait."""
+    event = SignalEvent()
+    with ThreadPoolExecutor(3) as pool:
+        waiting = [pool.submit(event.wait) for _ in range(3)]
+        assert (False, False) == (event.is_set(), event.wait(0.0))
+        event.set()
+        assert [True] * 3 == [each.result() for each in waiting]
+    assert (True, True) == (event.is_set(), event.wait())
