@@ -7,7 +7,7 @@ from collections.abc import Callable, Set
 from linear_retry.log.lines import log_direct_again, log_messages_stored, log_outbox_trouble
 from linear_retry.outbox.held_lanes import Lane
 from linear_retry.outbox.sending import Sending
-from linear_retry.outbox.storing import Storing
+from linear_retry.outbox.storing import LOCK_MS, Storing
 from linear_retry.store import lanes
 from linear_retry.store.database import Database
 
@@ -16,6 +16,7 @@ _SOON_S = 2.0
 """A lane whose oldest message is younger is nearly empty: what comes next for it waits in memory,
 for as long at most. Otherwise a lane that always gets more would never leave the store.
 """
+_ASK_S, _ANSWER_S = 1.0, 0.5
 
 
 class Keeper:
@@ -36,6 +37,7 @@ class Keeper:
         self._database = database
         self._timeout_s, self._now_s = timeout_s, now_s
         self._kept_since_s: dict[Lane, float] = {}
+        self._ask_at_s = 0.0
         self._stopping = False
         self._is_logged = False
         self._trouble = ""
@@ -68,6 +70,8 @@ class Keeper:
             if self._sending.must_store:
                 self._storing.take(self._sending.take(frozenset() if is_last else nearly_empty))
             self._store()
+            if self._storing and self._storing.trouble and not is_last:
+                self._send_unstored()
 
     def _run(self) -> None:
         while True:
@@ -99,11 +103,21 @@ class Keeper:
             self._is_logged = True
             log_messages_stored(str(self._database), stored, self._sending.reason)
 
+    def _send_unstored(self) -> None:
+        """Sends directly what the store does not take, if Kafka is there again before it."""
+        if self._now_s() < self._ask_at_s:
+            return
+        if self._sending.is_kafka_there(_ANSWER_S):
+            self._sending.put_back(self._storing.withdraw(), self._storing.lanes)
+        self._ask_at_s = self._now_s() + _ASK_S
+
     def _settle(self) -> Set[Lane]:
         """Returns the lanes that the store has soon sent."""
         with self._database.reading() as connection:
+            self._database.limit_locks(connection, LOCK_MS)
             waiting = lanes.waiting(connection, "outbox")
             now_ms = self._database.now_ms(connection)
+        self._storing.lanes = set(waiting)
         self._sending.settle(waiting.keys())
         if self._is_logged and not self._sending.holds_any:
             self._is_logged = False

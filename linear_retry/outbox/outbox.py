@@ -104,7 +104,10 @@ class Outbox:
             largest_bytes=settings.largest_bytes,
         )
         self._storing = Storing(
-            self._database, self._reports, timeout_s=settings.timeout_s, recover=recover
+            *(self._database, self._reports),
+            timeout_s=settings.timeout_s,
+            recover=recover,
+            lanes=waiting,
         )
         self._keeper = Keeper(
             self._sending, self._storing, self._database, timeout_s=settings.timeout_s

@@ -2,7 +2,7 @@
 
 import threading
 from collections import deque
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
 
 from linear_retry.errors import UsageError
 from linear_retry.kafka import KafkaException
@@ -119,6 +119,10 @@ class Sending:
         if self._direct.has_failed:
             self.end_direct()
 
+    def is_kafka_there(self, within_s: float) -> bool:
+        """Asks whether a broker answers, though messages have failed."""
+        return self._direct.is_answered(within_s)
+
     def end_direct(self) -> None:
         """Lets everything that is not acknowledged be stored."""
         with self._lock:
@@ -161,6 +165,16 @@ class Sending:
         with self._lock:
             self._taken -= count
             self._is_stored.notify_all()
+
+    def put_back(self, taken: Sequence[Unsent], in_store: Set[Lane]) -> None:
+        """Takes back all that was taken and is not stored, in order; sends of it what may be sent.
+
+        That is what has no predecessor in the store, which has messages of the lanes `in_store`.
+        """
+        with self._lock:
+            self._taken -= len(taken)
+            self._to_store.extendleft(reversed(taken))
+        self.settle(in_store)
 
     def settle(self, waiting: Set[Lane]) -> None:
         """Sends directly again what cannot overtake the messages in the store's `waiting` lanes."""

@@ -2,12 +2,13 @@
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from itertools import islice, takewhile
 
 from linear_retry.errors import LinearRetryError, StoreError
 from linear_retry.kafka.producers.direct import Report, Unsent
 from linear_retry.log.lines import log_messages_lost, log_outbox_trouble
+from linear_retry.outbox.held_lanes import Lane
 from linear_retry.outbox.message import OutboxMessage, Recover, message_of
 from linear_retry.retry.callables import check_result
 from linear_retry.store import messages
@@ -15,7 +16,10 @@ from linear_retry.store.database import Database
 from linear_retry.store.sender import identity
 
 _PART = 1_000
+_PART_BYTES = 16 * 1024 * 1024
 _AGAIN_S = 0.5
+LOCK_MS = 500
+"""The longest that a statement waits for a lock: what waits behind it has no other thread."""
 _LOG_EVERY_S = 60.0
 
 
@@ -34,9 +38,12 @@ class Storing:
         *,
         timeout_s: float,
         recover: Recover | None,
+        lanes: Set[Lane] = frozenset(),
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         """`reports` takes what callers are to be told; `recover` is called with what is lost."""
+        self.lanes = set(lanes)
+        """Those of which the store may have messages; corrected by those who read it."""
         self.stored = self.lost = 0
         """How many messages were stored, and how many could not be."""
         self.trouble = ""
@@ -44,7 +51,8 @@ class Storing:
         self._database, self._reports = database, reports
         self._timeout_s, self._recover, self._now_s = timeout_s, recover, now_s
         self._waiting: deque[tuple[float, Unsent]] = deque()
-        self._singly = 0
+        self._since_s: dict[bytes, float] = {}
+        self._size = _PART
         self._is_reached = False
         self._failing_since_s: float | None = None
         self._again_at_s = 0.0
@@ -58,7 +66,14 @@ class Storing:
     def take(self, unsent: Iterable[Unsent]) -> None:
         """Lets these wait, behind the others."""
         now_s = self._now_s()
-        self._waiting.extend((now_s, each) for each in unsent)
+        self._waiting.extend((self._since_s.pop(_id_of(each), now_s), each) for each in unsent)
+
+    def withdraw(self) -> list[Unsent]:
+        """Returns all that waits, in order. What comes back has waited since it first came."""
+        self._since_s |= {_id_of(unsent): since_s for since_s, unsent in self._waiting}
+        found = [unsent for _, unsent in self._waiting]
+        self._waiting.clear()
+        return found
 
     def step(self) -> int:
         """Writes some of what waits; returns how many wait no more, stored or given up.
@@ -67,37 +82,52 @@ class Storing:
         """
         if self._now_s() < self._again_at_s or not (self._waiting or self.trouble):
             return 0
-        size = 1 if self._singly else _PART
-        part = [unsent for _, unsent in islice(self._waiting, size)]
+        part = self._part()
         try:
             self._write([message_of(each) for each in part])
         except Exception as error:  # noqa: BLE001  (whatever it is: they are not stored)
             return self._failed(part, error)
         self._log_losses()
         self.trouble, self._failing_since_s = "", None
+        self._since_s.clear()
         self.stored += len(part)
         self._reports.extend(Report(each) for each in part if each[-1] is not None)
         return self._settled(len(part))
+
+    def _part(self) -> list[Unsent]:
+        """What is written at once: no more than any server takes in one statement."""
+        part: list[Unsent] = []
+        left_bytes = _PART_BYTES
+        for _, unsent in islice(self._waiting, self._size):
+            left_bytes -= _size_bytes(unsent)
+            if left_bytes < 0 and part:
+                break
+            part.append(unsent)
+        return part
 
     def _write(self, some: Sequence[OutboxMessage]) -> None:
         self._is_reached = False
         with self._database.begin() as connection:
             self._is_reached = True
+            # Each part has an attempt of its own: a locked table would cost a minute for each.
+            self._database.limit_locks(connection, LOCK_MS)
             # Never back, whatever the clock does: it would change the order.
             due_ms = max(self._database.now_ms(connection), self._last_due_ms)
-            if some:
-                messages.add(self._database, connection, [each.due(due_ms) for each in some])
+            due = [each.due(due_ms) for each in some]
+            if due:
+                messages.add(self._database, connection, due)
             else:  # only a write shows that a full disk has room again
                 identity.write(self._database, connection, "outbox-written", f"{due_ms}")
         self._last_due_ms = due_ms
+        self.lanes |= {(each.destination, each.slot) for each in due}
 
     def _failed(self, part: Sequence[Unsent], error: Exception) -> int:
         now_s, text = self._now_s(), f"{type(error).__name__}: {error}"
         if part and messages.concerns_one(error):
-            if len(part) > 1:  # its neighbours must not fail with it
-                self._singly = len(part)
-                return self.step()
-            return self._give_up(part, error, text)
+            if len(part) == 1:
+                return self._give_up(part, error, text)
+            self._size = len(part) // 2  # its neighbours must not fail with it
+            return 0
         if not self.trouble:
             log_outbox_trouble(str(self._database), text)
         self.trouble = text
@@ -117,7 +147,7 @@ class Storing:
     def _settled(self, count: int) -> int:
         for _ in range(count):
             self._waiting.popleft()
-        self._singly = max(0, self._singly - count)
+        self._size = min(_PART, 2 * self._size)
         return count
 
     def _give_up(self, lost: Sequence[Unsent], error: Exception, text: str) -> int:
@@ -153,3 +183,14 @@ class Storing:
         except BaseException as raised:  # noqa: BLE001
             reason = f"recover raised {type(raised).__name__}: {raised}"
             log_messages_lost(message.topic, 1, f"{message.message_id}: {reason}")
+
+
+def _id_of(unsent: Unsent) -> bytes:
+    *_, message_id, _, _ = unsent
+    return message_id
+
+
+def _size_bytes(unsent: Unsent) -> int:
+    """The size of a message's contents, about."""
+    _, value, key, _, _, headers, *_ = unsent
+    return sum(len(each or b"") for each in (value, key, *(content for _, content in headers)))

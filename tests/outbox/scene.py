@@ -22,10 +22,13 @@ TIMEOUT_S = 10.0
 LANE = ("orders", slot_of(b"k", None))
 
 
-def unsent(number: int, timestamp_ms: int = 0) -> Unsent:
-    """A message of the only lane, with a callback."""
+def unsent(
+    number: int, timestamp_ms: int = 0, *, key: bytes = b"k", value: bytes | None = None
+) -> Unsent:
+    """A message with a callback; of the lane `LANE`, by its key."""
+    value = b"%d" % number if value is None else value
     retry_id = b"id-%d" % number
-    return ("orders", b"%d" % number, b"k", -1, timestamp_ms, (), retry_id, True, lambda *_: None)
+    return ("orders", value, key, -1, timestamp_ms, (), retry_id, True, lambda *_: None)
 
 
 def stored(database: Database) -> list[int]:
@@ -52,9 +55,10 @@ class AwayDatabase(Database):
 
 
 class _Kafka:
-    """A direct producer that takes everything."""
+    """A direct producer that takes everything, once it is asked to."""
 
-    has_failed = False
+    has_failed = answers = False
+    error = None
 
     def __init__(self, sent: list[bytes | str | None]) -> None:
         self._sent = sent
@@ -65,6 +69,12 @@ class _Kafka:
     def send(self, _: int, message: Unsent) -> bool:
         self._sent.append(message[1])
         return True
+
+    def is_answered(self, within_s: float) -> bool:
+        return self.answers
+
+    def drain(self, within_s: float) -> list[Unsent]:
+        return []
 
     def poll_if_idle(self) -> None:
         """Has nothing to report."""
@@ -82,6 +92,7 @@ class KeeperScene:
         self._numbers = itertools.count(1)
         reports: deque[Report] = deque()
         kafka: Any = _Kafka(self.sent)
+        self.kafka = kafka
         self.sending = Sending(
             lambda: kafka,
             HeldLanes({LANE}),
@@ -90,7 +101,11 @@ class KeeperScene:
             largest_bytes=1_000_000,
         )
         self.storing = Storing(
-            *(database, reports), timeout_s=TIMEOUT_S, recover=None, now_s=lambda: self.now_s
+            *(database, reports),
+            timeout_s=TIMEOUT_S,
+            recover=None,
+            lanes={LANE},
+            now_s=lambda: self.now_s,
         )
         self._keeper = Keeper(
             *(self.sending, self.storing, database),
@@ -98,8 +113,8 @@ class KeeperScene:
             now_s=lambda: self.now_s,
         )
 
-    def send(self, number: int) -> None:
-        self.sending.send(next(self._numbers), unsent(number))
+    def send(self, number: int, key: bytes = b"k") -> None:
+        self.sending.send(next(self._numbers), unsent(number, key=key))
 
     def turn_after(self, seconds: float) -> None:
         self.now_s += seconds

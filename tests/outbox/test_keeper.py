@@ -6,7 +6,7 @@ import pytest
 
 from linear_retry.store import messages
 from linear_retry.store.records import NewMessage
-from tests.outbox.scene import LANE, AwayDatabase, KeeperScene, stored
+from tests.outbox.scene import LANE, TIMEOUT_S, AwayDatabase, KeeperScene, stored
 
 
 @pytest.fixture
@@ -97,3 +97,41 @@ def test_what_comes_next_for_a_lane_that_is_nearly_empty_waits_for_a_moment(
     _remove_all(database)
     scene.turn_after(0.0)
     assert [b"3"] == scene.sent
+
+
+def test_what_the_store_does_not_take_is_sent_when_kafka_is_there_before_it(
+    database: AwayDatabase,
+) -> None:
+    """In order, and nothing before what the store has of its lane. All of it was given up, and so
+    was all that came later, until the store was back."""
+    _store(database, b"0", due_in_ms=-60_000)
+    scene = KeeperScene(database)
+    database.is_away = True
+    scene.sending.end_direct()
+    for number, key in enumerate((b"k", b"a", b"b", b"a"), start=1):
+        scene.send(number, key)
+    scene.turn_after(0.0)
+    assert [] == scene.sent
+    scene.kafka.answers = True
+    scene.turn_after(1.0)
+    assert [b"2", b"3", b"4"] == scene.sent
+    scene.send(5, b"a")
+    scene.send(6, b"k")
+    scene.turn_after(1.0)
+    assert ([b"5"], 2) == (scene.sent[3:], len(scene.sending))
+    database.is_away = False
+    scene.turn_after(1.0)
+    assert [0, 1, 6] == stored(database)
+
+
+def test_what_neither_takes_is_given_up_in_time(database: AwayDatabase) -> None:
+    """However often it was given back to be sent."""
+    _store(database, b"0", due_in_ms=-60_000)
+    scene = KeeperScene(database)
+    database.is_away = scene.kafka.answers = True
+    scene.send(1)
+    for _ in range(round(TIMEOUT_S)):
+        scene.turn_after(1.0)
+    assert 0 == scene.storing.lost
+    scene.turn_after(1.0)
+    assert (1, 0) == (scene.storing.lost, len(scene.sending))

@@ -1,5 +1,6 @@
 """PostgreSQL is stopped and started under an outbox."""
 
+from collections import defaultdict
 from typing import Any
 
 import pytest
@@ -76,3 +77,31 @@ def test_every_message_is_sent_stored_or_told_of(
             wait_until(lambda: heir.counts.sent == 10, "the store has sent all", heir.health)
     values = [int(each.value() or b"") for each in kafka.read(name)]
     assert [*range(100, 105), *range(5), *range(25, 30)] == values
+
+
+def test_kafka_is_there_before_the_store(kafka: RealKafka, topic: TopicFactory) -> None:
+    """One message that Kafka did not take, and all others were given up while the store was away,
+    though Kafka took them."""
+    name, told = topic(), _Told()
+    quick = {"allow.auto.create.topics": False, "topic.metadata.propagation.max.ms": 100}
+    config = kafka.client_settings(**quick) | {"message.timeout.ms": 60_000}
+    with Postgres() as server:
+        database = Database(server.url)
+        migrate(database)
+        database.close()
+        with Outbox(config, store=server.url, sender=False) as outbox:
+            server.stop()
+            outbox.produce(f"{name}-missing", b"missing", on_delivery=told.on_delivery)
+            wait_until(lambda: not outbox.health().ready, "it fails", outbox.health)
+            for number in range(1_000):
+                key = b"k%d" % (number % 7)
+                outbox.produce(name, b"%d" % number, key, on_delivery=told.on_delivery)
+            wait_until(lambda: outbox.poll(0.1) >= 0 and len(told.sent) == 1_000, "they are sent")
+            server.start()
+            assert 0 == outbox.flush()
+            assert ({b"missing"}, {}) == (told.stored, told.failed)
+    of_key: dict[bytes | None, list[int]] = defaultdict(list)
+    for each in kafka.read(name):
+        of_key[each.key()].append(int(each.value() or b""))
+    firsts = {key: list(dict.fromkeys(values)) for key, values in of_key.items()}
+    assert firsts == {b"k%d" % key: list(range(key, 1_000, 7)) for key in range(7)}

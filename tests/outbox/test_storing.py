@@ -3,6 +3,7 @@
 import logging
 import threading
 from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psycopg
@@ -16,7 +17,6 @@ from linear_retry.outbox.storing import Storing
 from linear_retry.store.database import Database
 from linear_retry.store.migrations import migrate
 from tests.kafka_operations import wait_until
-from tests.outbox.conftest import MakeOutbox
 from tests.outbox.scene import TIMEOUT_S, AwayDatabase, stored, unsent
 from tests.postgres import Postgres
 
@@ -144,7 +144,7 @@ def test_a_message_that_no_store_takes_fails_alone(scene: _Scene) -> None:
     scene.take(range(5))
     scene.storing.take([unsent(5, timestamp_ms=2**70)])  # no database has such a number
     scene.take(range(6, 1_200))
-    assert 1_200 == sum(scene.after(0.0))
+    assert 1_200 == sum(sum(scene.after(0.0)) for _ in range(50))
     assert [*range(5), *range(6, 1_200)] == stored(scene.database)
     assert ([5], "") == (scene.lost, scene.storing.trouble)
 
@@ -180,37 +180,64 @@ def test_losses_are_logged_by_their_number(scene: _Scene, caplog: pytest.LogCapt
     _restore(scene.database)
     scene.storing.take([unsent(number, timestamp_ms=2**70) for number in range(3)])
     scene.take(range(100, 101))
-    assert [1, 1, 1, 1] == scene.after(1.0)
+    assert 4 == sum(sum(scene.after(1.0)) for _ in range(10))
     assert 53 == sum(vars(e)["linear_retry_count"] for e in _logged(caplog, "MessagesLost"))
     assert "" not in [vars(e)["linear_retry_error"] for e in _logged(caplog, "MessagesLost")]
 
 
-def _waiting_for_a_lock(postgres_url: str) -> int | None:
+def _storing_pid(postgres_url: str) -> int | None:
     with psycopg.connect(postgres_url) as connection:
         row = connection.execute(
-            "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' "
+            "SELECT pid FROM pg_stat_activity WHERE wait_event = 'PgSleep' "
             "AND datname = current_database() AND query LIKE 'INSERT INTO linear_retry_message%'"
         ).fetchone()
     return None if row is None else row[0]
 
 
 @pytest.mark.parametrize("store_url", ["postgres"], indirect=True)
-def test_one_cancelled_statement_loses_nothing(
-    make_outbox: MakeOutbox, down: dict[str, Any], postgres_url: str, database: Database
-) -> None:
+def test_one_cancelled_statement_loses_nothing(scene: _Scene, postgres_url: str) -> None:
     """An administrator cancels one INSERT: 20,000 of 20,000 messages were given up."""
-    outbox = make_outbox(down | {"message.timeout.ms": 2_000})
-    with psycopg.connect(postgres_url) as locking:
-        locking.execute("LOCK TABLE linear_retry_message IN SHARE MODE")
-        for number in range(5_000):
-            outbox.produce("orders", b"%d" % number, b"k")
-        wait_until(lambda: _waiting_for_a_lock(postgres_url), "it stores")
-        locking.execute("SELECT pg_cancel_backend(%s)", [_waiting_for_a_lock(postgres_url)])
-        wait_until(lambda: outbox.health().state == "failing", "it fails", detail=outbox.health)
-    assert 0 == outbox.flush()
-    assert list(range(5_000)) == stored(database)
-    assert (5_000, 0) == (outbox.counts.stored, outbox.counts.lost)
-    wait_until(lambda: outbox.health().ready, "it is ready", detail=outbox.health)
+    scene.take(range(2_500))
+    with psycopg.connect(postgres_url, autocommit=True) as other, ThreadPoolExecutor(1) as pool:
+        other.execute(
+            "CREATE FUNCTION hang() RETURNS trigger LANGUAGE plpgsql "
+            "AS $$ BEGIN PERFORM pg_sleep(3600); RETURN NEW; END $$"
+        )
+        other.execute(
+            "CREATE TRIGGER hanging BEFORE INSERT ON linear_retry_message EXECUTE FUNCTION hang()"
+        )
+        step = pool.submit(scene.storing.step)
+        pid = wait_until(lambda: _storing_pid(postgres_url), "it stores")
+        other.execute("SELECT pg_cancel_backend(%s)", [pid])
+        assert 0 == step.result()
+        other.execute("DROP TRIGGER hanging ON linear_retry_message")
+    assert [_PART, _PART, 500] == scene.after(1.0)
+    assert list(range(2_500)) == stored(scene.database)
+    assert (2_500, 0) == (scene.storing.stored, scene.storing.lost)
+
+
+@pytest.mark.parametrize("store_url", ["postgres"], indirect=True)
+def test_a_locked_table_costs_no_minute_for_each_part(scene: _Scene, postgres_url: str) -> None:
+    """Each part waited for the lock until PostgreSQL ended the statement: `close` took an hour."""
+    scene.take(range(1_500))
+    with psycopg.connect(postgres_url) as other:
+        other.execute("LOCK TABLE linear_retry_message IN SHARE MODE")
+        assert [] == scene.after(0.0)
+        assert "lock timeout" in scene.storing.trouble
+        assert [_PART, 500] == scene.after(TIMEOUT_S)
+    scene.take(range(1_500, 1_600))
+    assert [100] == scene.after(1.0)
+    assert list(range(1_500, 1_600)) == stored(scene.database)
+
+
+def test_a_part_is_no_larger_than_any_server_takes(scene: _Scene) -> None:
+    """A thousand large messages were one transaction, which a server refused for ever: all were
+    given up, though it would have taken each."""
+    large = 6 * 1024 * 1024
+    scene.storing.take([unsent(number, value=bytes(large)) for number in range(4)])
+    scene.storing.take([unsent(4, value=bytes(4 * large))])
+    scene.storing.take([unsent(number, value=b"") for number in range(5, 10)])
+    assert [2, 2, 1, 5] == scene.after(0.0)
 
 
 def test_a_restart_of_the_server_loses_nothing(

@@ -147,6 +147,14 @@ class DirectProducer(ProducerHandle):
             self.poll(0.0)
         self._is_polled = False
 
+    def is_answered(self, within_s: float) -> bool:
+        """Whether a broker answers a question within that time."""
+        try:
+            self._handle().list_topics(timeout=within_s)
+        except KafkaException:
+            return False
+        return True
+
     def mark(self, timeout_s: float) -> None:
         """Notes the time, and sets `has_failed` if a record has waited for `timeout_s`.
 

@@ -103,3 +103,10 @@ def test_what_no_producer_takes_raises() -> None:
         producer.send(1, _unsent("orders", b"x" * 2_000_000))
     assert 0 == len(producer)
     assert [] == producer.drain(10.0)
+
+
+def test_whether_a_broker_answers(kafka: RealKafka) -> None:
+    """Asked before anything is sent again."""
+    assert not _producer(_down())[0].is_answered(0.1)
+    there, _ = _producer(kafka.client_settings())
+    wait_until(lambda: there.is_answered(1.0), "it answers")
