@@ -193,7 +193,7 @@ def test_a_timestamp_that_spark_cannot_hold(
     it, and at the same one whenever it was started again."""
     one = replace(scheduler(kafka, topic, tmp_path, partitions=1), topic=topic(2, ANY_TIME))
     orders = topic()
-    due_ms = now_ms() + 20_000
+    due_ms = now_ms() + 5_000
     last = [(1, b"key", b"last", request(orders, due_ms, "last"))]
     for number, at_ms in enumerate((0, NANOSECONDS, 0, -5, 2**63 - 1, 0)):
         kafka.produce(one.topic, [_soon(f"{number}", orders)], at_ms)
