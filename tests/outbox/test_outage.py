@@ -5,6 +5,8 @@ from collections import defaultdict
 from itertools import count
 from typing import Any
 
+import pytest
+
 from linear_retry.outbox import Outbox
 from linear_retry.store import lanes
 from linear_retry.store.database import Database
@@ -74,6 +76,7 @@ def test_an_outage_loses_nothing_and_keeps_the_order_of_each_key(
     _check(own_kafka, "orders", last | set(range(_MESSAGES)))
 
 
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
 def test_a_lane_that_always_gets_more_leaves_the_store(
     kafka: RealKafka,
     topic: TopicFactory,

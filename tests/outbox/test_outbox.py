@@ -102,6 +102,7 @@ def test_what_cannot_be_sent_is_stored_in_order(
     }
 
 
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
 def test_a_message_that_must_not_be_stored_fails_as_a_producers(
     make_outbox: MakeOutbox, down: dict[str, Any], database: Database
 ) -> None:
@@ -135,6 +136,7 @@ def test_messages_that_cannot_be_stored_either_are_told_of(
     assert [] == reported.durable
 
 
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("error", [ValueError("mine"), SystemExit(3)], ids=repr)
 def test_what_recover_raises_does_not_stop_the_others(
     make_outbox: MakeOutbox, down: dict[str, Any], database: Database, error: BaseException
@@ -161,6 +163,7 @@ def test_what_recover_raises_does_not_stop_the_others(
     assert [b"3"] == [row.value for row in _stored(database)]
 
 
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
 def test_what_a_callback_raises_leaves_poll_and_loses_no_other(
     make_outbox: MakeOutbox, up: dict[str, Any], topic: TopicFactory
 ) -> None:
@@ -194,6 +197,7 @@ def test_close_stores_what_kafka_has_not_acknowledged(
     outbox.close()
 
 
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
 def test_ctrl_c_stores_what_kafka_has_not_acknowledged(
     make_outbox: MakeOutbox, down: dict[str, Any], database: Database
 ) -> None:
@@ -207,6 +211,7 @@ def test_ctrl_c_stores_what_kafka_has_not_acknowledged(
     assert [b"1"] == [row.value for row in _stored(database)]
 
 
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
 def test_a_message_that_no_producer_takes_raises(
     make_outbox: MakeOutbox, up: dict[str, Any], down: dict[str, Any], topic: TopicFactory
 ) -> None:
@@ -242,6 +247,7 @@ _LENT = {
 }
 
 
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
 @pytest.mark.parametrize(("lent", "content"), _LENT.values(), ids=_LENT)
 def test_a_message_of_an_object_that_lends_its_bytes_is_sent_and_stored(
     make_outbox: MakeOutbox,
@@ -276,6 +282,7 @@ def test_a_message_of_an_object_that_lends_its_bytes_is_sent_and_stored(
     assert {1_700_000_000_000} == {row.timestamp_ms for row in rows}
 
 
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
 def test_what_is_changed_after_produce_is_stored_as_it_was(
     make_outbox: MakeOutbox, down: dict[str, Any], database: Database
 ) -> None:
@@ -288,6 +295,7 @@ def test_what_is_changed_after_produce_is_stored_as_it_was(
     assert [b"\0\0", b"\1\1", b"\2\2"] == [row.value for row in _stored(database)]
 
 
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
 def test_a_full_queue_raises(make_outbox: MakeOutbox, down: dict[str, Any]) -> None:
     """As a producer's: whoever produces faster than anything takes it has to wait."""
     settings = {"message.timeout.ms": 600_000, "queue.buffering.max.messages": 10}
@@ -329,6 +337,7 @@ def test_a_full_queue_before_the_store_raises(
     ]
 
 
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
 def test_a_forked_child_is_refused(make_outbox: MakeOutbox, up: dict[str, Any]) -> None:
     """librdkafka's threads are not there; its end leaves the parent's messages alone."""
     outbox = make_outbox(up)
@@ -385,6 +394,7 @@ def test_a_library_that_is_missing_is_named(library: str) -> None:
     assert (1, f"ModuleNotFoundError: {missing}") == (done.returncode, last)
 
 
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
 def test_everything_is_sent_while_nobody_polls(
     make_outbox: MakeOutbox, up: dict[str, Any], kafka: RealKafka, topic: TopicFactory
 ) -> None:

@@ -96,6 +96,7 @@ def test_a_message_that_its_topic_never_takes_dies_alone(
     assert [(b"7", "refused")] == _dead(database)
 
 
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
 def test_a_topic_that_is_deleted_and_made_again_gets_all_in_order(
     make_outbox: MakeOutbox, up: dict[str, Any], kafka: RealKafka, topic: TopicFactory
 ) -> None:

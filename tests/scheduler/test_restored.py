@@ -176,6 +176,7 @@ def _forget(database: Database, partition: int) -> None:
         )
 
 
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
 def test_a_copy_that_lacks_a_partition_that_was_added(
     kafka: RealKafka, topic: TopicFactory, database: Database
 ) -> None:
@@ -199,6 +200,7 @@ def test_a_copy_that_lacks_a_partition_that_was_added(
         run()
 
 
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
 def test_another_instance_takes_a_partition_that_the_copy_lacks(
     kafka: RealKafka, topic: TopicFactory, database: Database
 ) -> None:

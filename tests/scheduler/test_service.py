@@ -55,6 +55,7 @@ def test_each_record_at_its_time(kafka: RealKafka, topic: TopicFactory, database
     assert (0, 1) == counts(database)
 
 
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
 def test_a_group_that_lets_messages_go(
     kafka: RealKafka, topic: TopicFactory, database: Database
 ) -> None:
@@ -176,6 +177,7 @@ def test_it_goes_on_where_it_ended(
     assert [b"0", b"1", b"2", b"3"] == [each.value for each in records(kafka, destination)]
 
 
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
 def test_partitions_without_a_message(
     kafka: RealKafka, topic: TopicFactory, database: Database
 ) -> None:
@@ -189,6 +191,7 @@ def test_partitions_without_a_message(
         scheduler.wait_for(destination, 2)
 
 
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
 def test_another_store(kafka: RealKafka, topic: TopicFactory, database: Database) -> None:
     """A store that knows nothing of what the group has read is refused; taking over is a choice."""
     intake, destination = topic(), topic()
@@ -208,6 +211,7 @@ def test_another_store(kafka: RealKafka, topic: TopicFactory, database: Database
     assert [b"0", b"1"] == [each.value for each in records(kafka, destination)]
 
 
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
 def test_the_topic_is_made_again(kafka: RealKafka, topic: TopicFactory, database: Database) -> None:
     """The store's offsets were those of the earlier topic, and as many messages of the new one were
     passed over: it is refused, and may begin with all that the new one has."""
@@ -234,6 +238,7 @@ def test_the_topic_is_made_again(kafka: RealKafka, topic: TopicFactory, database
     assert [b"%d" % n for n in range(8)] == [each.value for each in records(kafka, destination)]
 
 
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
 def test_retention_has_passed_the_position(
     kafka: RealKafka, topic: TopicFactory, database: Database
 ) -> None:
@@ -251,6 +256,7 @@ def test_retention_has_passed_the_position(
     assert [] == records(kafka, destination)
 
 
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
 def test_a_topic_that_is_missing(kafka: RealKafka, database: Database) -> None:
     """It says so at the start."""
     with (
