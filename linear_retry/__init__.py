@@ -1,41 +1,45 @@
 """Consumes a Kafka topic in order while a downstream dependency is unavailable."""
 
+import importlib
 import typing
 
-from linear_retry.consumer.dead_letters.recovery import Recovery
-from linear_retry.consumer.dead_letters.retry_topics import RetryTopics
-from linear_retry.consumer.dead_letters.scheduler import Scheduler
-from linear_retry.consumer.dead_letters.settings import DeadLetters
-from linear_retry.consumer.linear_consumer import LinearConsumer
-from linear_retry.consumer.monitoring.health import Health
-from linear_retry.consumer.monitoring.monitor import Counts
-from linear_retry.consumer.runners.own_loop import Attempt
-from linear_retry.consumer.runners.together.run_together import (
-    run_together,
-    run_together_async,
-)
-from linear_retry.errors import (
-    BrokerError,
-    ConfigurationError,
-    DataLossError,
-    DeadLetterError,
-    ExhaustedError,
-    FencedError,
-    HandlerTooSlowError,
-    LinearRetryError,
-    PermanentError,
-    RetryLineError,
-    StrategyError,
-    UsageError,
-)
-from linear_retry.events import Event, Listener
-from linear_retry.journal.journal import Journal
-from linear_retry.kafka.consumer.messages import message_id
-from linear_retry.retry.batch_error import BatchError
-from linear_retry.retry.circuits import CircuitView
-from linear_retry.retry.retry_after import RetryAfter
-from linear_retry.scope import Scope
-from linear_retry.strategy.strategy import Strategy
+if typing.TYPE_CHECKING:
+    from linear_retry.consumer.dead_letters.recovery import Recovery
+    from linear_retry.consumer.dead_letters.retry_topics import RetryTopics
+    from linear_retry.consumer.dead_letters.scheduler import Scheduler
+    from linear_retry.consumer.dead_letters.settings import DeadLetters
+    from linear_retry.consumer.linear_consumer import LinearConsumer
+    from linear_retry.consumer.monitoring.health import Health
+    from linear_retry.consumer.monitoring.monitor import Counts
+    from linear_retry.consumer.runners.own_loop import Attempt
+    from linear_retry.consumer.runners.together.run_together import (
+        run_together,
+        run_together_async,
+    )
+    from linear_retry.errors import (
+        BrokerError,
+        ConfigurationError,
+        DataLossError,
+        DeadLetterError,
+        ExhaustedError,
+        FencedError,
+        HandlerTooSlowError,
+        LinearRetryError,
+        PermanentError,
+        RetryLineError,
+        StrategyError,
+        UsageError,
+    )
+    from linear_retry.events import Event, Listener
+    from linear_retry.journal.journal import Journal
+    from linear_retry.kafka.consumer.messages import message_id
+    from linear_retry.retry.batch_error import BatchError
+    from linear_retry.retry.circuits import CircuitView
+    from linear_retry.retry.retry_after import RetryAfter
+    from linear_retry.scope import Scope
+    from linear_retry.strategy.strategy import Strategy
+
+    __version__: str
 
 __all__ = [
     "Attempt",
@@ -71,14 +75,56 @@ __all__ = [
     "run_together_async",
 ]
 
-if typing.TYPE_CHECKING:
-    __version__: str
-else:
+_HOMES = {
+    "Attempt": "consumer.runners.own_loop",
+    "BatchError": "retry.batch_error",
+    "BrokerError": "errors",
+    "CircuitView": "retry.circuits",
+    "ConfigurationError": "errors",
+    "Counts": "consumer.monitoring.monitor",
+    "DataLossError": "errors",
+    "DeadLetterError": "errors",
+    "DeadLetters": "consumer.dead_letters.settings",
+    "Event": "events",
+    "ExhaustedError": "errors",
+    "FencedError": "errors",
+    "HandlerTooSlowError": "errors",
+    "Health": "consumer.monitoring.health",
+    "Journal": "journal.journal",
+    "LinearConsumer": "consumer.linear_consumer",
+    "LinearRetryError": "errors",
+    "Listener": "events",
+    "PermanentError": "errors",
+    "Recovery": "consumer.dead_letters.recovery",
+    "RetryAfter": "retry.retry_after",
+    "RetryLineError": "errors",
+    "RetryTopics": "consumer.dead_letters.retry_topics",
+    "Scheduler": "consumer.dead_letters.scheduler",
+    "Scope": "scope",
+    "Strategy": "strategy.strategy",
+    "StrategyError": "errors",
+    "UsageError": "errors",
+    "message_id": "kafka.consumer.messages",
+    "run_together": "consumer.runners.together.run_together",
+    "run_together_async": "consumer.runners.together.run_together",
+}
+"""The module of each public name: what uses one of them, as the CLI does, need not load all."""
 
-    def __getattr__(name: str) -> str:
-        """`__version__`, the version of the installed distribution, looked up on first use."""
-        if name != "__version__":
+
+if not typing.TYPE_CHECKING:  # a checker would take any name for one of ours
+
+    def __getattr__(name: str) -> object:
+        """A public name, loaded on first use (PEP 562); `__version__` is the installed one's."""
+        if name == "__version__":
+            from importlib.metadata import version
+
+            return version("linear-retry")
+        if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from importlib.metadata import version
+        found = getattr(importlib.import_module(f"linear_retry.{_HOMES[name]}"), name)
+        globals()[name] = found
+        return found
 
-        return version("linear-retry")
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -6,7 +6,6 @@ import importlib.metadata
 import inspect
 import subprocess
 import sys
-import types
 from collections.abc import Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
@@ -277,7 +276,7 @@ def test_importing_it_loads_no_more_than_a_consumer_needs() -> None:
     }
     unneeded |= {"prometheus_client", "opentelemetry"}
     code = (
-        "import sys, linear_retry; "
+        "import sys; from linear_retry import *; "
         f"print(*sorted({unneeded!r} & sys.modules.keys()), "
         "*(name for name in sys.modules if name.startswith(('linear_retry.cli', "
         "'linear_retry.demo', 'linear_retry.testing'))))"
@@ -288,15 +287,32 @@ def test_importing_it_loads_no_more_than_a_consumer_needs() -> None:
     assert [] == fresh.stdout.split()
 
 
+def test_what_has_no_consumer_loads_none() -> None:
+    """The command line, the tools for dead letters and for tests begin without it."""
+    code = (
+        "import sys, linear_retry.cli, linear_retry.dlq, linear_retry.testing; "
+        "print(*(name for name in sys.modules if name.startswith('linear_retry.consumer')))"
+    )
+    fresh = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE_S
+    )
+    assert [] == fresh.stdout.split()
+
+
 def test_the_public_names_are_sorted_and_complete() -> None:
-    """`__all__` is what can be imported, in order, and nothing public is left out of it."""
+    """`__all__` is what can be imported, in order; type checkers and the running program take each
+    from the same place."""
     assert sorted(linear_retry.__all__) == linear_retry.__all__
-    public = {
-        name
-        for name, value in vars(linear_retry).items()
-        if not name.startswith("_") and not isinstance(value, types.ModuleType)
+    checked = {
+        alias.name: node.module
+        for node in ast.walk(_modules()[_PACKAGE])
+        if isinstance(node, ast.ImportFrom) and _within(str(node.module), _PACKAGE)
+        for alias in node.names
     }
-    assert public == set(linear_retry.__all__)
+    loaded = {name: f"{_PACKAGE}.{home}" for name, home in linear_retry._HOMES.items()}
+    assert checked == loaded
+    assert set(linear_retry.__all__) == loaded.keys() <= {*dir(linear_retry)}
+    assert not hasattr(linear_retry, "Consumer")
 
 
 @pytest.mark.parametrize("name", linear_retry.__all__)
