@@ -9,17 +9,18 @@ from typing import Protocol, TypeAlias
 from linear_retry import events
 from linear_retry.consumer.monitoring.monitor import Monitor
 from linear_retry.consumer.operations.operator_actions import OperatorActions
+from linear_retry.consumer.outcomes import Outcomes
 from linear_retry.consumer.partitions.batches import BatchLimits
 from linear_retry.consumer.partitions.polling import Poller
 from linear_retry.consumer.partitions.read_ahead import next_offsets, offset_of, partition_of
-from linear_retry.consumer.partitions.target import ConsumerTarget
 from linear_retry.consumer.runners.run_handler import Batch
 from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.consumer.watchdogs.overrun import OverrunWatchdog
 from linear_retry.errors import DeadLetterError
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.messages import foreign_group, foreign_or_unfit, have_no_headers
-from linear_retry.retry.held import RECOVERY, Held
+from linear_retry.retry.case import Held, Leaving, ToCallback
+from linear_retry.retry.case_events import RECOVERY
 from linear_retry.scope import Scope
 
 
@@ -41,7 +42,7 @@ class Loop:
     def __init__(
         self,
         poller: Poller,
-        target: ConsumerTarget,
+        outcomes: Outcomes,
         operator_actions: OperatorActions,
         monitor: Monitor,
         stop: StopFlag,
@@ -51,11 +52,11 @@ class Loop:
         returns: bool = False,
     ) -> None:
         """`chores` that are due run once a turn, after the poll, in their order."""
-        partitions = target.partitions
+        partitions = outcomes.partitions
         self._poller = poller
         self._now_s = partitions.assignment.now_s
-        self._target = target
-        self._engine = target.engine
+        self._outcomes = outcomes
+        self._engine = outcomes.engine
         self._assignment = partitions.assignment
         self._offsets = partitions.offsets
         self._commits = partitions.commits
@@ -71,7 +72,7 @@ class Loop:
         self._why_not = foreign_or_unfit if reads_retries else foreign_group
         self._returns = returns
         self._overrun = OverrunWatchdog(
-            self._now_s, self._read_ahead, self._flow_control, target.emit
+            self._now_s, self._read_ahead, self._flow_control, outcomes.emit
         )
         self._limits: BatchLimits | None = None
 
@@ -95,16 +96,16 @@ class Loop:
 
         Pauses nothing for it, and hands over nothing meanwhile.
         """
-        delivery, self._target.delivery = self._target.delivery, None
-        if delivery is None:
+        leaving = self._outcomes.take_leaving()
+        if leaving is None:
             return
-        with closing(delivery):  # if polling raises, its message is delivered again
+        with closing(self._outcomes.send(leaving)) as steps:  # if polling raises, it comes again
             # It may have failed a while ago. No poll before the first step: the message is neither
             # read ahead nor done, and only that step checks whose it is.
             self._poller.give_up_if_overran()
-            for polls_at_once in delivery:
-                if self._target.recovering is not None:
-                    self._overrun.overran(self._target.recovering.message, RECOVERY)
+            for polls_at_once in steps:
+                if isinstance(leaving.route, ToCallback):
+                    self._overrun.overran(leaving.held.message, RECOVERY)
                 if polls_at_once:
                     self.poll_along()
                 else:
@@ -116,7 +117,7 @@ class Loop:
         """Polls while waiting for something else, to stay in the group."""
         self._poller.touch()
         if self._commits.due_at_s <= self._now_s():
-            self._target.tick()
+            self._outcomes.tick()
 
     def _poll_if_late(self) -> None:
         """Polls if one is due: probes and deliveries may take longer than the group allows."""
@@ -152,7 +153,7 @@ class Loop:
         if self._limits is None:
             messages = self._for_us(self._read_ahead.messages)
         else:
-            messages = self._target.batches.next(self._limits, self._for_us)
+            messages = self._outcomes.batches.next(self._limits, self._for_us)
         if messages:
             self._stop.allow_until(min(self._read_ahead.deadline_s, self._circuits.next_retry_at_s))
             yield from self._attempt(self._batch(messages))
@@ -179,7 +180,8 @@ class Loop:
             return replace(held, others=tuple(batch.failed[1:])) if batch.failed else held
         failed, done = batch.failed, batch.messages[: batch.handled]
         self._monitor.succeeded += batch.handled
-        self._engine.finish(replace(held, others=tuple(done[1:])), "recovered")
+        recovered = replace(held, others=tuple(done[1:]))
+        self._outcomes.carry_out(self._engine.recovered(recovered))
         return self._held(*failed) if failed else held
 
     def _probe(self, scope: Scope) -> Generator[Batch]:
@@ -194,31 +196,31 @@ class Loop:
             return  # closed meanwhile: a rebalance ran while another scope's letter was awaited
         if circuit.held is None and circuit.retry_at_s > self._now_s():
             return
-        held = circuits.half_open(scope).held
-        if held is None:
+        case = circuits.half_open(scope).case
+        if case is None:
             self._let_a_first_one_come(scope)
-        elif held.letter is not None:
-            self._target.deliver(held)
+        elif isinstance(case, Leaving):
+            self._outcomes.carry_out(case)
             self.await_delivery()
-        elif not held.failures and not self._for_us([held.message]):
+        elif not case.held.failures and not self._for_us([case.held.message]):
             # Another group's replay tells nothing about the dependency; the next message will.
-            circuits.drop_held([held.partition])
+            circuits.drop_held([case.held.partition])
             circuits.half_open(scope)
             self._let_a_first_one_come(scope)
         else:
-            yield from self._probe_with(held)
+            yield from self._probe_with(case.held)
 
     def _probe_with(self, held: Held[Message]) -> Generator[Batch]:
         if self._requests.due_at_s < math.inf:
             self._operator_actions.begin(held)
-        refusal = self._why_not(held.message, self._target.line) if self._reads_retries else None
+        refusal = self._why_not(held.message, self._outcomes.line) if self._reads_retries else None
         if isinstance(refusal, DeadLetterError):
             # Held by the limit, it is no more to be attempted than when it came.
-            self._engine.refused(held, refusal)
+            self._outcomes.failed(held, refusal, is_permanent=True)
             self.await_delivery()
             return
         messages = [held.message, *held.others]
-        yield from self._attempt(self._batch(messages, held.failures + 1), held)
+        yield from self._attempt(self._batch(messages, held.failures.count + 1), held)
 
     def _attempt(self, batch: Batch, held: Held[Message] | None = None) -> Generator[Batch]:
         """Hands out a batch, notes what is done, and lets the engine decide on a failure.
@@ -238,7 +240,7 @@ class Loop:
                 batch.check_unchanged()
                 if held is not None and batch.error is not None:
                     self._monitor.failed += 1
-                    self._engine.failed(held, batch.error)
+                    self._outcomes.failed(held, batch.error)
             # Its traceback leads to this batch: a cycle, which would last for the whole wait.
             batch.error = None
         self.await_delivery()
@@ -249,46 +251,52 @@ class Loop:
         Not of retry topics: it would be attempted before its time. They just go on.
         """
         if self._reads_retries:
-            self._engine.drop(scope)
+            self._outcomes.drop(scope)
             self._flow_control.resume(scope)
         elif any(map(scope.covers, self._assignment.partitions)):
             self._read_ahead.start_small()
             self._flow_control.resume(scope)
         else:
-            self._engine.drop(scope)
+            self._outcomes.drop(scope)
 
     def _for_us(self, ahead: list[Message], most: int | None = None) -> list[Message]:
-        """Returns the messages to hand over; skips another group's replays at the head.
+        """Returns the messages to hand over, none behind one that is not; deals with such a head.
 
         The only place that decides this. Most messages have no headers, so are not replays.
         """
         # A failure ends a batch: to read the headers of thousands again after each takes 100 ms.
         most = _MOST_RETRIES if most is None and self._reads_retries else most
-        if not self._reads_retries and have_no_headers(batch := ahead[:most]):
+        batch, ours = ahead[:most], 0
+        if not self._reads_retries and have_no_headers(batch):
             return batch
-        line, found = self._target.line, None
-        while ahead and isinstance(found := self._why_not(ahead[0], line), str):
-            place = (*partition_of(ahead[0]), offset_of(ahead[0]))
-            self._target.emit(events.PassedOver(*place, retry_group_id=found))
-            self._offsets.done(next_offsets(ahead[:1]))
-            del ahead[0]
-        if ahead and isinstance(found, DeadLetterError):
-            self._engine.refused(self._held(ahead.pop(0)), found)
-            return []  # and `ahead` may be stale: what is refused may open a circuit
-        if ahead and self._returns:
-            self._target.send_back(self._held(ahead.pop(0)))
-            return []
-        batch = ahead[:most]
-        for index, message in enumerate(batch):
-            if self._why_not(message, line) is not None:
-                return batch[:index]
-        return batch
+        for message in batch:
+            why_not = self._why_not(message, self._outcomes.line)
+            if why_not is None and not self._returns:
+                ours += 1
+            elif ours:
+                break  # it is asked again when it is the first
+            elif isinstance(why_not, str):
+                place = (*partition_of(message), offset_of(message))
+                self._outcomes.emit(events.PassedOver(*place, retry_group_id=why_not))
+                self._offsets.done(next_offsets([message]))
+                del ahead[0]
+            else:
+                self._leave_unattempted(self._held(ahead.pop(0)), why_not)
+                return []  # and `ahead` may be stale: what is refused may open a circuit
+        return ahead[:ours]
+
+    def _leave_unattempted(self, held: Held[Message], why_not: DeadLetterError | None) -> None:
+        """Lets it leave for its source, or for the dead letters if it is no retry."""
+        if why_not is None:
+            self._outcomes.carry_out(self._engine.returned(held))
+        else:
+            self._outcomes.failed(held, why_not, is_permanent=True)
 
     def _held(self, message: Message, *others: Message) -> Held[Message]:
         partition = partition_of(message)
         epoch = self._assignment.epochs.get(partition) or 0
         found = Held(message, partition, offset_of(message), epoch, others=others)
-        return self._target.batches.resumed(found)
+        return self._outcomes.batches.resumed(found)
 
     # -- what is done ----------------------------------------------------------------------
 

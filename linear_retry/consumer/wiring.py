@@ -12,6 +12,7 @@ from linear_retry.consumer.operations.control_topic import ControlTopicFollower
 from linear_retry.consumer.operations.operator_actions import OperatorActions
 from linear_retry.consumer.operations.remote_commands import RemoteCommands
 from linear_retry.consumer.operations.requests import Requests
+from linear_retry.consumer.outcomes import Outcomes, Partitions
 from linear_retry.consumer.partitions.assignment import Assignment
 from linear_retry.consumer.partitions.client_errors import ClientErrors
 from linear_retry.consumer.partitions.delayed_read_ahead import DelayedFlow, DelayedReadAhead
@@ -22,7 +23,6 @@ from linear_retry.consumer.partitions.offsets import OffsetCommits, Offsets
 from linear_retry.consumer.partitions.polling import DeliveryFilter, OffsetCheck, Poller
 from linear_retry.consumer.partitions.read_ahead import ReadAhead
 from linear_retry.consumer.partitions.rebalance import Rebalance
-from linear_retry.consumer.partitions.target import ConsumerTarget, Partitions
 from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.consumer.session.shutdown import Shutdown
 from linear_retry.consumer.session.startup import Brokers, RetentionCheck, Startup
@@ -87,7 +87,7 @@ class Wiring:
         self._shutdown = Shutdown(
             self.client, self.assignment, self.offsets, emit, leaves_group=leaves_group
         )
-        target = ConsumerTarget(
+        outcomes = Outcomes(
             *(config.line, partitions, self.letters, self._recovery(), operator_actions),
             config.retry,
             emit,
@@ -97,7 +97,7 @@ class Wiring:
             if config.reads_retries
             else NewRetryTopics(config.topics)
         )
-        self.loop = self._loop(partitions, target, operator_actions)
+        self.loop = self._loop(partitions, outcomes, operator_actions)
 
     def start(self) -> None:
         """Checks that every topic exists, then joins the group.
@@ -158,7 +158,7 @@ class Wiring:
         )
 
     def _loop(
-        self, partitions: Partitions, target: ConsumerTarget, operator_actions: OperatorActions
+        self, partitions: Partitions, outcomes: Outcomes, operator_actions: OperatorActions
     ) -> Loop:
         config, emit, requests = self.config, self.monitor.emit, self.requests
         assignment = partitions.assignment
@@ -190,7 +190,7 @@ class Wiring:
         chores: list[Chore] = [
             *self._waits(partitions),
             (reset, reset.tick),
-            (commits, target.tick),
+            (commits, outcomes.tick),
             *self._watchdogs(partitions, batches, errors, replacement),
             (self.replaced_logs, self.replaced_logs.tick),
             (self._retention, self._retention.tick),
@@ -201,7 +201,7 @@ class Wiring:
         poller = Poller(assignment, partitions.read_ahead, flow_control, accept, batches)
         return Loop(
             poller,
-            target,
+            outcomes,
             operator_actions,
             self.monitor,
             self._stop,

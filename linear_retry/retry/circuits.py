@@ -5,14 +5,14 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
-from typing import Any, Generic, Literal, TypeAlias
+from typing import Any, Generic, Literal, TypeAlias, assert_never
 
 import pybreaker
 
 from linear_retry.events import WaitReason
 from linear_retry.log.lines import log_listener_failure
+from linear_retry.retry.case import Case, Failing, Held, Leaving, Limited, T
 from linear_retry.retry.decision import GIVEN_UP
-from linear_retry.retry.held import Held, T
 from linear_retry.scope import Partition, Scope
 
 Breaker: TypeAlias = pybreaker.CircuitBreaker
@@ -24,14 +24,22 @@ _Driven: TypeAlias = tuple[pybreaker.CircuitBreaker, pybreaker.CircuitMemoryStor
 
 @dataclass(frozen=True, slots=True)
 class Circuit(Generic[T]):
-    """A circuit that is open or half-open. `retry_at_s` is on the monotonic clock."""
+    """A circuit that is open or half-open. `retry_at_s` is on the monotonic clock.
+
+    `case` is None where its message was revoked: the first to arrive is the probe.
+    """
 
     state: Literal["open", "half-open"]
     opened_at_s: float
     opened_at: datetime
     retry_at_s: float
     retry_at: datetime
-    held: Held[T] | None
+    case: Case[T] | None
+
+    @property
+    def held(self) -> Held[T] | None:
+        """The message of its case."""
+        return None if self.case is None else self.case.held
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +119,11 @@ class Circuits(Generic[T]):
 
     def letters_in_doubt(self) -> int:
         """Counts letters sent but not acknowledged: they may exist, and are sent again."""
-        held = (circuit.held for circuit in self._open.values())
-        letters = (each.letter for each in held if each is not None and each.sends)
-        return sum(letter is not None and letter.reason != GIVEN_UP for letter in letters)
+        cases = (circuit.case for circuit in self._open.values())
+        return sum(
+            isinstance(case, Leaving) and case.sends > 0 and case.letter.reason != GIVEN_UP
+            for case in cases
+        )
 
     def stops(self, partition: Partition) -> bool:
         """Whether `partition` must be paused now."""
@@ -138,7 +148,7 @@ class Circuits(Generic[T]):
     # -- commands --------------------------------------------------------------------------
 
     def open(
-        self, scope: Scope, held: Held[T], now_s: float, delay_s: float, now_ms: int
+        self, scope: Scope, case: Case[T], now_s: float, delay_s: float, now_ms: int
     ) -> Circuit[T]:
         """Opens a circuit, or reopens it after a probe, which leaves `opened_at` as it was."""
         before = self._open.get(scope)
@@ -149,7 +159,7 @@ class Circuits(Generic[T]):
             opened_at=before.opened_at if before else now,
             retry_at_s=now_s + delay_s,
             retry_at=now + timedelta(seconds=delay_s),
-            held=held,
+            case=case,
         )
         self._put(scope, circuit)
         return circuit
@@ -165,9 +175,9 @@ class Circuits(Generic[T]):
         now = datetime.fromtimestamp(now_ms / 1000, UTC)
         self._put(scope, replace(self._open[scope], retry_at_s=now_s, retry_at=now))
 
-    def hold(self, scope: Scope, held: Held[T]) -> None:
+    def hold(self, scope: Scope, case: Case[T]) -> None:
         """Replaces what the circuit holds: by the probe after a revoke, or with its dead letter."""
-        self._put(scope, replace(self._open[scope], held=held))
+        self._put(scope, replace(self._open[scope], case=case))
 
     def drop_held(self, partitions: Collection[Partition]) -> None:
         """Drops held messages of revoked or lost partitions; their circuits stay until `retry_at`.
@@ -177,7 +187,7 @@ class Circuits(Generic[T]):
         """
         for scope, circuit in self:
             if circuit.held is not None and circuit.held.partition in partitions:
-                self._put(scope, replace(circuit, state="open", held=None))
+                self._put(scope, replace(circuit, state="open", case=None))
 
     def close(self, scope: Scope, now_s: float) -> float:
         """Closes a circuit, and returns for how many seconds it was open."""
@@ -199,7 +209,7 @@ class Circuits(Generic[T]):
 
     @staticmethod
     def _awaits_probe(circuit: Circuit[Any]) -> bool:
-        return circuit.state == "half-open" and circuit.held is None
+        return circuit.state == "half-open" and circuit.case is None
 
     def _put(self, scope: Scope, circuit: Circuit[T]) -> None:
         before = self._open.get(scope)
@@ -240,24 +250,30 @@ class Circuits(Generic[T]):
 
 
 def _view(circuit: Circuit[Any]) -> CircuitView:
-    held = circuit.held
-    if held is None:
+    if circuit.case is None:
         return CircuitView(circuit.state, circuit.retry_at, since=circuit.opened_at)
-    error = None if held.error is None else held.error_text
-    place = (*held.partition, held.offset)
+    held = circuit.case.held
+    failures = held.failures
     return CircuitView(
         circuit.state,
         circuit.retry_at,
-        held.failures,
-        *place,
-        error,
+        failures.count,
+        *held.partition,
+        held.offset,
+        None if failures.error is None else failures.text,
         circuit.opened_at,
-        _wait_reason(held),
+        _wait_reason(circuit.case),
     )
 
 
-def _wait_reason(held: Held[Any]) -> WaitReason:
+def _wait_reason(case: Case[Any]) -> WaitReason:
     """Why the message is held: another attempt, its dead letter, or the limit of them."""
-    if held.letter is not None:
-        return "letter"
-    return "limit" if held.at_limit else "failed"
+    match case:
+        case Failing():
+            return "failed"
+        case Leaving():
+            return "letter"
+        case Limited():
+            return "limit"
+        case _:
+            assert_never(case)

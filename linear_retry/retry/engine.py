@@ -1,17 +1,34 @@
-"""Carries out the decision about a failure, for a consumer or a micro-batch."""
+"""Says what follows a failed attempt, as a step that a consumer or a micro-batch then takes."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Generic, Protocol, TypeAlias, assert_never
+from datetime import datetime
+from typing import Generic, TypeAlias, assert_never
 
 from linear_retry import events
 from linear_retry.errors import ExhaustedError, PermanentError
 from linear_retry.log.lines import log_handler_failed
-from linear_retry.records.dead_letter import DeadLetter
-from linear_retry.records.lineage import Lineage
+from linear_retry.records.lineage import Line, lineage_of
+from linear_retry.records.record import Record
+from linear_retry.retry.case import (
+    Case,
+    Failing,
+    Held,
+    Leaving,
+    Limited,
+    T,
+    ToCallback,
+    ToDeadLetters,
+    ToRetry,
+    ToSource,
+    leaving,
+)
+from linear_retry.retry.case_events import left_line, not_sent, waiting
 from linear_retry.retry.circuits import Circuits
 from linear_retry.retry.clock import Clock
 from linear_retry.retry.decision import (
     GIVEN_UP,
+    Decision,
     Defer,
     Publish,
     Reason,
@@ -23,15 +40,6 @@ from linear_retry.retry.decision import (
     decide,
 )
 from linear_retry.retry.failed_attempt import FailedAttempt, describe_failure
-from linear_retry.retry.held import (
-    CircuitOpening,
-    Held,
-    T,
-    left_line,
-    letter_failed,
-    skipped,
-    waiting,
-)
 from linear_retry.retry.policy import Left, Permanent, RetrySettings
 from linear_retry.scope import Scope
 
@@ -96,71 +104,72 @@ class Abandoned:
 Answer: TypeAlias = Acknowledged | NotSent | Abandoned
 
 
-class Target(Protocol[T]):
-    """Where decisions take effect: a consumer's partitions, or the stream of a micro-batch."""
+@dataclass(frozen=True, slots=True)
+class Hold(Generic[T]):
+    """Wait: the circuit of `scope` holds the case until `retry_at` (aware, UTC).
 
-    def pause(self, scope: Scope) -> None:
-        """Pauses everything in scope, at the first unhandled offset."""
+    `pauses`: it was closed before, so everything in scope is to be paused. The events come after.
+    """
 
-    def resume(self, scope: Scope) -> None:
-        """Resumes everything in scope, after what is done."""
+    scope: Scope
+    case: Case[T]
+    delay_s: float
+    retry_at: datetime
+    pauses: bool
+    events: tuple[events.Event, ...]
 
-    def done(self, held: Held[T]) -> None:
-        """Stores the offset: the message is handled, dead-lettered or skipped."""
 
-    def lineage(self, held: Held[T]) -> Lineage:
-        """Returns the message's identity, and its progress off the line."""
+@dataclass(frozen=True, slots=True)
+class Settle(Generic[T]):
+    """Go on behind the message: it is handled, has left the line, or is skipped."""
 
-    def letter(self, held: Held[T], reason: str) -> DeadLetter:
-        """Builds the dead letter for what is held, as of now."""
+    held: Held[T]
+    outcome: events.CloseOutcome
+    event: events.Event | None = None
 
-    def publish(self, held: Held[T], reason: Reason) -> None:
-        """Starts to send the letter to its `destination`; done once that is acknowledged."""
 
-    def recover(self, held: Held[T]) -> None:
-        """Starts to hand it over to the user's function; done once that returns."""
+Step: TypeAlias = Hold[T] | Leaving[T] | Settle[T]
+"""What follows a failed attempt: a wait, a letter to send, or the next message."""
 
-    def take_apart(self, held: Held[T]) -> None:
-        """Attempts each message of the batch alone next, from the first on."""
 
-    def place(self, held: Held[T]) -> str:
-        """The message's place, for an error text."""
+@dataclass(frozen=True, slots=True)
+class Verdict(Generic[T]):
+    """The decision about a failed attempt, which `held` counts."""
+
+    held: Held[T]
+    attempt: FailedAttempt
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class Source(Generic[T]):
+    """How to read what failed, and to name its place in errors and logs."""
+
+    line: Line
+    record: Callable[[Held[T]], Record]
+    place: Callable[[Held[T]], str]
 
 
 class Engine(Generic[T]):
-    """Opens and closes circuits, and emits the events: the only place that does, for any target."""
+    """Decides about failed attempts, and opens and closes the circuits: the only place that does.
+
+    It answers with the step to take, and takes none itself.
+    """
 
     def __init__(
         self,
         settings: RetrySettings,
         circuits: Circuits[T],
         consecutive: ConsecutiveDeadLetters,
-        emit: events.Listener,
         clock: Clock,
-        target: Target[T],
+        source: Source[T],
     ) -> None:
         self._settings = settings
         self._circuits = circuits
         self._consecutive = consecutive
-        self._emit = emit
         self._clock = clock
-        self._target = target
+        self._source = source
         self._origins: set[tuple[str, ...]] = set()
-
-    def failed(self, before: Held[T], error: Exception) -> CircuitOpening[T] | None:
-        """Handles a failed attempt, which `before` does not count yet.
-
-        Returns the circuit that now waits; None if the message is finished, or its dead letter is
-        being sent. Raises `ExhaustedError` or `PermanentError` if the user chose to stop.
-        """
-        return self.apply(before, self.described(error))
-
-    def refused(self, before: Held[T], error: Exception) -> CircuitOpening[T] | None:
-        """Handles a message that has failed permanently, whatever `transient` says of its error.
-
-        Returns and raises what `failed` does.
-        """
-        return self.apply(before, self.described(error, is_permanent=True))
 
     def described(self, error: Exception, *, is_permanent: bool = False) -> FailedAttempt:
         """Classifies and describes the error, which nothing may refer to from then on.
@@ -171,93 +180,102 @@ class Engine(Generic[T]):
         keep = self._settings.policy.needs_exception(failure)
         return describe_failure(error, failure, keep=keep)
 
-    def succeeded(self) -> None:
-        """Notes that a handler has returned: a later failure belongs to a new outage."""
-        self._consecutive.end()
-
-    def finish(self, held: Held[T], outcome: events.CloseOutcome, *also: events.Event) -> None:
-        """Stores the offset, closes the circuit, resumes the scope, and emits the event last.
-
-        A listener may end the program's loop with a `SystemExit`: the event must be true by then,
-        or another loop would send the letter again.
-        """
-        if outcome == "recovered":
-            self.succeeded()
-        self._target.done(held)
-        scope = self._scope(held)
-        if self._circuits.get(scope) is not None:
-            open_s = self._circuits.close(scope, self._clock.now_s())
-            self._target.resume(scope)
-            also = (*also, events.CircuitClosed(scope, outcome, open_s))
-        for event in also:
-            self._emit(event)
-
-    def drop(self, scope: Scope) -> None:
-        """Closes a circuit whose scope has no partition left in this consumer."""
-        if self._circuits.get(scope) is not None:
-            open_s = self._circuits.close(scope, self._clock.now_s())
-            self._emit(events.CircuitClosed(scope, "dropped", open_s))
-
-    def acknowledged(self, held: Held[T], letter: DeadLetter, *, finishes: bool) -> None:
-        """Handles an acknowledged letter: counted and emitted; stored only if it `finishes`."""
-        if not held.is_returned:  # which says nothing about the dependency
-            self._consecutive.note(letter.reason)
-        event, outcome = left_line(held, letter)
-        if finishes:
-            self.finish(held, outcome, event)
-        else:
-            self._emit(event)
-
-    def not_sent(self, before: Held[T], error: str) -> CircuitOpening[T]:
-        """Schedules another try at sending the letter: after 1, 2, 5, 10, 10 ... seconds."""
-        held = replace(before, sends=before.sends + 1)
-        delay_s = _RESEND_DELAYS_S[min(held.sends, len(_RESEND_DELAYS_S)) - 1]
-        opening = self._open(held, delay_s, self._clock.utc_ms())
-        self._emit(letter_failed(opening, error))
-        return opening
-
-    def apply(self, before: Held[T], attempt: FailedAttempt) -> CircuitOpening[T] | None:
-        """Handles a failed attempt that is described already. Returns and raises as `failed`."""
-        policy, rng, failure = self._settings.policy, self._settings.rng, attempt.failure
-        consecutive = self._consecutive.counted(self._circuits.letters_in_doubt())
+    def judge(self, before: Held[T], attempt: FailedAttempt) -> Verdict[T]:
+        """Decides about a failed attempt, which `before` does not count yet."""
+        policy, failure = self._settings.policy, attempt.failure
         now_s, now_ms = self._clock.now_s(), self._clock.utc_ms()
-        held = before.failed(attempt, now_s, now_ms, policy.strategy_for(failure).label)
+        label = policy.strategy_for(failure).label
+        failures = before.failures.with_one_more(attempt, now_s, now_ms, label)
+        held = replace(before, failures=failures)
         left = None
         if policy.carrier is not None:
-            left = Left.of(self._target.lineage(held), held.first_failure_ms, now_ms)
+            lineage = lineage_of(self._source.record(held), self._source.line)
+            left = Left.of(lineage, failures.first_ms, now_ms)
         decision = decide(
             failure,
-            held.failures,
+            failures.count,
             policy,
-            rng,
-            elapsed_s=now_s - held.first_failure_s,
-            consecutive=consecutive,
+            self._settings.rng,
+            elapsed_s=now_s - failures.first_s,
+            consecutive=self._consecutive.counted(self._circuits.letters_in_doubt()),
             left=left,
         )
         if isinstance(failure, Permanent) or isinstance(decision, Defer | Skip | Stop):
             self._log_stack(held, attempt)
-        if held.others and not isinstance(decision, Wait):
-            self._take_apart(held)
-            return None
+        return Verdict(held, attempt, decision)
+
+    def step(self, verdict: Verdict[T]) -> Step[T]:
+        """Returns the step that a verdict leads to.
+
+        Raises `ExhaustedError` or `PermanentError` if the user chose to stop.
+        """
+        held, decision = verdict.held, verdict.decision
         match decision:
             case Wait(delay_s):
-                return self._open(held, delay_s, now_ms, is_failed_probe=True)
+                return self._hold(Failing(held), delay_s, events.ProbeFailed)
             case Defer(delay_s, limit):
-                opening = self._open(replace(held, at_limit=True), delay_s, now_ms)
-                self._emit(waiting(events.LimitReached, opening, limit=limit))
-                return opening
+                hold = self._hold(Limited(held), delay_s)
+                reached = waiting(
+                    events.LimitReached, hold.scope, held, delay_s, hold.retry_at, limit=limit
+                )
+                return replace(hold, events=(*hold.events, reached))
             case Publish(topic, reason, hop):
-                self._target.publish(replace(held, destination=topic, hop=hop), reason)
+                return self._leaving(held, reason, ToRetry(hop) if hop else ToDeadLetters(topic))
             case Recover():
-                self._target.recover(replace(held, exception=attempt.exception))
+                error = verdict.attempt.exception
+                if error is None:
+                    raise AssertionError("no error for the callback: a bug; please report it")
+                return self._leaving(held, "exhausted", ToCallback(error))
             case Skip():
-                letter = self._target.letter(held, "permanent")
-                self.finish(held, "skipped", skipped(held, letter.retry_id))
+                retry_id = lineage_of(self._source.record(held), self._source.line).retry_id
+                place = (*held.partition, held.offset)
+                skipped = events.Skipped(*place, retry_id, held.failures.text)
+                return Settle(held, "skipped", skipped)
             case Stop(reason):
-                raise self._ended(held, reason) from attempt.exception
+                raise self._ended(held, reason) from verdict.attempt.exception
             case _:
                 assert_never(decision)
-        return None
+
+    def returned(self, held: Held[T]) -> Leaving[T]:
+        """Lets it leave for where it came from first, on its way through the retry topics."""
+        lineage = lineage_of(self._source.record(held), self._source.line)
+        return self._leaving(held, "transient", ToSource(lineage.destination, lineage.hop))
+
+    def recovered(self, held: Held[T]) -> Settle[T]:
+        """Returns the step after a success: a later failure belongs to a new outage."""
+        self.succeeded()
+        return Settle(held, "recovered")
+
+    def succeeded(self) -> None:
+        """Notes that a handler has returned, of a message that no circuit holds."""
+        self._consecutive.end()
+
+    def acknowledged(self, left: Leaving[T]) -> Settle[T]:
+        """Counts an acknowledged letter; returns the step after it."""
+        if not isinstance(left.route, ToSource):  # which says nothing about the dependency
+            self._consecutive.note(left.letter.reason)
+        event, outcome = left_line(left)
+        return Settle(left.held, outcome, event)
+
+    def not_sent(self, before: Leaving[T], error: str) -> Hold[T]:
+        """Schedules another try at sending the letter: after 1, 2, 5, 10, 10 ... seconds."""
+        case = replace(before, sends=before.sends + 1)
+        delay_s = _RESEND_DELAYS_S[min(case.sends, len(_RESEND_DELAYS_S)) - 1]
+        hold = self._hold(case, delay_s)
+        event = not_sent(hold.scope, case, error, delay_s, hold.retry_at)
+        return replace(hold, events=(*hold.events, event))
+
+    def close(self, scope: Scope, outcome: events.CloseOutcome) -> events.CircuitClosed | None:
+        """Closes a circuit, if it is open, and returns the event of it."""
+        if self._circuits.get(scope) is None:
+            return None
+        return events.CircuitClosed(
+            scope, outcome, self._circuits.close(scope, self._clock.now_s())
+        )
+
+    def scope_of(self, held: Held[T]) -> Scope:
+        """The scope whose circuit is about this message."""
+        return Scope.of(self._settings.scope, held.partition)
 
     # -- inside ----------------------------------------------------------------------------
 
@@ -266,46 +284,37 @@ class Engine(Generic[T]):
         origin = attempt.origin
         if origin and origin not in self._origins and len(self._origins) < _MOST_ORIGINS:
             self._origins.add(origin)
-            log_handler_failed(self._target.place(held), attempt.text, attempt.error.stack or "")
+            log_handler_failed(self._source.place(held), attempt.text, attempt.error.stack or "")
 
-    def _take_apart(self, held: Held[T]) -> None:
-        """Finds out which of them fail: no message is given up for another's failure."""
-        self._target.take_apart(held)
-        scope = self._scope(held)
-        if self._circuits.get(scope) is not None:
-            self._circuits.hold(scope, replace(held, others=()))
-        place, count = (*held.partition, held.offset), 1 + len(held.others)
-        self._emit(events.BatchTakenApart(*place, count, held.error_text, held.failures))
+    def _leaving(
+        self, held: Held[T], reason: str, route: ToDeadLetters | ToRetry | ToSource | ToCallback
+    ) -> Leaving[T]:
+        return leaving(held, self._source.record(held), reason, self._source.line, route)
 
-    def _open(
-        self, held: Held[T], delay_s: float, now_ms: int, *, is_failed_probe: bool = False
-    ) -> CircuitOpening[T]:
-        """Opens the circuit for this long, with the message held.
+    def _hold(
+        self, case: Case[T], delay_s: float, again: type[events.ProbeFailed] | None = None
+    ) -> Hold[T]:
+        """Opens the circuit for this long, with the case; `again` is told if it was open before.
 
-        State first, then pause, then seeks: if a call fails, the state is already recorded.
+        The state first, then the pause, then the seeks: if a call fails, the state is recorded.
         """
-        scope = self._scope(held)
-        was_closed = self._circuits.get(scope) is None
-        circuit = self._circuits.open(scope, held, self._clock.now_s(), delay_s, now_ms)
-        opening = CircuitOpening(scope, held, delay_s, circuit.retry_at)
-        if was_closed:
-            self._target.pause(scope)
-            self._emit(waiting(events.CircuitOpened, opening))
-        elif is_failed_probe:
-            self._emit(waiting(events.ProbeFailed, opening))
-        return opening
+        held, scope = case.held, self.scope_of(case.held)
+        is_new = self._circuits.get(scope) is None
+        now_s, now_ms = self._clock.now_s(), self._clock.utc_ms()
+        retry_at = self._circuits.open(scope, case, now_s, delay_s, now_ms).retry_at
+        kind = events.CircuitOpened if is_new else again
+        told = () if kind is None else (waiting(kind, scope, held, delay_s, retry_at),)
+        return Hold(scope, case, delay_s, retry_at, is_new, told)
 
     def _ended(self, held: Held[T], reason: Reason) -> ExhaustedError | PermanentError:
         kind = ExhaustedError if reason == "exhausted" else PermanentError
         topic, partition = held.partition
+        failures = held.failures
         return kind(
-            f"{self._target.place(held)}: failure {held.failures} was {held.error_text}, and "
+            f"{self._source.place(held)}: failure {failures.count} was {failures.text}, and "
             f'on_{reason}="stop"; nothing is committed past it',
             topic=topic,
             partition=partition,
             offset=held.offset,
-            failures=held.failures,
+            failures=failures.count,
         )
-
-    def _scope(self, held: Held[T]) -> Scope:
-        return Scope.of(self._settings.scope, held.partition)

@@ -46,11 +46,6 @@ def driven(steps: Generator[bool, None, T], poll: Callable[[bool], object] = boo
         poll(polls_at_once)
 
 
-def nothing() -> Generator[bool, None, None]:
-    """No delivery is on its way."""
-    yield from ()
-
-
 class Joined:
     """Real parts over a consumer that only records; `happened` has every event."""
 

@@ -8,11 +8,12 @@ import pytest
 from confluent_kafka import Message
 
 from linear_retry import Event, ExhaustedError, PermanentError, Strategy, events
-from linear_retry.retry.held import Held
+from linear_retry.retry.case import Held
 from linear_retry.retry.policy import OnExhausted, OnPermanent, Policy, RetrySettings
+from linear_retry.scope import Scope
 from tests.consumer.group import OutageError, PoisonError
-from tests.consumer.joined_parts import driven, nothing
-from tests.consumer.partitions.test_target import Scene
+from tests.consumer.joined_parts import driven
+from tests.consumer.test_outcomes import Scene
 from tests.spark.streaming.virtual import World, row
 
 _DOWN, _BAD = OutageError("down"), PoisonError("bad")
@@ -22,19 +23,21 @@ def _of_message(policy: Policy, errors: Sequence[Exception]) -> list[Event]:
     """The events of a message whose attempts raise these, and then succeed."""
     scene = Scene()
     settings = RetrySettings(policy, lambda error: isinstance(error, OutageError), "consumer")
-    target = scene.target(settings=settings)
+    outcomes = scene.outcomes(settings=settings)
     message = Message(topic="orders", partition=0, offset=5, value=b"v")
     held = Held(message, ("orders", 0), 5, scene.joined.assignment.epochs.get(("orders", 0)) or 0)
     for error in errors:
-        opening = target.engine.failed(held, error)
-        driven(target.delivery or nothing())
-        target.delivery = None
-        if opening is None:
+        outcomes.failed(held, error)
+        leaving = outcomes.take_leaving()
+        if leaving is not None:
+            driven(outcomes.send(leaving))
+        circuit = scene.joined.circuits.get(Scope())
+        if circuit is None or circuit.held is None:
             break
-        held = opening.held
-        scene.joined.clock.advance(opening.delay_s)
+        held = circuit.held
+        scene.joined.clock.advance(circuit.retry_at_s - scene.joined.clock.now_s())
     else:
-        target.engine.finish(held, "recovered")
+        outcomes.carry_out(outcomes.engine.recovered(held))
     return scene.joined.happened
 
 

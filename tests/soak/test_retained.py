@@ -2,7 +2,7 @@
 
 from confluent_kafka import Message
 
-from linear_retry.retry.held import Held
+from linear_retry.retry.case import Failing, Held
 from linear_retry.scope import Scope
 from tests.consumer.joined_parts import Joined
 from tests.soak.retained import entries
@@ -23,7 +23,7 @@ def test_each_owner_is_counted() -> None:
     joined.offsets.begin([_P0, _P1])
     counts.append(_entries(joined))
     held = Held(Message(topic="orders", partition=0, offset=1), _P0, 1, 1)
-    joined.circuits.open(Scope(), held, 0.0, 1.0, 0)
+    joined.circuits.open(Scope(), Failing(held), 0.0, 1.0, 0)
     counts.append(_entries(joined))
     assert sorted(set(counts)) == counts
     joined.circuits.close(Scope(), 1.0)

@@ -11,8 +11,8 @@ from linear_retry.consumer.dead_letters.publisher import (
 )
 from linear_retry.kafka.producers.acknowledged import AcknowledgedProducer, Delivery
 from linear_retry.records.record import OutgoingRecord
+from linear_retry.retry.case import Held
 from linear_retry.retry.engine import Abandoned, Answer
-from linear_retry.retry.held import Held
 
 
 class PlainDelivery:

@@ -11,9 +11,10 @@ from linear_retry.kafka.producers.acknowledged import Delivery
 from linear_retry.kafka.producers.transactional import Step, Unfinished
 from linear_retry.records.dead_letter import DeadLetter, smaller_forms
 from linear_retry.records.record import OutgoingRecord, Record
+from linear_retry.retry.case import Held, Leaving, T, ToDeadLetters
+from linear_retry.retry.case_events import left_line, named
 from linear_retry.retry.clock import Clock
 from linear_retry.retry.engine import Abandoned, Acknowledged, Answer, NotSent
-from linear_retry.retry.held import Held, T, left_line
 from linear_retry.scope import Partition
 
 Steps: TypeAlias = Generator[bool, None, T]
@@ -164,7 +165,7 @@ class DeadLetterPublisher:
         self._oversized = oversized
         self._emit = emit
         self._partitions: dict[str, int | None] = {}
-        self._unanswered: tuple[Held[Any], DeadLetter] | None = None
+        self._unanswered: Leaving[Any] | None = None
         self.topic = delivery.topic
         self.topics = (delivery.topic, *retry_topics)
         self.prepare = delivery.prepare
@@ -178,23 +179,21 @@ class DeadLetterPublisher:
         found = self._partitions[topic] = self._delivery.partitions(topic, timeout_s)
         return found
 
-    def send(
-        self, held: Held[Any], letter: DeadLetter, read: Callable[[], Record]
-    ) -> Steps[Answer]:
+    def send(self, leaving: Leaving[Any], read: Callable[[], Record]) -> Steps[Answer]:
         """Sends the first form that is not too large, and waits in steps (`AckWait`).
 
         `read` returns the record that failed, for a letter that only refers to it.
         """
-        if not self._wait.is_ours(held):
+        if not self._wait.is_ours(leaving.held):
             return Abandoned()  # marked lost since it failed: another member may own the message
-        topic = held.destination
+        topic = named(leaving.route)
         if not self._is_there(topic):
             return NotSent(
                 f"the topic {topic} does not exist, or this user may not DESCRIBE it; create "
                 "it, or grant the permission"
             )
-        self._unanswered = held, letter
-        answer = yield from self._send_some_form(held, letter, read)
+        self._unanswered = leaving
+        answer = yield from self._send_some_form(leaving, read)
         if not isinstance(answer, Abandoned):
             self._unanswered = None
         if isinstance(answer, NotSent):
@@ -208,31 +207,30 @@ class DeadLetterPublisher:
         If the last one was acknowledged after the wait for it ended, its event is emitted now.
         """
         if self._delivery.close() and self._unanswered is not None:
-            self._emit(left_line(*self._unanswered)[0])
+            self._emit(left_line(self._unanswered)[0])
 
     # -- inside ----------------------------------------------------------------------------
 
-    def _send_some_form(
-        self, held: Held[Any], letter: DeadLetter, read: Callable[[], Record]
-    ) -> Steps[Answer]:
+    def _send_some_form(self, leaving: Leaving[Any], read: Callable[[], Record]) -> Steps[Answer]:
         """Sends the first form that is not too large, and returns its answer."""
-        sent = yield from self._send_form(held, letter)
+        sent = yield from self._send_form(leaving, leaving.letter)
         if isinstance(sent, TooLarge):
             # A handler would take a reference in a retry topic for the message itself.
-            refers = self._oversized == "reference" and held.hop is None
-            record = read() if refers else None
-            for form in smaller_forms(letter, record):
-                sent = yield from self._send_form(held, form)
+            stays = isinstance(leaving.route, ToDeadLetters)
+            record = read() if self._oversized == "reference" and stays else None
+            for form in smaller_forms(leaving.letter, record):
+                sent = yield from self._send_form(leaving, form)
                 if not isinstance(sent, TooLarge):
                     break
-        return _not_sent(held, sent) if isinstance(sent, TooLarge) else sent
+        return _not_sent(leaving, sent) if isinstance(sent, TooLarge) else sent
 
-    def _send_form(self, held: Held[Any], form: DeadLetter) -> Steps[Answer | TooLarge]:
+    def _send_form(self, leaving: Leaving[Any], form: DeadLetter) -> Steps[Answer | TooLarge]:
         """Sends to the source's partition number if the topic has it, else by key."""
-        number, partitions = form.original_partition, self._partitions.get(held.destination) or 0
+        topic = named(leaving.route)
+        number, partitions = form.original_partition, self._partitions.get(topic) or 0
         partition = number if number < partitions else None
-        record = OutgoingRecord(held.destination, form.key, form.value, form.headers(), partition)
-        return self._delivery.send(held, record)
+        record = OutgoingRecord(topic, form.key, form.value, form.headers(), partition)
+        return self._delivery.send(leaving.held, record)
 
     def _is_there(self, topic: str) -> bool:
         """Checks after a failure that the topic still exists; never creates it."""
@@ -258,11 +256,11 @@ def error_text(error: KafkaError) -> str:
     return f"{error.name()}: {error.str()}"
 
 
-def _not_sent(held: Held[Any], refused: TooLarge) -> NotSent:
+def _not_sent(leaving: Leaving[Any], refused: TooLarge) -> NotSent:
     """Says more of what leaves for a retry topic: a dead letter has `oversized`."""
-    if held.hop is None:
+    if isinstance(leaving.route, ToDeadLetters):
         return NotSent(refused.error)
     return NotSent(
-        f"{refused.error}: with its headers it does not fit into {held.destination}; raise that "
-        "topic's max.message.bytes, and it is sent, or give it up"
+        f"{refused.error}: with its headers it does not fit into {named(leaving.route)}; raise "
+        "that topic's max.message.bytes, and it is sent, or give it up"
     )

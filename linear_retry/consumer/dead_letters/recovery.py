@@ -2,18 +2,15 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from linear_retry.consumer.config.values import check_limit, read_hold_s
 from linear_retry.consumer.dead_letters.publisher import Steps
 from linear_retry.errors import ConfigurationError, UsageError
 from linear_retry.kafka import Message
-from linear_retry.records.dead_letter import DeadLetter
-from linear_retry.records.record import Record
 from linear_retry.records.text import brief
 from linear_retry.retry.callables import UndoneError, check_result, why_not
+from linear_retry.retry.case import Held
 from linear_retry.retry.engine import Abandoned, Acknowledged, Answer, NotSent
-from linear_retry.retry.held import Held
 from linear_retry.scope import Partition, Place
 
 
@@ -60,28 +57,23 @@ class RecoveryCall:
         self._callback = recovery.callback
         self._epochs = epochs
 
-    def send(
-        self,
-        held: Held[Any],
-        letter: DeadLetter,  # noqa: ARG002  (as `DeadLetterPublisher.send`)
-        read: Callable[[], Record],  # noqa: ARG002  (the same)
-    ) -> Steps[Answer]:
+    def send(self, held: Held[Message], error: Exception) -> Steps[Answer]:
         """Calls it once, and has the consumer polled after that: it may have taken its time.
 
         Raises `UsageError` if it returns work that would not run: the message is not done.
         """
-        if self._epochs.get(held.partition) != held.epoch or held.exception is None:
+        if self._epochs.get(held.partition) != held.epoch:
             return Abandoned()
         answer: Answer = Acknowledged()
         try:
-            check_result(self._callback(held.message, held.exception))
+            check_result(self._callback(held.message, error))
         except UndoneError as undone:
             place = Place(*held.partition, held.offset)
             raise UsageError(
                 f"{place}: Recovery callback={self._callback!r} returned {undone}"
             ) from None
-        except Exception as error:  # noqa: BLE001  (the user's: any exception means another call)
-            answer = NotSent(brief(error))
+        except Exception as raised:  # noqa: BLE001  (the user's: any exception means another call)
+            answer = NotSent(brief(raised))
         yield True
         # If the partition was reassigned to us meanwhile, the message is delivered again, and said
         # to be handed over then.

@@ -23,8 +23,8 @@ from linear_retry.kafka.producers.transactional import (
     Unfinished,
 )
 from linear_retry.records.record import OutgoingRecord
+from linear_retry.retry.case import Held
 from linear_retry.retry.engine import Abandoned, Acknowledged, Answer, NotSent
-from linear_retry.retry.held import Held
 
 _ABORT_WITHIN_S = 1.0
 _LOOK_AGAIN_S = 0.01

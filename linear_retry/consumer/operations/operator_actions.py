@@ -1,7 +1,6 @@
 """Carries out operators' requests: retries, give-ups, and lifting the limit."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable
 from typing import assert_never
 
 from linear_retry import events
@@ -18,11 +17,11 @@ from linear_retry.events import Event
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.messages import read
 from linear_retry.records.lineage import Line, lineage_of
+from linear_retry.retry.case import Case, Failing, Held, Leaving, Limited, ToDeadLetters, leaving
 from linear_retry.retry.circuits import Circuit, Circuits
 from linear_retry.retry.clock import Clock
 from linear_retry.retry.decision import GIVEN_UP, Publish, Recover, Skip, Stop, decide
 from linear_retry.retry.engine import ConsecutiveDeadLetters
-from linear_retry.retry.held import Held, dead_letter
 from linear_retry.retry.policy import Left, Policy, Transient
 from linear_retry.scope import Scope
 
@@ -86,7 +85,7 @@ class OperatorActions:
         if not asked:
             return
         place, early_s = (*held.partition, held.offset), self._early_s(circuit)
-        self._emit(events.RetriedNow(scope, *place, held.failures, early_s))
+        self._emit(events.RetriedNow(scope, *place, held.failures.count, early_s))
         for request in asked:
             self.requests.answer(request, True)
 
@@ -94,20 +93,21 @@ class OperatorActions:
         for request in self.requests.claimed(GiveUp((held.partition, held.offset))):
             self.requests.answer(request, True)
 
-    def is_last(self, held: Held[Message]) -> bool:
+    def is_last(self, case: Case[Message]) -> bool:
         """Whether one more failure would be its last: no attempt follows, here or off the line."""
-        if held.error is None or held.letter is not None:
+        held, failures = case.held, case.held.failures
+        if not failures or isinstance(case, Leaving):
             return False
         in_a_row = self.consecutive.counted(self.circuits.letters_in_doubt())
-        elapsed_s = self.clock.now_s() - held.first_failure_s
+        elapsed_s = self.clock.now_s() - failures.first_s
         lineage = lineage_of(read(held.message), self._line)
         decision = decide(
             Transient(),
-            held.failures + 1,
+            failures.count + 1,
             self._policy,
             elapsed_s=elapsed_s,
             consecutive=in_a_row,
-            left=Left.of(lineage, held.first_failure_ms, self.clock.utc_ms()),
+            left=Left.of(lineage, failures.first_ms, self.clock.utc_ms()),
         )
         if isinstance(decision, Publish):
             return decision.hop is None
@@ -120,7 +120,8 @@ class OperatorActions:
                 scopes = [scope for scope, _ in self.circuits]
                 truth = bool(scopes)
             case LiftLimit():
-                scopes, truth = [scope for scope, held in self._held() if held.at_limit], True
+                scopes = [scope for scope, each in self.circuits if isinstance(each.case, Limited)]
+                truth = True
             case Retry() | GiveUp() | SkipUnreadable():
                 return
             case _:
@@ -133,10 +134,6 @@ class OperatorActions:
         for scope in scopes:
             self.requests.submit(Retry(scope))
         self.requests.answer(request, truth)
-
-    def _held(self) -> Iterable[tuple[Scope, Held[Message]]]:
-        circuits = self.circuits
-        return ((scope, each.held) for scope, each in circuits if each.held is not None)
 
     def _find(self, wish: OperatorRequest) -> tuple[Scope, Circuit[Message]] | None:
         match wish:
@@ -162,18 +159,17 @@ class OperatorActions:
 
     def _takes_effect(self, request: Request, scope: Scope, circuit: Circuit[Message]) -> bool:
         """Whether its letter must be sent now; any further try follows the circuit's schedule."""
-        held = circuit.held
-        if held is None or request.is_claimed:
+        case = circuit.case
+        if case is None or request.is_claimed:
             return False
         # One that has not failed yet is attempted in this turn: its letter would have no error. Not
         # so one that is only to be returned to its source, which may be gone for good.
-        if not held.failures and held.letter is None:
+        if isinstance(case, Failing) and not case.held.failures:
             return False
         if not self.requests.claim(request):
             return False
-        if held.letter is None or held.letter.reason != GIVEN_UP:
-            held = replace(held, hop=None)
-            letter = dead_letter(read(held.message), held, GIVEN_UP, self._line)
-            topic = self._policy.dead_letters
-            self.circuits.hold(scope, replace(held, letter=letter, destination=topic))
+        if not (isinstance(case, Leaving) and case.letter.reason == GIVEN_UP):
+            record, route = read(case.held.message), ToDeadLetters(self._policy.dead_letters)
+            letter = leaving(case.held, record, GIVEN_UP, self._line, route)
+            self.circuits.hold(scope, letter)
         return True

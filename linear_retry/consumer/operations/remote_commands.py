@@ -15,7 +15,7 @@ from linear_retry.consumer.partitions.assignment import Assignment
 from linear_retry.kafka import Message
 from linear_retry.records.control import Answer, AnswerName, Command
 from linear_retry.records.text import one_line
-from linear_retry.retry.held import Held
+from linear_retry.retry.case import Held
 from linear_retry.scope import Partition, Place, Scope
 
 _EACH_TURN = 100
@@ -145,10 +145,10 @@ class RemoteCommands:
         self._works[work.command.command_id] = work
         work.left = set(here)
         for scope, circuit in here.items():
-            held = circuit.held
-            if held is not None and not work.command.last and self._operator_actions.is_last(held):
-                failures = held.failures
-                self._end(work, scope, "last-attempt", place=_place(held), failures=failures)
+            case, last = circuit.case, work.command.last
+            if case is not None and not last and self._operator_actions.is_last(case):
+                at, failures = _place(case.held), case.held.failures.count
+                self._end(work, scope, "last-attempt", place=at, failures=failures)
             else:
                 wish = Retry(scope if place is None else _of(place))
                 self._requests.submit(wish).add_done_callback(partial(self._begun, work, scope))

@@ -9,7 +9,7 @@ from linear_retry.consumer.partitions.read_ahead import ReadAhead, offset_of, pa
 from linear_retry.errors import ConfigurationError
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.messages import size_bytes
-from linear_retry.retry.held import Held
+from linear_retry.retry.case import Held
 from linear_retry.scope import Partition
 
 

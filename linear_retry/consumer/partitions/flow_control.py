@@ -15,8 +15,8 @@ from linear_retry.events import (
 )
 from linear_retry.kafka import KafkaError, KafkaException, Message
 from linear_retry.kafka.consumer.client import Client
+from linear_retry.retry.case import Failing, Held
 from linear_retry.retry.circuits import Circuits
-from linear_retry.retry.held import Held
 from linear_retry.scope import Partition, Scope
 
 
@@ -128,7 +128,7 @@ class FlowControl:
         if scope is None:
             return False
         epoch = self._assignment.epochs.get(partition) or 0
-        self.circuits.hold(scope, Held(message, partition, offset, epoch))
+        self.circuits.hold(scope, Failing(Held(message, partition, offset, epoch)))
         self.pause(scope)
         return True
 

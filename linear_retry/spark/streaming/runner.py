@@ -1,6 +1,6 @@
 """Attempts a micro-batch until it is done or given up, like a consumer's message."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from linear_retry import events
@@ -10,10 +10,10 @@ from linear_retry.errors import BrokerError, ConfigurationError, UnknownTopicErr
 from linear_retry.events import Listener
 from linear_retry.journal.journal import Journal
 from linear_retry.kafka import KafkaException
-from linear_retry.records.dead_letter import DeadLetter
-from linear_retry.records.lineage import Line, Lineage, lineage_of
+from linear_retry.records.lineage import Line
 from linear_retry.records.record import Record
 from linear_retry.retry.callables import UndoneError
+from linear_retry.retry.case import Failures, Held, Leaving, leaving
 from linear_retry.retry.circuits import Circuits, CircuitView
 from linear_retry.retry.clock import Clock
 from linear_retry.retry.engine import (
@@ -22,10 +22,12 @@ from linear_retry.retry.engine import (
     Answer,
     ConsecutiveDeadLetters,
     Engine,
+    Hold,
     NotSent,
+    Settle,
+    Source,
 )
 from linear_retry.retry.failed_attempt import FailedAttempt, release
-from linear_retry.retry.held import CircuitOpening, Held, dead_letter
 from linear_retry.retry.policy import Permanent, RetrySettings
 from linear_retry.scope import Scope
 from linear_retry.spark.streaming.bad_rows import BadRows
@@ -39,9 +41,8 @@ _START_WITHIN_S = 10.0
 class MicroBatchRunner:
     """Attempts the micro-batches of one stream, in their order, one at a time.
 
-    Owns their circuit, which holds the batch, even while the letters of its rows are sent. Also the
-    engine's target, as a stream pauses by itself and stores what is done; and the `Stop` that ends
-    the wait for a letter.
+    Owns their circuit, which holds the batch, even while the letters of its rows are sent; and is
+    the `Stop` that ends the wait for a letter.
     """
 
     interrupted = False
@@ -65,7 +66,7 @@ class MicroBatchRunner:
         self._publisher = None if publisher is None else publisher(self)
         self._journals = journals
         self._engine: Engine[SparkBatch] = Engine(
-            settings, circuits, ConsecutiveDeadLetters(), emit, clock, self
+            settings, circuits, ConsecutiveDeadLetters(), clock, Source(self._line, _record, _place)
         )
         self._results = Results()
         self._in_hand: SparkBatch | None = None
@@ -111,51 +112,7 @@ class MicroBatchRunner:
             self._has_begun = False
             self._emit(events.Stopped(left_group=True))
 
-    # -- the engine's target -----------------------------------------------------------------
-
-    def pause(self, scope: Scope) -> None:
-        """Does nothing: the stream waits for `handle`."""
-
-    resume = pause
-
-    def done(self, held: Held[SparkBatch]) -> None:
-        """Does nothing: the stream stores it once `handle` returns."""
-
-    def lineage(self, held: Held[SparkBatch]) -> Lineage:
-        return lineage_of(self._record(held), self._line)
-
-    def letter(self, held: Held[SparkBatch], reason: str) -> DeadLetter:
-        """Builds one letter for the whole batch, without reading its rows."""
-        return dead_letter(self._record(held), held, reason, self._line)
-
-    def publish(self, held: Held[SparkBatch], reason: str) -> None:
-        """Sends a letter for each row, or each bad one, in order.
-
-        Done once the last is acknowledged.
-        """
-        batch = held.message
-        for record in batch.records():
-            if batch.is_stopping():
-                batch.end()
-            self._send(held, record, reason)
-        self._engine.finish(held, "dead-lettered")
-
-    def recover(self, held: Held[SparkBatch]) -> None:
-        """Never called: a stream has no such choice."""
-        raise AssertionError(f"{self.place(held)}: no recovery callback: a bug; please report it")
-
-    def take_apart(self, held: Held[SparkBatch]) -> None:
-        """Never called: a micro-batch is held as one."""
-        raise AssertionError(f"{self.place(held)}: taken apart: a bug; please report it")
-
-    def place(self, held: Held[SparkBatch]) -> str:
-        return f"{held.partition[0]}, micro-batch {held.offset}"
-
     # -- inside ------------------------------------------------------------------------------
-
-    @staticmethod
-    def _record(held: Held[SparkBatch]) -> Record:
-        return Record(*held.partition, held.offset, -1, None, None)
 
     def _handle(self, held: Held[SparkBatch]) -> None:
         """Handles the batch, or else its halves, the first one to its end before the second."""
@@ -170,19 +127,19 @@ class MicroBatchRunner:
         """Returns the halves to handle in its place, if any; else it is done or given up."""
         while True:
             outcome = self._attempt(held, may_halve=may_halve)
-            if not isinstance(outcome, CircuitOpening):
+            if not isinstance(outcome, Hold):
                 return outcome
-            held = outcome.held
+            held = outcome.case.held
             self._wait(held.message, outcome.delay_s)
 
     def _attempt(
         self, held: Held[SparkBatch], *, may_halve: bool
-    ) -> CircuitOpening[SparkBatch] | Sequence[SparkBatch]:
+    ) -> Hold[SparkBatch] | Sequence[SparkBatch]:
         """Attempts the batch once. Returns what to wait for, or as `_finished`."""
         batch = held.message
         error = self._error_of(batch)
         if error is None:
-            self._engine.finish(held, "recovered")
+            self._settle(self._engine.recovered(held))
             return ()
         if batch.is_stopping():
             batch.end()  # a stop may make the handler fail with any error
@@ -192,8 +149,16 @@ class MicroBatchRunner:
         if may_halve and (halves := self._halves(held, attempt)):
             return halves
         # First: a stream that is stopped because of the event has counted the failure.
-        batch.note(held.failures + 1, held.first_failure_ms or self._clock.utc_ms())
-        return self._engine.apply(held, attempt) or ()
+        batch.note(held.failures.count + 1, held.failures.first_ms or self._clock.utc_ms())
+        match self._engine.step(self._engine.judge(held, attempt)):
+            case Hold() as hold:
+                self._emit_all(hold.events)
+                return hold
+            case Settle() as settle:
+                self._settle(settle)
+            case Leaving() as left:
+                self._publish(left)
+        return ()
 
     def _halves(self, held: Held[SparkBatch], attempt: FailedAttempt) -> Sequence[SparkBatch]:
         if not isinstance(attempt.failure, Permanent):
@@ -201,7 +166,7 @@ class MicroBatchRunner:
         batch = held.message
         halves = batch.halves()
         if halves and batch is self._in_hand:
-            place, failures = (*held.partition, held.offset), held.failures + 1
+            place, failures = (*held.partition, held.offset), held.failures.count + 1
             self._emit(events.BatchTakenApart(*place, batch.size(), attempt.text, failures))
         return halves
 
@@ -225,24 +190,20 @@ class MicroBatchRunner:
             return held
         failures, first_ms = known
         elapsed_s = max(self._clock.utc_ms() - first_ms, 0) / 1000
-        return replace(
-            held,
-            failures=failures,
-            first_failure_ms=first_ms,
-            first_failure_s=self._clock.now_s() - elapsed_s,
-        )
+        first_s = self._clock.now_s() - elapsed_s
+        return replace(held, failures=Failures(failures, first_s=first_s, first_ms=first_ms))
 
     def _leave(self, batch: SparkBatch) -> None:
         """Drops the batch as its stream ends."""
         self._run = None
-        self._engine.drop(_SCOPE)
+        self._emit_all([self._engine.close(_SCOPE, "dropped")])
         self._emit(events.Revoked((batch.place,)))
 
     def _described(self, held: Held[SparkBatch], error: Exception) -> FailedAttempt:
         """Chooses the bad rows, if the error names them."""
         if not isinstance(error, BadRows):
             return self._engine.described(error)
-        place = self.place(held)
+        place = _place(held)
         if not isinstance(error.cause, Exception):
             raise UsageError(
                 f"{place}: the handler raised BadRows with cause={error.cause!r}; give the error"
@@ -265,9 +226,21 @@ class MicroBatchRunner:
             return error
         return None
 
-    def _send(self, held: Held[SparkBatch], record: Record, reason: str) -> None:
+    def _publish(self, left: Leaving[SparkBatch]) -> None:
+        """Sends a letter for each row, or each bad one, in order.
+
+        Done once the last is acknowledged.
+        """
+        batch = left.held.message
+        for record in batch.records():
+            if batch.is_stopping():
+                batch.end()
+            self._send(left, record)
+        self._settle(Settle(left.held, "dead-lettered"))
+
+    def _send(self, of_batch: Leaving[SparkBatch], record: Record) -> None:
         """Sends it, however often it takes; raises only for a stop."""
-        batch, publisher = held.message, self._publisher
+        batch, publisher = of_batch.held.message, self._publisher
         if publisher is None:
             raise AssertionError("no dead-letter topic: a bug; please report it")
         if record.topic == publisher.topic:
@@ -275,20 +248,33 @@ class MicroBatchRunner:
                 f"dead_letters={publisher.topic!r}: the stream reads this topic, and would "
                 "read its own letters; choose another topic"
             )
-        letter = dead_letter(record, held, reason, self._line)
-        of_row = replace(held, partition=(record.topic, record.partition), offset=record.offset)
+        held = replace(
+            of_batch.held, partition=(record.topic, record.partition), offset=record.offset
+        )
+        reason, route = of_batch.letter.reason, of_batch.route
+        of_row = leaving(held, record, reason, self._line, route)
         while True:
-            match _answer(publisher.send(of_row, letter, lambda: record)):
+            match _answer(publisher.send(of_row, lambda: record)):
                 case Acknowledged():
-                    self._engine.acknowledged(of_row, letter, finishes=False)
+                    self._emit_all([self._engine.acknowledged(of_row).event])
                     return
                 case Abandoned():
                     batch.end()
                 case NotSent(error):
                     # Not the row's partition, which would look like a member's in the journal.
-                    opening = self._engine.not_sent(held, f"{record.place}: {error}")
-                    held = opening.held
-                    self._wait(batch, opening.delay_s)
+                    hold = self._engine.not_sent(of_batch, f"{record.place}: {error}")
+                    self._emit_all(hold.events)
+                    of_batch = replace(of_batch, sends=of_batch.sends + 1)
+                    self._wait(batch, hold.delay_s)
+
+    def _settle(self, settle: Settle[SparkBatch]) -> None:
+        """Closes the circuit; the stream stores the batch itself, once `handle` returns."""
+        self._emit_all([settle.event, self._engine.close(_SCOPE, settle.outcome)])
+
+    def _emit_all(self, happened: Iterable[events.Event | None]) -> None:
+        for event in happened:
+            if event is not None:
+                self._emit(event)
 
     def _wait(self, batch: SparkBatch, delay_s: float) -> None:
         batch.wait(delay_s)
@@ -320,3 +306,12 @@ def _check_topic(publisher: DeadLetterPublisher) -> None:
             f"topic {publisher.topic!r} for dead letters does not exist; create it, or give "
             "this user DESCRIBE on it"
         )
+
+
+def _record(held: Held[SparkBatch]) -> Record:
+    """The whole batch, without reading its rows."""
+    return Record(*held.partition, held.offset, -1, None, None)
+
+
+def _place(held: Held[SparkBatch]) -> str:
+    return f"{held.partition[0]}, micro-batch {held.offset}"

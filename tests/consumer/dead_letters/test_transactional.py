@@ -13,8 +13,8 @@ from linear_retry.consumer.dead_letters.transactional import TransactionalDelive
 from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.kafka.producers.transactional import TransactionalProducer
 from linear_retry.records.record import OutgoingRecord
+from linear_retry.retry.case import Held
 from linear_retry.retry.engine import Abandoned, Acknowledged, NotSent
-from linear_retry.retry.held import Held
 from tests.consumer.joined_parts import Joined, driven
 from tests.recording_consumer import RecordingConsumer
 

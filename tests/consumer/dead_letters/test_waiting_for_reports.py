@@ -7,7 +7,7 @@ from confluent_kafka import Message
 
 from linear_retry.consumer.dead_letters.publisher import STOP_GRACE_S, AckWait
 from linear_retry.consumer.runners.stop import StopFlag
-from linear_retry.retry.held import Held
+from linear_retry.retry.case import Held
 from tests.consumer.joined_parts import Joined, driven
 
 _P0 = ("orders", 0)

@@ -10,6 +10,7 @@ from linear_retry import ConfigurationError, RetryTopics, events
 from linear_retry.consumer.partitions import delayed_read_ahead
 from linear_retry.errors import DeadLetterError
 from linear_retry.records.retry_headers import DESTINATION, GROUP_ID, SEND_TO
+from linear_retry.retry.case import Limited
 from linear_retry.scope import Scope
 from tests.consumer.two_lines import GROUP, PREFIX, TOPIC, TwoLines
 
@@ -265,8 +266,8 @@ def test_nor_when_the_limit_holds_it() -> None:
     assert [] == lines.attempts(_5S)
     assert 2 == len(lines.letters())
     (circuit,) = (each for _, each in lines.reader.circuits)
-    assert circuit.held is not None
-    assert (2, True) == (circuit.held.offset, circuit.held.at_limit)
+    assert isinstance(circuit.case, Limited)
+    assert 2 == circuit.case.held.offset
 
 
 def test_a_handler_that_reads_dead_letters() -> None:

@@ -7,7 +7,7 @@ from confluent_kafka import OFFSET_STORED, KafkaError, KafkaException, Message, 
 
 from linear_retry.consumer.partitions.read_ahead import partition_of
 from linear_retry.events import Lost, PartitionRevived
-from linear_retry.retry.held import Held
+from linear_retry.retry.case import Failing, Held
 from linear_retry.scope import Partition, Scope
 from tests.consumer.joined_parts import Joined
 
@@ -65,7 +65,7 @@ def test_each_gets_the_pause_state_of_its_circuit() -> None:
     outlives a revoke (confluent-kafka-go #193), and what is new is not paused."""
     scene = _Scene()
     held = Held(Message(topic="orders", partition=0, offset=5), _P0, 5, epoch=1)
-    scene.joined.circuits.open(Scope(*_P0), held, scene.joined.clock.now_s(), 60.0, 0)
+    scene.joined.circuits.open(Scope(*_P0), Failing(held), scene.joined.clock.now_s(), 60.0, 0)
     scene.flow_control.apply_pause_state([_P0, _P1])
     assert [
         ("pause", _bare(_P0)),
@@ -140,7 +140,7 @@ def test_what_is_reassigned_gets_its_pause_state(protocol: str) -> None:
     """An assignment clears no pause and keeps none: what a circuit stops is paused once more."""
     scene = _Scene(protocol=protocol)
     held = Held(Message(topic="orders", partition=0, offset=5), _P0, 5, epoch=1)
-    scene.joined.circuits.open(Scope(*_P0), held, scene.joined.clock.now_s(), 60.0, 0)
+    scene.joined.circuits.open(Scope(*_P0), Failing(held), scene.joined.clock.now_s(), 60.0, 0)
     scene.flow_control.reassign(_P0)
     assert [("pause", _bare(_P0))] == scene.calls("pause")
     assert ([("resume", _bare(_P1))] if protocol == "classic" else []) == scene.calls("resume")
@@ -171,7 +171,7 @@ def test_let_go_while_a_circuit_is_open() -> None:
     """The circuit resumes it when it closes: until then its messages would be dropped as leaks."""
     scene = _Scene()
     held = Held(Message(topic="orders", partition=0, offset=5), _P0, 5, epoch=1)
-    scene.joined.circuits.open(Scope(*_P0), held, scene.joined.clock.now_s(), 60.0, 0)
+    scene.joined.circuits.open(Scope(*_P0), Failing(held), scene.joined.clock.now_s(), 60.0, 0)
     scene.flow_control.hold_back(_P0)
     scene.joined.librdkafka.calls.clear()
     scene.flow_control.let_go(_P0)

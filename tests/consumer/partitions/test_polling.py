@@ -15,7 +15,7 @@ from confluent_kafka import (
 
 from linear_retry.errors import DataLossError
 from linear_retry.events import DataLost, LeakDropped
-from linear_retry.retry.held import Held
+from linear_retry.retry.case import Failing, Held
 from linear_retry.scope import Scope
 from tests.consumer.joined_parts import Joined
 
@@ -48,7 +48,7 @@ class _Scene:
         """It has failed, and its circuit is open."""
         self.joined.read_ahead.drop(lambda _: True)
         held = Held(_message(offset), _P0, offset, epoch=1)
-        self.joined.circuits.open(Scope(), held, self.joined.clock.now_s(), 60.0, 0)
+        self.joined.circuits.open(Scope(), Failing(held), self.joined.clock.now_s(), 60.0, 0)
 
     @property
     def let_in(self) -> list[int | None]:

@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError, KafkaException, Message
 from linear_retry.consumer.partitions.assignment import FIRST_TIMEOUT_S
 from linear_retry.consumer.watchdogs.stalled_partition import StalledPartitionWatchdog
 from linear_retry.events import PartitionRevived
-from linear_retry.retry.held import Held
+from linear_retry.retry.case import Failing, Held
 from linear_retry.scope import Partition, Scope
 from tests.consumer.joined_parts import Joined
 
@@ -49,7 +49,7 @@ class _Scene:
 
     def open_circuit(self) -> None:
         held = Held(Message(topic="orders", partition=0, offset=5), _P0, 5, epoch=1)
-        self.joined.circuits.open(Scope(), held, self.joined.clock.now_s(), 60.0, 0)
+        self.joined.circuits.open(Scope(), Failing(held), self.joined.clock.now_s(), 60.0, 0)
 
     @property
     def revived(self) -> bool:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from linear_retry.retry.case import Leaving
 from linear_retry.testing import Committed, Violation, all_guarantees, broken
 from tests.testing.nothing_late import NothingLate
 from tests.torture.exhaustive.fingerprint import fingerprint
@@ -190,6 +191,6 @@ def _broken_in_all(world: World) -> list[Violation]:
 
 def _marks(world: World) -> Iterable[str]:
     for _, circuit in world.wiring.circuits:
-        if circuit.held is not None and circuit.held.letter is not None:
+        if isinstance(circuit.case, Leaving):
             yield LETTER
         yield OPEN if circuit.state == "open" else HALF_OPEN

@@ -9,12 +9,12 @@ from linear_retry.consumer.loop import Loop
 from linear_retry.consumer.operations.operator_actions import OperatorActions
 from linear_retry.consumer.operations.remote_commands import RemoteCommands
 from linear_retry.consumer.operations.requests import Requests
+from linear_retry.consumer.outcomes import Outcomes
 from linear_retry.consumer.partitions.assignment import Assignment, _Silence
 from linear_retry.consumer.partitions.batches import Batches
 from linear_retry.consumer.partitions.offsets import OffsetCommits, _Position
 from linear_retry.consumer.partitions.read_ahead import ReadAhead
 from linear_retry.consumer.partitions.rebalance import Rebalance
-from linear_retry.consumer.partitions.target import ConsumerTarget
 from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.consumer.watchdogs.overrun import OverrunWatchdog
 from linear_retry.consumer.watchdogs.stalled_partition import StalledPartitionWatchdog
@@ -23,9 +23,9 @@ from linear_retry.kafka.consumer.callbacks import CallbackGuard
 from linear_retry.kafka.consumer.client import Client
 from linear_retry.kafka.consumer.membership import GroupMembership
 from linear_retry.kafka.producers.acknowledged import AcknowledgedProducer
+from linear_retry.retry.case import Failures, Held, Leaving
 from linear_retry.retry.circuits import Circuit, Circuits
 from linear_retry.retry.engine import Engine
-from linear_retry.retry.held import Held
 from linear_retry.testing.guarantees.commits import CommittedOnlyDone
 from linear_retry.testing.guarantees.dead_letters import DeadLetteredOnlyWhenDue, _FailedMessage
 from linear_retry.testing.guarantees.delivery import BoundedDuplicates, InOrder
@@ -76,7 +76,7 @@ CHOSEN = (
     .of(Assignment, lambda it: it.now_s)
     .of(ReadAhead, lambda it: (it._epoch, it._max_poll_interval_s, it._session_timeout_s))
     .of(ReadAhead, lambda it: it.touch_s)
-    .of(ConsumerTarget, lambda it: (it.emit, it.line))
+    .of(Outcomes, lambda it: (it.emit, it.line))
     .of(OperatorActions, lambda it: (it._line, it._policy))
     .of(DeadLetterPublisher, lambda it: (it._oversized, it.poll, it.prepare, it.topic))
     .of(AckWait, lambda it: it._answer_within_s)
@@ -114,14 +114,13 @@ REFERENCES = (
     .of(ReadAhead, lambda it: (it._client, it._clock))
     .of(Loop, lambda it: (it._assignment, it._chores, it._circuits, it._commits, it._engine))
     .of(Loop, lambda it: (it._flow_control, it._now_s, it._offsets, it._operator_actions))
-    .of(Loop, lambda it: (it._poller, it._read_ahead, it._requests, it._target))
+    .of(Loop, lambda it: (it._poller, it._read_ahead, it._requests, it._outcomes))
     .of(OverrunWatchdog, lambda it: (it._emit, it._flow_control, it._now_s, it._read_ahead))
     .of(Batches, lambda it: (it._assignment, it._read_ahead))
-    .of(ConsumerTarget, lambda it: (it._assignment, it._offsets, it._operator_actions))
-    .of(ConsumerTarget, lambda it: (it._publisher, it._read_ahead, it.engine))
-    .of(ConsumerTarget, lambda it: (it.partitions, it.pause, it.resume))
-    .of(Engine, lambda it: (it._circuits, it._clock, it._consecutive, it._emit, it._settings))
-    .of(Engine, lambda it: it._target)
+    .of(Outcomes, lambda it: (it._assignment, it._commits, it._flow_control, it._offsets))
+    .of(Outcomes, lambda it: (it._operator_actions, it._publisher, it._read_ahead, it.engine))
+    .of(Outcomes, lambda it: it.partitions)
+    .of(Engine, lambda it: (it._circuits, it._clock, it._consecutive, it._settings, it._source))
     .of(StalledPartitionWatchdog, lambda it: (it._ask_end, it._assignment, it._flow_control))
     .of(StalledPartitionWatchdog, lambda it: (it._offsets, it._read_ahead))
     .of(DeadLetterPublisher, lambda it: (it._emit, it._wait))
@@ -144,8 +143,9 @@ TOLD = (
     .of(Member, lambda it: it.events)
     .of(Wiring, lambda it: (it.lag, it.monitor))
     .of(Circuit, lambda it: (it.opened_at, it.opened_at_s, it.retry_at))
-    .of(Held, lambda it: (it.error, it.error_text, it.first_failure_ms, it.last_failure_ms))
-    .of(Held, lambda it: (it.destination, it.first_failure_s, it.message, it.strategy))
+    .of(Held, lambda it: it.message)
+    .of(Failures, lambda it: (it.error, it.first_ms, it.first_s, it.last_ms, it.strategy, it.text))
+    .of(Leaving, lambda it: it.route)
     .of(Loop, lambda it: it._monitor)
     .of(_Position, lambda it: it.tail)
     .of(FakeKafka, lambda it: (it.log, it.topics))

@@ -9,6 +9,7 @@ from confluent_kafka import KafkaError
 
 from linear_retry import events
 from linear_retry.kafka import Message
+from linear_retry.retry.case import Leaving
 from linear_retry.scope import Partition
 from tests.torture.exhaustive.small_world import InjectedError, World
 from tests.torture.exhaustive.ways import PARTITIONS, STEPS, Step, Verb
@@ -195,7 +196,7 @@ def _commits_late(world: World) -> None:
 def _may_letter_fail(world: World) -> bool:
     """One may be sent in the next poll."""
     circuits = [circuit for _, circuit in world.wiring.circuits]
-    waits = any(circuit.held is not None and circuit.held.letter for circuit in circuits)
+    waits = any(isinstance(circuit.case, Leaving) for circuit in circuits)
     return world.left["letter"] > 0 and bool(waits or world.armed.failing)
 
 

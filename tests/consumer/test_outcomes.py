@@ -6,17 +6,16 @@ from confluent_kafka import Message
 
 from linear_retry import Strategy, events
 from linear_retry.consumer.dead_letters.publisher import DeadLetterPublisher
+from linear_retry.consumer.outcomes import Outcomes, Partitions
 from linear_retry.consumer.partitions.offsets import COMMIT_EVERY_S
-from linear_retry.consumer.partitions.target import ConsumerTarget, Partitions
-from linear_retry.records.dead_letter import DeadLetter
 from linear_retry.records.lineage import Line
 from linear_retry.records.record import Record
+from linear_retry.retry.case import Held, Leaving
 from linear_retry.retry.engine import Abandoned, Acknowledged, Answer, NotSent
-from linear_retry.retry.held import Held
 from linear_retry.retry.policy import Policy, RetrySettings
 from linear_retry.scope import Scope
 from tests.consumer.group import OutageError, PoisonError
-from tests.consumer.joined_parts import Joined, driven, nothing
+from tests.consumer.joined_parts import Joined, driven
 
 _P0, _P1 = ("orders", 0), ("orders", 1)
 
@@ -41,7 +40,7 @@ class _Publisher(DeadLetterPublisher):
         """There is no producer."""
 
     def send(
-        self, held: Held[Message], letter: DeadLetter, read: Callable[[], Record]
+        self, leaving: Leaving[Message], read: Callable[[], Record]
     ) -> Generator[bool, None, Answer]:
         yield True
         self._meanwhile()
@@ -55,15 +54,15 @@ class Scene:
         self.joined = Joined({"group.protocol": "consumer"})
         self.joined.own(_P0, _P1, done=5)
 
-    def target(
+    def outcomes(
         self,
         answer: Answer | None = None,
         meanwhile: Callable[[], object] = list,
         settings: RetrySettings = _SETTINGS,
-    ) -> ConsumerTarget:
+    ) -> Outcomes:
         publisher = _Publisher(meanwhile, answer or Acknowledged())
         joined = self.joined
-        return ConsumerTarget(
+        return Outcomes(
             Line("billing"),
             Partitions(
                 joined.assignment,
@@ -79,12 +78,14 @@ class Scene:
             joined.emit,
         )
 
-    def fails(self, target: ConsumerTarget, error: Exception) -> None:
+    def fails(self, outcomes: Outcomes, error: Exception) -> None:
         """An attempt of the next message; then what the loop does until its letter is answered."""
         message = Message(topic="orders", partition=0, offset=5, value=b"v")
         epoch = self.joined.assignment.epochs.get(_P0) or 0
-        target.engine.failed(Held(message, _P0, 5, epoch), error)
-        driven(target.delivery or nothing())
+        outcomes.failed(Held(message, _P0, 5, epoch), error)
+        leaving = outcomes.take_leaving()
+        if leaving is not None:
+            driven(outcomes.send(leaving))
 
     def goes_and_comes_back(self) -> None:
         self.joined.assignment.drop([_P0])
@@ -99,7 +100,7 @@ def test_a_letter_for_an_ownership_that_is_over() -> None:
     """Acknowledged when its partition has gone and come back: that is reported, nothing is stored
     in the new ownership, which begins where the group says."""
     scene = Scene()
-    scene.fails(scene.target(Acknowledged(), scene.goes_and_comes_back), PoisonError())
+    scene.fails(scene.outcomes(Acknowledged(), scene.goes_and_comes_back), PoisonError())
     assert [events.DeadLettered] == list(map(type, scene.joined.happened))
     assert scene.joined.offsets.next_offset(_P0) is None
 
@@ -107,7 +108,7 @@ def test_a_letter_for_an_ownership_that_is_over() -> None:
 def test_a_sending_that_fails_for_an_ownership_that_is_over() -> None:
     """No circuit holds a message that is another's: it would be attempted from memory."""
     scene = Scene()
-    scene.fails(scene.target(NotSent("down"), scene.goes_and_comes_back), PoisonError())
+    scene.fails(scene.outcomes(NotSent("down"), scene.goes_and_comes_back), PoisonError())
     assert [] == scene.joined.happened
     assert scene.joined.circuits.all_closed
 
@@ -116,7 +117,7 @@ def test_a_letter_that_is_not_awaited_any_more() -> None:
     """The consumer stops, and is perhaps gone on with: the message is in nobody's hands, so
     everything is fetched again from what is done."""
     scene = Scene()
-    scene.fails(scene.target(Abandoned()), PoisonError())
+    scene.fails(scene.outcomes(Abandoned()), PoisonError())
     assert scene.joined.read_ahead.is_invalid
     assert 5 == scene.joined.offsets.next_offset(_P0)
     assert [] == scene.joined.happened
@@ -127,11 +128,11 @@ def test_what_is_done_is_committed_where_a_circuit_opens() -> None:
     the group's lag meanwhile sees the message that is waited for. After pause and seek, which must
     not stand behind a commit that may fail."""
     scene = Scene()
-    target = scene.target()
-    target.tick()
+    outcomes = scene.outcomes()
+    outcomes.tick()
     scene.joined.acknowledge()
     scene.joined.offsets.done({_P1: 6})
-    scene.fails(target, OutageError())
+    scene.fails(outcomes, OutageError())
     assert Scope() in dict(scene.joined.circuits)
     assert ([("orders", 1, 6)], True) == scene.commits()[-1]
     assert ["commit", "pause", "seek", "seek", "commit"] == scene.joined.librdkafka.names
@@ -140,15 +141,15 @@ def test_what_is_done_is_committed_where_a_circuit_opens() -> None:
 def test_once_a_second_what_is_done_is_committed_and_the_producer_polled() -> None:
     """Not with each turn, of which a busy loop has thousands."""
     scene = Scene()
-    target = scene.target()
-    commits, clock = target.partitions.commits, scene.joined.clock
+    outcomes = scene.outcomes()
+    commits, clock = outcomes.partitions.commits, scene.joined.clock
     for offset in range(6, 16):
         if commits.due_at_s <= clock.now_s():
-            target.tick()
+            outcomes.tick()
         scene.joined.acknowledge()
         scene.joined.offsets.done({_P0: offset})
     assert 1 == len(scene.commits())
     clock.advance(COMMIT_EVERY_S)
     assert commits.due_at_s <= clock.now_s()
-    target.tick()
+    outcomes.tick()
     assert ([("orders", 0, 15)], True) == scene.commits()[1]

@@ -1,0 +1,153 @@
+"""A failed message: its failures, and whether it is attempted again or leaves the line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Generic, TypeAlias, TypeVar
+
+from linear_retry.records.dead_letter import DeadLetter, FailureInfo, to_dead_letter
+from linear_retry.records.lineage import Hop, Line, lineage_of
+from linear_retry.records.record import Record
+from linear_retry.records.text import ErrorText
+from linear_retry.retry.failed_attempt import FailedAttempt
+from linear_retry.scope import Partition
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """The failures of one message so far: how many, when, and the last of them.
+
+    `first_s`, from which `max_elapsed` counts, is on the clock of waits; the others are UTC. `text`
+    is the last error in one line, `strategy` the label of the strategy for it.
+    """
+
+    count: int = 0
+    first_s: float = 0.0
+    first_ms: int = 0
+    last_ms: int = 0
+    error: ErrorText | None = None
+    text: str = "no error"
+    strategy: str = ""
+
+    def __bool__(self) -> bool:
+        return self.count > 0
+
+    def with_one_more(
+        self, attempt: FailedAttempt, at_s: float, at_ms: int, strategy: str
+    ) -> Failures:
+        """Returns them with this one, at `at_s` on the clock of waits."""
+        return Failures(
+            count=self.count + 1,
+            first_s=self.first_s if self else at_s,
+            first_ms=self.first_ms if self else at_ms,
+            last_ms=at_ms,
+            error=attempt.error,
+            text=attempt.text,
+            strategy=strategy,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Held(Generic[T]):
+    """A consumer's message, or a stream's micro-batch, and its failures: none for a first probe.
+
+    `epoch` is that of the assignment it was read in; None for a micro-batch, which is never
+    revoked. `others` are the messages after it that failed with it, as one batch of `run_batches`.
+    """
+
+    message: T
+    partition: Partition
+    offset: int
+    epoch: int | None
+    failures: Failures = field(default_factory=Failures)
+    others: tuple[T, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Failing(Generic[T]):
+    """It is attempted again after its wait."""
+
+    held: Held[T]
+
+
+@dataclass(frozen=True, slots=True)
+class Limited(Generic[T]):
+    """It is attempted again, as the limit of messages in a row that leave the line is reached."""
+
+    held: Held[T]
+
+
+@dataclass(frozen=True, slots=True)
+class ToDeadLetters:
+    """For good, to the dead-letter topic."""
+
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToRetry:
+    """For a wait: to a retry topic, or to that of the scheduler."""
+
+    hop: Hop
+
+    @property
+    def topic(self) -> str:
+        return self.hop.topic
+
+
+@dataclass(frozen=True, slots=True)
+class ToSource:
+    """Back to the topic that it came from, after the wait of `hop`."""
+
+    topic: str
+    hop: Hop | None
+
+
+@dataclass(frozen=True, slots=True)
+class ToCallback:
+    """To the user's function (`Recovery`), with its last error."""
+
+    error: Exception
+
+
+Route: TypeAlias = ToDeadLetters | ToRetry | ToSource | ToCallback
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving(Generic[T]):
+    """Its attempts are over, and `letter` is on its way; `sends` attempts to send that failed."""
+
+    held: Held[T]
+    letter: DeadLetter
+    route: Route
+    sends: int = 0
+
+
+Case: TypeAlias = Failing[T] | Limited[T] | Leaving[T]
+"""A message that failed, in what a circuit holds it for."""
+
+
+def leaving(held: Held[T], record: Record, reason: str, line: Line, route: Route) -> Leaving[T]:
+    """Lets `held`, which was read as `record`, leave the line, by itself or in its batch."""
+    return Leaving(held, dead_letter(held, record, reason, line, route), route)
+
+
+def dead_letter(held: Held[T], record: Record, reason: str, line: Line, route: Route) -> DeadLetter:
+    """Builds the letter of `record`, with the failures of what it was held in."""
+    lineage, failures = lineage_of(record, line), held.failures
+    hop = route.hop if isinstance(route, ToRetry | ToSource) else None
+    strategy = hop or lineage.hop
+    failure = FailureInfo(
+        group_id=line.group_id,
+        reason=reason,
+        failures=failures.count,
+        first_failure_ms=failures.first_ms,
+        last_failure_ms=failures.last_ms,
+        # Off the line a message goes by the strategy of its hops, to the last of them.
+        strategy=failures.strategy if strategy is None else strategy.strategy,
+        error=failures.error,
+        hop=hop,
+    )
+    return to_dead_letter(record, failure, lineage)
