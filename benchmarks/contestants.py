@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from linear_retry import DeadLetters, Event, LinearConsumer, Strategy
-from linear_retry.consumer.config.consumer_config import Dependencies
+from linear_retry.consumer.settings.consumer_config import Dependencies
 
 Config: TypeAlias = Mapping[str, Any]
 Handler: TypeAlias = Callable[[Message], object]

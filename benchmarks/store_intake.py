@@ -7,7 +7,7 @@ from benchmarks.scale import Scale
 from benchmarks.stores import postgres_store, sqlite_store
 from benchmarks.topics import PARTITIONS, VALUE_BYTES, config_of_new_group, filled_topic
 from linear_retry import LinearConsumer
-from linear_retry.consumer.config.consumer_config import Dependencies
+from linear_retry.consumer.settings.consumer_config import Dependencies
 from linear_retry.errors import StoreError
 from linear_retry.kafka import Message
 from linear_retry.records.dead_letter import FailureInfo, to_dead_letter

@@ -13,7 +13,7 @@ from benchmarks.contestants import ALIKE, Config, bare_consumer, linear_consumer
 from benchmarks.figures import Figure, Result, Target
 from benchmarks.scale import Scale
 from benchmarks.topics import config_of_new_group, filled_topic
-from linear_retry.consumer.config.consumer_config import Dependencies
+from linear_retry.consumer.settings.consumer_config import Dependencies
 from linear_retry.events import CircuitOpened, Event
 from tests.real_kafka import RealKafka
 

@@ -4,18 +4,18 @@ import importlib
 import typing
 
 if typing.TYPE_CHECKING:
-    from linear_retry.consumer.dead_letters.recovery import Recovery
-    from linear_retry.consumer.dead_letters.retry_topics import RetryTopics
-    from linear_retry.consumer.dead_letters.scheduler import Scheduler
-    from linear_retry.consumer.dead_letters.settings import DeadLetters
     from linear_retry.consumer.linear_consumer import LinearConsumer
-    from linear_retry.consumer.monitoring.health import Health
-    from linear_retry.consumer.monitoring.monitor import Counts
+    from linear_retry.consumer.operations.monitoring.health import Health
+    from linear_retry.consumer.operations.monitoring.monitor import Counts
     from linear_retry.consumer.runners.own_loop import Attempt
     from linear_retry.consumer.runners.together.run_together import (
         run_together,
         run_together_async,
     )
+    from linear_retry.consumer.settings.dead_letters import DeadLetters
+    from linear_retry.consumer.settings.recovery import Recovery
+    from linear_retry.consumer.settings.retry_topics import RetryTopics
+    from linear_retry.consumer.settings.scheduler import Scheduler
     from linear_retry.errors import (
         BrokerError,
         ConfigurationError,
@@ -81,25 +81,25 @@ _HOMES = {
     "BrokerError": "errors",
     "CircuitView": "retry.circuits",
     "ConfigurationError": "errors",
-    "Counts": "consumer.monitoring.monitor",
+    "Counts": "consumer.operations.monitoring.monitor",
     "DataLossError": "errors",
     "DeadLetterError": "errors",
-    "DeadLetters": "consumer.dead_letters.settings",
+    "DeadLetters": "consumer.settings.dead_letters",
     "Event": "events",
     "ExhaustedError": "errors",
     "FencedError": "errors",
     "HandlerTooSlowError": "errors",
-    "Health": "consumer.monitoring.health",
+    "Health": "consumer.operations.monitoring.health",
     "Journal": "journal.journal",
     "LinearConsumer": "consumer.linear_consumer",
     "LinearRetryError": "errors",
     "Listener": "events",
     "PermanentError": "errors",
-    "Recovery": "consumer.dead_letters.recovery",
+    "Recovery": "consumer.settings.recovery",
     "RetryAfter": "retry.retry_after",
     "RetryLineError": "errors",
-    "RetryTopics": "consumer.dead_letters.retry_topics",
-    "Scheduler": "consumer.dead_letters.scheduler",
+    "RetryTopics": "consumer.settings.retry_topics",
+    "Scheduler": "consumer.settings.scheduler",
     "Scope": "scope",
     "Strategy": "strategy.strategy",
     "StrategyError": "errors",

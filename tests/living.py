@@ -8,7 +8,7 @@ from typing import Any
 from confluent_kafka import Consumer, Message
 
 from linear_retry import LinearConsumer, Strategy
-from linear_retry.consumer.config.consumer_config import Dependencies
+from linear_retry.consumer.settings.consumer_config import Dependencies
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from tests.patience import PATIENCE_S
 

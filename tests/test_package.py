@@ -176,8 +176,8 @@ def test_no_module_needs_itself() -> None:
 _OWNERS = {
     *("retry.circuits", "consumer.partitions.assignment"),
     *("consumer.partitions.offsets", "consumer.partitions.read_ahead"),
-    "consumer.watchdogs.slow_handler",
-    *("consumer.operations.requests", "consumer.monitoring.monitor"),
+    "consumer.operations.watchdogs.slow_handler",
+    *("consumer.operations.requests", "consumer.operations.monitoring.monitor"),
 }
 
 
@@ -416,7 +416,7 @@ _CATCHES = {
     ("consumer.runners.async_handler", "attempt_all", "Exception"),
     ("consumer.runners.run_batches", "attempt_batch", "Exception"),
     # The recovery callback is the user's: where it raises, it is called again.
-    ("consumer.dead_letters.recovery", "send", "Exception"),
+    ("consumer.letters.recovery", "send", "Exception"),
     # What ended the thread is raised in the task that awaits it, and the other way round.
     ("consumer.runners.async_hand_over", "run_owner", "BaseException"),
     ("consumer.runners.async_hand_over", "run", "BaseException"),
@@ -425,7 +425,7 @@ _CATCHES = {
     ("consumer.partitions.read_ahead", "_polled", "BaseException"),
     ("spark.streaming.runner", "_error_of", "Exception"),
     # A listener is the user's: it must not disturb the loop.
-    ("consumer.monitoring.monitor", "emit", "Exception"),
+    ("consumer.operations.monitoring.monitor", "emit", "Exception"),
     # What ends the retry line is raised where the live line runs, and ends that too.
     ("consumer.runners.together.child", "serve", "BaseException"),
     ("consumer.runners.together.retry_thread", "_run", "BaseException"),
@@ -444,7 +444,7 @@ _CATCHES = {
     # A log handler is the program's too, and may raise where its server is down.
     ("log.lines", "write_guarded", "Exception"),
     # An attempt that reached nobody is taken back, and the exception goes on.
-    ("consumer.session.session", "_next_attempt", "BaseException"),
+    ("consumer.session", "_next_attempt", "BaseException"),
     # What a signal handler raises goes on once the loop is whole.
     ("consumer.runners.signals", "hear", "BaseException"),
     # pybreaker calls the user's listeners in there.

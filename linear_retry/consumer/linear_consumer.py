@@ -6,12 +6,9 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import Any, Never, Self, overload
 
-from linear_retry.consumer.config.checks import Transient, check_listeners, plan
-from linear_retry.consumer.config.consumer_config import Dependencies
-from linear_retry.consumer.config.line import Topics, WhenExhausted
-from linear_retry.consumer.dead_letters.settings import DeadLetters
-from linear_retry.consumer.monitoring.health import Health
-from linear_retry.consumer.monitoring.monitor import Counts, Monitor, bind_listeners
+from linear_retry.consumer.lifecycle.closing import ClosedAtExit
+from linear_retry.consumer.operations.monitoring.health import Health
+from linear_retry.consumer.operations.monitoring.monitor import Counts, Monitor, bind_listeners
 from linear_retry.consumer.operations.operator_methods import OperatorMethods
 from linear_retry.consumer.operations.requests import OperatorRequest
 from linear_retry.consumer.partitions.batches import BatchLimits
@@ -21,8 +18,11 @@ from linear_retry.consumer.runners.handler_checks import check_async_handler, ch
 from linear_retry.consumer.runners.own_loop import Attempt
 from linear_retry.consumer.runners.run_batches import BatchHandler
 from linear_retry.consumer.runners.run_handler import Handler
-from linear_retry.consumer.session.closing import ClosedAtExit
-from linear_retry.consumer.session.session import Session
+from linear_retry.consumer.session import Session
+from linear_retry.consumer.settings.checks import Transient, check_listeners, plan
+from linear_retry.consumer.settings.consumer_config import Dependencies
+from linear_retry.consumer.settings.dead_letters import DeadLetters
+from linear_retry.consumer.settings.line import Topics, WhenExhausted
 from linear_retry.events import Listener
 from linear_retry.journal.journal import Journal
 from linear_retry.kafka import Message

@@ -7,15 +7,15 @@ from dataclasses import replace
 from typing import Protocol, TypeAlias
 
 from linear_retry import events
-from linear_retry.consumer.monitoring.monitor import Monitor
+from linear_retry.consumer.operations.monitoring.monitor import Monitor
 from linear_retry.consumer.operations.operator_actions import OperatorActions
+from linear_retry.consumer.operations.watchdogs.overrun import OverrunWatchdog
 from linear_retry.consumer.outcomes import Outcomes
 from linear_retry.consumer.partitions.batches import BatchLimits
 from linear_retry.consumer.partitions.polling import Poller
 from linear_retry.consumer.partitions.read_ahead import next_offsets, offset_of, partition_of
 from linear_retry.consumer.runners.run_handler import Batch
 from linear_retry.consumer.runners.stop import StopFlag
-from linear_retry.consumer.watchdogs.overrun import OverrunWatchdog
 from linear_retry.errors import DeadLetterError
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.messages import foreign_group, foreign_or_unfit, have_no_headers
@@ -99,7 +99,8 @@ class Loop:
         leaving = self._outcomes.take_leaving()
         if leaving is None:
             return
-        with closing(self._outcomes.send(leaving)) as steps:  # if polling raises, it comes again
+        # If polling raises, its message is delivered again.
+        with closing(self._outcomes.send(leaving)) as steps:
             # It may have failed a while ago. No poll before the first step: the message is neither
             # read ahead nor done, and only that step checks whose it is.
             self._poller.give_up_if_overran()

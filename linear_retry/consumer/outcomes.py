@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import assert_never
 
-from linear_retry.consumer.dead_letters.publisher import DeadLetterPublisher, Steps
-from linear_retry.consumer.dead_letters.recovery import RecoveryCall
+from linear_retry.consumer.letters.publisher import DeadLetterPublisher, Steps
+from linear_retry.consumer.letters.recovery import RecoveryCall
 from linear_retry.consumer.operations.operator_actions import OperatorActions
 from linear_retry.consumer.partitions.assignment import Assignment
 from linear_retry.consumer.partitions.batches import Batches

@@ -2,16 +2,28 @@
 
 from functools import partial
 
-from linear_retry.consumer.config.consumer_config import ConsumerConfig
-from linear_retry.consumer.dead_letters.recovery import RecoveryCall
-from linear_retry.consumer.dead_letters.wiring import dead_letter_publisher
+from linear_retry.consumer.letters.recovery import RecoveryCall
+from linear_retry.consumer.letters.wiring import dead_letter_publisher
+from linear_retry.consumer.lifecycle.shutdown import Shutdown
+from linear_retry.consumer.lifecycle.startup import Brokers, RetentionCheck, Startup
 from linear_retry.consumer.loop import Chore, Loop
-from linear_retry.consumer.monitoring.monitor import Monitor
-from linear_retry.consumer.monitoring.other_groups import NewRetryTopics, OtherGroupsRetries
 from linear_retry.consumer.operations.control_topic import ControlTopicFollower
+from linear_retry.consumer.operations.monitoring.monitor import Monitor
+from linear_retry.consumer.operations.monitoring.other_groups import (
+    NewRetryTopics,
+    OtherGroupsRetries,
+)
 from linear_retry.consumer.operations.operator_actions import OperatorActions
 from linear_retry.consumer.operations.remote_commands import RemoteCommands
 from linear_retry.consumer.operations.requests import Requests
+from linear_retry.consumer.operations.watchdogs.broker import BrokerWatchdog
+from linear_retry.consumer.operations.watchdogs.client_replacement import (
+    ClientReplacement,
+    InstanceIdWait,
+)
+from linear_retry.consumer.operations.watchdogs.joining import JoiningWatchdog
+from linear_retry.consumer.operations.watchdogs.replaced_log import ReplacedLogWatchdog
+from linear_retry.consumer.operations.watchdogs.stalled_partition import StalledPartitionWatchdog
 from linear_retry.consumer.outcomes import Outcomes, Partitions
 from linear_retry.consumer.partitions.assignment import Assignment
 from linear_retry.consumer.partitions.client_errors import ClientErrors
@@ -23,15 +35,9 @@ from linear_retry.consumer.partitions.offsets import OffsetCommits, Offsets
 from linear_retry.consumer.partitions.polling import DeliveryFilter, OffsetCheck, Poller
 from linear_retry.consumer.partitions.read_ahead import ReadAhead
 from linear_retry.consumer.partitions.rebalance import Rebalance
+from linear_retry.consumer.partitions.unreadable_batches import UnreadableBatches
 from linear_retry.consumer.runners.stop import StopFlag
-from linear_retry.consumer.session.shutdown import Shutdown
-from linear_retry.consumer.session.startup import Brokers, RetentionCheck, Startup
-from linear_retry.consumer.watchdogs.broker import BrokerWatchdog
-from linear_retry.consumer.watchdogs.client_replacement import ClientReplacement, InstanceIdWait
-from linear_retry.consumer.watchdogs.joining import JoiningWatchdog
-from linear_retry.consumer.watchdogs.replaced_log import ReplacedLogWatchdog
-from linear_retry.consumer.watchdogs.stalled_partition import StalledPartitionWatchdog
-from linear_retry.consumer.watchdogs.unreadable_batches import UnreadableBatches
+from linear_retry.consumer.settings.consumer_config import ConsumerConfig
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.client import Client
 from linear_retry.kafka.consumer.committed import Committed

@@ -294,7 +294,7 @@ class Engine(Generic[T]):
     def _hold(
         self, case: Case[T], delay_s: float, again: type[events.ProbeFailed] | None = None
     ) -> Hold[T]:
-        """Opens the circuit for this long, with the case; `again` is told if it was open before.
+        """Opens the circuit for this long, with the case. `again`: the event if it was open before.
 
         The state first, then the pause, then the seeks: if a call fails, the state is recorded.
         """
@@ -302,9 +302,12 @@ class Engine(Generic[T]):
         is_new = self._circuits.get(scope) is None
         now_s, now_ms = self._clock.now_s(), self._clock.utc_ms()
         retry_at = self._circuits.open(scope, case, now_s, delay_s, now_ms).retry_at
-        kind = events.CircuitOpened if is_new else again
-        told = () if kind is None else (waiting(kind, scope, held, delay_s, retry_at),)
-        return Hold(scope, case, delay_s, retry_at, is_new, told)
+        happened: tuple[events.Event, ...] = ()
+        if is_new:
+            happened = (waiting(events.CircuitOpened, scope, held, delay_s, retry_at),)
+        elif again is not None:
+            happened = (waiting(again, scope, held, delay_s, retry_at),)
+        return Hold(scope, case, delay_s, retry_at, is_new, happened)
 
     def _ended(self, held: Held[T], reason: Reason) -> ExhaustedError | PermanentError:
         kind = ExhaustedError if reason == "exhausted" else PermanentError

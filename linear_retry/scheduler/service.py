@@ -8,10 +8,10 @@ from functools import partial
 from threading import Event
 from typing import Any
 
-from linear_retry.consumer.config.consumer_config import Dependencies
 from linear_retry.consumer.linear_consumer import LinearConsumer
-from linear_retry.consumer.monitoring.health import Health
+from linear_retry.consumer.operations.monitoring.health import Health
 from linear_retry.consumer.runners.signals import SignalEvent, stopping_on_signals
+from linear_retry.consumer.settings.consumer_config import Dependencies
 from linear_retry.errors import (
     BrokerError,
     DataLossError,

@@ -15,10 +15,7 @@ from linear_retry import (
     RetryTopics,
     Strategy,
 )
-from linear_retry.consumer.config.checks import plan
-from linear_retry.consumer.config.consumer_config import Dependencies
-from linear_retry.consumer.config.line import WhenExhausted
-from linear_retry.consumer.monitoring.monitor import Monitor
+from linear_retry.consumer.operations.monitoring.monitor import Monitor
 from linear_retry.consumer.partitions.batches import BatchLimits
 from linear_retry.consumer.partitions.offsets import StartPositions
 from linear_retry.consumer.partitions.read_ahead import partition_of
@@ -26,6 +23,9 @@ from linear_retry.consumer.runners.results import Results
 from linear_retry.consumer.runners.run_batches import attempt_batch
 from linear_retry.consumer.runners.run_handler import attempt_all
 from linear_retry.consumer.runners.stop import StopFlag
+from linear_retry.consumer.settings.checks import plan
+from linear_retry.consumer.settings.consumer_config import Dependencies
+from linear_retry.consumer.settings.line import WhenExhausted
 from linear_retry.consumer.wiring import Wiring
 from linear_retry.kafka import Message
 from linear_retry.records.topics.retry_topics import retry_group

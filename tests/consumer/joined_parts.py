@@ -6,7 +6,8 @@ from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, Message, TopicPartition
 
-from linear_retry.consumer.monitoring.monitor import Monitor
+from linear_retry.consumer.lifecycle.shutdown import Shutdown
+from linear_retry.consumer.operations.monitoring.monitor import Monitor
 from linear_retry.consumer.operations.operator_actions import OperatorActions
 from linear_retry.consumer.operations.requests import Requests
 from linear_retry.consumer.partitions.assignment import Assignment
@@ -16,8 +17,7 @@ from linear_retry.consumer.partitions.offset_reset import OffsetReset
 from linear_retry.consumer.partitions.offsets import OffsetCommits, Offsets
 from linear_retry.consumer.partitions.polling import DeliveryFilter, OffsetCheck
 from linear_retry.consumer.partitions.read_ahead import ReadAhead
-from linear_retry.consumer.session.shutdown import Shutdown
-from linear_retry.consumer.watchdogs.unreadable_batches import UnreadableBatches
+from linear_retry.consumer.partitions.unreadable_batches import UnreadableBatches
 from linear_retry.events import Event
 from linear_retry.kafka.consumer.client import Client
 from linear_retry.kafka.consumer.settings import consumer_settings

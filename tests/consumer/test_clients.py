@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from linear_retry import Journal, LinearConsumer
-from linear_retry.consumer.config.consumer_config import Dependencies
+from linear_retry.consumer.settings.consumer_config import Dependencies
 from linear_retry.kafka.topics import standalone_consumer
 from tests.consumer.group import GROUP, LETTERS, TOPIC
 from tests.fake.cluster import FakeKafka

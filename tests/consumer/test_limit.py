@@ -8,9 +8,9 @@ import pytest
 from confluent_kafka import KafkaError
 
 from linear_retry import ConfigurationError, DeadLetters, RetryTopics, Strategy, UsageError, events
-from linear_retry.consumer.config.checks import plan
-from linear_retry.consumer.config.consumer_config import Dependencies
 from linear_retry.consumer.operations.requests import GiveUp, LiftLimit
+from linear_retry.consumer.settings.checks import plan
+from linear_retry.consumer.settings.consumer_config import Dependencies
 from linear_retry.retry.engine import ConsecutiveDeadLetters
 from linear_retry.retry.policy import RetrySettings
 from linear_retry.scope import Scope

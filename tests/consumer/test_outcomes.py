@@ -5,7 +5,7 @@ from collections.abc import Callable, Generator
 from confluent_kafka import Message
 
 from linear_retry import Strategy, events
-from linear_retry.consumer.dead_letters.publisher import DeadLetterPublisher
+from linear_retry.consumer.letters.publisher import DeadLetterPublisher
 from linear_retry.consumer.outcomes import Outcomes, Partitions
 from linear_retry.consumer.partitions.offsets import COMMIT_EVERY_S
 from linear_retry.records.lineage import Line

@@ -8,7 +8,7 @@ ALWAYS = "always"
 _PAUSES = "consumer/misbehaviours/test_pauses.py"
 _READS = "consumer/misbehaviours/test_reads.py"
 _RESETS = "consumer/partitions/test_offset_reset.py"
-_REPLACED = "consumer/watchdogs/test_replaced_log.py"
+_REPLACED = "consumer/operations/watchdogs/test_replaced_log.py"
 _WAITS = "consumer/misbehaviours/test_waits.py"
 _GROUP = "consumer/misbehaviours/test_group.py"
 _COMMITS = "consumer/misbehaviours/test_commits.py"
@@ -189,12 +189,12 @@ MISBEHAVIOURS = (
     Misbehaviour(
         "its client forgets all brokers, and says nothing (librdkafka #5301)",
         "blind",
-        "consumer/watchdogs/test_broker.py::test_a_blind_member_comes_back_and_goes_on",
+        "consumer/operations/watchdogs/test_broker.py::test_a_blind_member_comes_back_and_goes_on",
     ),
     Misbehaviour(
         "its client forgets to join anew, and dies of it (KIP-848)",
         "refuse",
-        "consumer/watchdogs/test_client_replacement.py::test_a_refused_member_comes_back_and_goes_on",
+        "consumer/operations/watchdogs/test_client_replacement.py::test_a_refused_member_comes_back_and_goes_on",
     ),
     Misbehaviour(
         "a rebalance inside `consume`",
@@ -311,7 +311,7 @@ MISBEHAVIOURS = (
     Misbehaviour(
         "the group has another generation",
         "move_on",
-        "consumer/dead_letters/test_transactions.py::test_the_group_has_moved_on",
+        "consumer/letters/test_transactions.py::test_the_group_has_moved_on",
     ),
     Misbehaviour(
         "of a transaction's offset and a later commit the commit stays",
@@ -321,6 +321,6 @@ MISBEHAVIOURS = (
     Misbehaviour(
         "a transaction that lasts too long is aborted, its producer fenced",
         ALWAYS,
-        "consumer/dead_letters/test_transactions.py::test_broker_that_times_a_transaction_out",
+        "consumer/letters/test_transactions.py::test_broker_that_times_a_transaction_out",
     ),
 )

@@ -20,7 +20,7 @@ from linear_retry import (
     UsageError,
     events,
 )
-from linear_retry.consumer.config.consumer_config import Dependencies
+from linear_retry.consumer.settings.consumer_config import Dependencies
 from linear_retry.journal.entry import Entry, encode, read_entry
 from linear_retry.kafka import Message
 from linear_retry.records.process import Process

@@ -11,7 +11,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as plain_text
 
 from linear_retry import Journal, LinearConsumer, RetryTopics, Strategy
-from linear_retry.consumer.config.consumer_config import Dependencies
+from linear_retry.consumer.settings.consumer_config import Dependencies
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from linear_retry.monitoring.metrics import Metrics, exposition
 from linear_retry.scope import Scope

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from linear_retry import DataLossError, Strategy, events
-from linear_retry.consumer.config.consumer_config import Dependencies
+from linear_retry.consumer.settings.consumer_config import Dependencies
 from linear_retry.scope import Partition
 from tests.kafka_operations import wait_until
 from tests.scenarios.conftest import SceneFactory

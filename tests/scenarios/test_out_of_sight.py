@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from linear_retry import events
-from linear_retry.consumer.watchdogs import broker
+from linear_retry.consumer.operations.watchdogs import broker
 from linear_retry.kafka.consumer.client import Client
 from tests.scenarios.conftest import SceneFactory
 from tests.scenarios.handlers import Dependency

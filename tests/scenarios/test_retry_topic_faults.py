@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from linear_retry import ConfigurationError, RetryTopics, events
-from linear_retry.consumer.config.consumer_config import Dependencies
+from linear_retry.consumer.settings.consumer_config import Dependencies
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.messages import read
 from linear_retry.retry.clock import SystemClock

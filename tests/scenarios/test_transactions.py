@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import KafkaException
 
 from linear_retry import DeadLetters, events
-from linear_retry.consumer.config.consumer_config import Dependencies
+from linear_retry.consumer.settings.consumer_config import Dependencies
 from linear_retry.kafka import Message, Producer
 from linear_retry.retry.clock import SystemClock
 from tests.kafka_operations import wait_until

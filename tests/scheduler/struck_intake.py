@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from linear_retry import LinearConsumer
-from linear_retry.consumer.config.consumer_config import Dependencies
+from linear_retry.consumer.settings.consumer_config import Dependencies
 from linear_retry.errors import StoreError
 from linear_retry.kafka import Message
 from linear_retry.scheduler.destinations import Destinations

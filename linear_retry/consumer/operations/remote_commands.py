@@ -2,16 +2,16 @@
 
 import math
 from collections import deque
+from collections.abc import Container
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from linear_retry import events
-from linear_retry.consumer.monitoring.monitor import Monitor
+from linear_retry.consumer.operations.monitoring.monitor import Monitor
 from linear_retry.consumer.operations.operator_actions import OperatorActions
 from linear_retry.consumer.operations.requests import GiveUp, LiftLimit, OperatorRequest, Retry
-from linear_retry.consumer.partitions.assignment import Assignment
 from linear_retry.kafka import Message
 from linear_retry.records.control import Answer, AnswerName, Command
 from linear_retry.records.text import one_line
@@ -44,7 +44,7 @@ class RemoteCommands:
     def __init__(
         self,
         member: str,
-        assignment: Assignment,
+        assignment: Container[Partition],
         operator_actions: OperatorActions,
         monitor: Monitor,
         *,

@@ -59,7 +59,7 @@ class Assignment:
         self.unreadable: dict[Partition, Unreadable] = {}
         self.due_at_s = math.inf
 
-    def __contains__(self, partition: Partition) -> bool:
+    def __contains__(self, partition: object) -> bool:
         return partition in self.epochs
 
     @property

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 
-from linear_retry.consumer.monitoring.error_throttle import ErrorThrottle
+from linear_retry.consumer.operations.monitoring.error_throttle import ErrorThrottle
 from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.errors import BrokerError
 from linear_retry.events import ClientError, CommitFailed, Event

@@ -13,7 +13,7 @@ from linear_retry.consumer.partitions.read_ahead import (
     offset_of,
     partition_of,
 )
-from linear_retry.consumer.watchdogs.unreadable_batches import UnreadableBatches
+from linear_retry.consumer.partitions.unreadable_batches import UnreadableBatches
 from linear_retry.kafka import KafkaError, KafkaException, Message
 from linear_retry.kafka.topics.batch_end import is_unreadable
 from linear_retry.scope import Partition

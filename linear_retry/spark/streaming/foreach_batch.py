@@ -11,7 +11,16 @@ from uuid import uuid4
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from linear_retry.consumer.config.checks import (
+from linear_retry.consumer.letters.plain import PlainDelivery
+from linear_retry.consumer.letters.publisher import (
+    AckWait,
+    DeadLetterPublisher,
+    Stop,
+)
+from linear_retry.consumer.operations.monitoring.client_log import with_log
+from linear_retry.consumer.operations.monitoring.monitor import Monitor, bind_listeners
+from linear_retry.consumer.runners.handler_checks import check_handler
+from linear_retry.consumer.settings.checks import (
     Transient,
     answer_within_s,
     check_listeners,
@@ -19,18 +28,9 @@ from linear_retry.consumer.config.checks import (
     is_transient,
     policy_of,
 )
-from linear_retry.consumer.config.consumer_config import Dependencies, this_process
-from linear_retry.consumer.config.values import as_strategy
-from linear_retry.consumer.dead_letters.plain import PlainDelivery
-from linear_retry.consumer.dead_letters.publisher import (
-    AckWait,
-    DeadLetterPublisher,
-    Stop,
-)
-from linear_retry.consumer.dead_letters.settings import DeadLetters
-from linear_retry.consumer.monitoring.client_log import with_log
-from linear_retry.consumer.monitoring.monitor import Monitor, bind_listeners
-from linear_retry.consumer.runners.handler_checks import check_handler
+from linear_retry.consumer.settings.consumer_config import Dependencies, this_process
+from linear_retry.consumer.settings.dead_letters import DeadLetters
+from linear_retry.consumer.settings.values import as_strategy
 from linear_retry.errors import ConfigurationError, UsageError
 from linear_retry.events import Listener
 from linear_retry.journal.journal import Journal

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from linear_retry import events
-from linear_retry.consumer.dead_letters.publisher import DeadLetterPublisher, Steps, Stop
+from linear_retry.consumer.letters.publisher import DeadLetterPublisher, Steps, Stop
 from linear_retry.consumer.runners.results import Results
 from linear_retry.errors import BrokerError, ConfigurationError, UnknownTopicError, UsageError
 from linear_retry.events import Listener

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from linear_retry import Journal, LinearConsumer, Strategy
 from linear_retry.console.frame.settings import Settings
-from linear_retry.consumer.config.consumer_config import Dependencies
+from linear_retry.consumer.settings.consumer_config import Dependencies
 from linear_retry.kafka import Message
 from tests.console.browser.serving import serving
 from tests.living import QuickConsumer, living

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from linear_retry import DeadLetters, LinearConsumer, LinearRetryError
-from linear_retry.consumer.config.consumer_config import Dependencies
+from linear_retry.consumer.settings.consumer_config import Dependencies
 from linear_retry.kafka import Message
 from tests.consumer.group import GROUP, LETTERS, PROTOCOL_KEYS, TOPIC, OutageError
 from tests.fake.clock import NothingCanHappenError

@@ -10,8 +10,8 @@ import pytest
 from confluent_kafka import KafkaError
 
 from linear_retry import BrokerError, LinearConsumer, RetryTopics, Strategy, UsageError, events
-from linear_retry.consumer.config.line import WhenExhausted
 from linear_retry.consumer.operations.requests import GiveUp, Requests, Retry
+from linear_retry.consumer.settings.line import WhenExhausted
 from linear_retry.kafka import Message
 from linear_retry.scope import Scope, ScopeKind
 from linear_retry.testing import AttemptStarted, EventEmitted, EventLog, Place

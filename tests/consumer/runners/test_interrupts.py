@@ -157,7 +157,7 @@ def test_a_ctrl_c_between_any_two_instructions(twice: bool) -> None:
         # Before it was entered: nobody knows whether that was forgotten.
         assert all("was not entered" in emitted for emitted in life.refusals), at
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    assert at > 100 * _STEP
+    assert at > 50 * _STEP
 
 
 class _CutShort:

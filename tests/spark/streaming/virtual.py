@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from linear_retry import Event, Strategy, UsageError
-from linear_retry.consumer.dead_letters.plain import PlainDelivery
-from linear_retry.consumer.dead_letters.publisher import (
+from linear_retry.consumer.letters.plain import PlainDelivery
+from linear_retry.consumer.letters.publisher import (
     AckWait,
     DeadLetterPublisher,
     Stop,

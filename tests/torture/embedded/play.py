@@ -10,7 +10,7 @@ from itertools import count
 from confluent_kafka import KafkaError, Producer
 
 from linear_retry import DeadLetters, events
-from linear_retry.consumer.config.consumer_config import Dependencies
+from linear_retry.consumer.settings.consumer_config import Dependencies
 from linear_retry.errors import BrokerError
 from linear_retry.kafka import Message
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka

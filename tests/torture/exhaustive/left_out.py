@@ -3,12 +3,14 @@
 from collections.abc import Callable
 from typing import Literal, Self, TypeAlias, TypeVar
 
-from linear_retry.consumer.dead_letters.plain import PlainDelivery
-from linear_retry.consumer.dead_letters.publisher import AckWait, DeadLetterPublisher
+from linear_retry.consumer.letters.plain import PlainDelivery
+from linear_retry.consumer.letters.publisher import AckWait, DeadLetterPublisher
 from linear_retry.consumer.loop import Loop
 from linear_retry.consumer.operations.operator_actions import OperatorActions
 from linear_retry.consumer.operations.remote_commands import RemoteCommands
 from linear_retry.consumer.operations.requests import Requests
+from linear_retry.consumer.operations.watchdogs.overrun import OverrunWatchdog
+from linear_retry.consumer.operations.watchdogs.stalled_partition import StalledPartitionWatchdog
 from linear_retry.consumer.outcomes import Outcomes
 from linear_retry.consumer.partitions.assignment import Assignment, _Silence
 from linear_retry.consumer.partitions.batches import Batches
@@ -16,8 +18,6 @@ from linear_retry.consumer.partitions.offsets import OffsetCommits, _Position
 from linear_retry.consumer.partitions.read_ahead import ReadAhead
 from linear_retry.consumer.partitions.rebalance import Rebalance
 from linear_retry.consumer.runners.stop import StopFlag
-from linear_retry.consumer.watchdogs.overrun import OverrunWatchdog
-from linear_retry.consumer.watchdogs.stalled_partition import StalledPartitionWatchdog
 from linear_retry.consumer.wiring import Wiring
 from linear_retry.kafka.consumer.callbacks import CallbackGuard
 from linear_retry.kafka.consumer.client import Client

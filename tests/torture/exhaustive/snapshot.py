@@ -19,8 +19,8 @@ from typing import Any, TypeAlias
 
 from confluent_kafka import KafkaError, Message, TopicPartition
 
-from linear_retry.consumer.config.consumer_config import ConsumerConfig, Dependencies
 from linear_retry.consumer.operations.requests import Request
+from linear_retry.consumer.settings.consumer_config import ConsumerConfig, Dependencies
 
 _Restore: TypeAlias = Callable[[Any, Any], None]
 _Keep: TypeAlias = Callable[["_Kept", Any], Iterable[Any]]

@@ -9,7 +9,7 @@ from typing import Any
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from linear_retry import LinearConsumer, Strategy, events
-from linear_retry.consumer.config.consumer_config import Dependencies
+from linear_retry.consumer.settings.consumer_config import Dependencies
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from linear_retry.kafka.producers.acknowledged import write_all
 from linear_retry.records.record import OutgoingRecord

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 from linear_retry import RetryTopics
-from linear_retry.consumer.dead_letters.retry_topics import OnExpired
+from linear_retry.consumer.settings.retry_topics import OnExpired
 from linear_retry.scope import ScopeKind
 from tests.consumer.group import TOPIC, FakeGroup, Member
 from tests.consumer.two_lines import PREFIX, TwoLines

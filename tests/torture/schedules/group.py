@@ -7,7 +7,7 @@ from itertools import cycle, islice
 from typing import Any
 
 from linear_retry import Recovery, RetryTopics, Strategy, events
-from linear_retry.consumer.config.line import WhenExhausted
+from linear_retry.consumer.settings.line import WhenExhausted
 from linear_retry.records.dead_letter import FailureInfo, to_dead_letter
 from linear_retry.records.lineage import Hop
 from linear_retry.records.record import Record

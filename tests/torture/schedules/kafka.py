@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, Protocol
 
-from linear_retry.consumer.dead_letters.publisher import STOP_GRACE_S
+from linear_retry.consumer.letters.publisher import STOP_GRACE_S
 from linear_retry.kafka import Message
 from linear_retry.scope import Partition
 from tests.fake.cluster import FakeKafka

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from linear_retry import BrokerError, ConfigurationError, FencedError, events
+from linear_retry.consumer.lifecycle.startup import Brokers
+from linear_retry.consumer.operations.watchdogs import slow_handler
 from linear_retry.consumer.partitions.read_ahead import ReadAhead
 from linear_retry.consumer.runners.own_loop import Attempts
-from linear_retry.consumer.session.startup import Brokers
-from linear_retry.consumer.watchdogs import slow_handler
 from linear_retry.retry import engine
 from linear_retry.retry.decision import Decision, Stop, decide
 from linear_retry.retry.policy import Failure, Transient

@@ -12,8 +12,8 @@ from typing import Any
 
 from confluent_kafka import KafkaError, TopicPartition
 
-from linear_retry.consumer.config.consumer_config import Dependencies
 from linear_retry.consumer.partitions.offsets import Offsets
+from linear_retry.consumer.settings.consumer_config import Dependencies
 from linear_retry.events import CircuitClosed, CircuitOpened, DeadLettered, Event, SentToRetry
 from linear_retry.kafka import Consumer, Message, Producer
 from linear_retry.retry.clock import SystemClock

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self, TypeAlias
 
-from linear_retry.consumer.dead_letters.retry_topics import RetryTopics
 from linear_retry.consumer.linear_consumer import LinearConsumer
+from linear_retry.consumer.settings.retry_topics import RetryTopics
 from linear_retry.errors import ConfigurationError
 
 RetryLine: TypeAlias = Callable[[], LinearConsumer]

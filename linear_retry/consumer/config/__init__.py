@@ -1,1 +1,0 @@
-"""Checks the user's configuration, before any I/O."""

@@ -1,0 +1,205 @@
+"""Checks, before joining the group, that everything the consumer needs exists."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+from linear_retry.consumer.letters.publisher import DeadLetterPublisher
+from linear_retry.consumer.lifecycle.retry_topics import check_retry_topics
+from linear_retry.consumer.operations.monitoring.client_log import cause_of
+from linear_retry.consumer.settings.consumer_config import ConsumerConfig
+from linear_retry.consumer.settings.topics import (
+    IGNORED,
+    is_pattern,
+    refuse_retry_topics,
+    subscribed,
+)
+from linear_retry.errors import BrokerError, ConfigurationError
+from linear_retry.events import Event, RetentionTooShort
+from linear_retry.kafka import KafkaException
+from linear_retry.kafka.consumer.client import Client
+from linear_retry.kafka.consumer.fatal_errors import raise_if_fatal
+from linear_retry.kafka.consumer.settings import Config, ConsumerSettings, connection, servers_of
+from linear_retry.kafka.topics.admin import Admin, Rights
+from linear_retry.log.lines import log_start
+from linear_retry.retry.clock import NowS
+
+_Answer = TypeVar("_Answer")
+
+_ASK_FOR_S = 1.0
+_RIGHTS_WITHIN_S = 5.0
+_LOOK_AGAIN_S = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Brokers:
+    """Queries brokers until one answers, for `timeout_s` at most, or until `stopping`."""
+
+    client: Client
+    settings: ConsumerSettings
+    now_s: NowS
+    timeout_s: float
+    stopping: Callable[[], bool]
+
+    def ask(self, config: Config, question: Callable[[float], _Answer]) -> _Answer | None:
+        """Returns the answer of the brokers in `config`; None if `stopping`.
+
+        Asks in slices of a second, so that Ctrl-C works. Raises `BrokerError` if none answers.
+        """
+        give_up_at_s = self.now_s() + self.timeout_s
+        while not self.stopping():
+            try:
+                return question(_ASK_FOR_S)
+            except KafkaException as error:
+                self._poll(0)  # librdkafka reports the reason to its error callback
+                if self.now_s() >= give_up_at_s:
+                    why = cause_of(config) or (
+                        f"{error}; check the address, the network and the security settings"
+                    )
+                    raise BrokerError(
+                        f"no broker of {servers_of(config)} answered within {self.timeout_s:g} s: "
+                        f"{why}"
+                    ) from error
+        return None
+
+    def topics(self) -> dict[str, int]:
+        """Returns every topic visible to the consumer, with its number of partitions."""
+        return self.ask(self.settings.config, self.client.partition_counts) or {}
+
+    def rights(self, admin: Admin, topics: Sequence[str]) -> dict[str, Rights]:
+        """Returns the permissions of `admin` on these topics, as far as answered within 5 s."""
+        asked = admin.ask_rights(topics) if topics else {}
+        give_up_at_s = self.now_s() + _RIGHTS_WITHIN_S
+        while not all(one.done() for one in asked.values()) and not self.stopping():
+            if self.now_s() >= give_up_at_s:
+                break
+            self._poll(_LOOK_AGAIN_S)
+        return {
+            topic: answer.result()
+            for topic, answer in asked.items()
+            if answer.done() and answer.exception() is None
+        }
+
+    def _poll(self, timeout_s: float) -> None:
+        """Polls once: an error that is reported only once, as by the group, must not be missed."""
+        message = self.client.poll(timeout_s)
+        error = None if message is None else message.error()
+        if error is not None:
+            raise_if_fatal(error, group=self.settings.group_id)
+
+
+def _count(letters: DeadLetterPublisher, topic: str, timeout_s: float) -> int:
+    return letters.partitions(topic, timeout_s) or 0
+
+
+def missing_rights(found: Mapping[str, Rights], right: str) -> list[str]:
+    """Returns a sentence for each topic on which this user lacks the permission."""
+    return [
+        f"this user has no permission to {right} topic {topic}; give it {right} and DESCRIBE on it"
+        for topic, rights in found.items()
+        if rights is not None and right not in rights
+    ]
+
+
+def missing_topics(counts: dict[str, int], topics: Sequence[str]) -> None:
+    """Raises `ConfigurationError`, which names every topic that does not exist."""
+    missing = [topic for topic in topics if not is_pattern(topic) and not counts.get(topic)]
+    if missing:
+        raise ConfigurationError(
+            f"no such topic: {', '.join(missing)}; create it, or correct the name; if it is there, "
+            "this user may not see it: give it DESCRIBE on the topic"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Startup:
+    """The checks before the group is joined: topics, permissions and journals."""
+
+    config: ConsumerConfig
+    brokers: Brokers
+    admin: Admin
+    letters: DeadLetterPublisher | None
+
+    def check(self) -> bool:
+        """Runs the checks. Raises `BrokerError` and `ConfigurationError`. False: a stop came."""
+        config = self.config
+        counts = self.brokers.topics()
+        ours = self._letter_topics()
+        if self.brokers.stopping():
+            return False
+        missing_topics(counts | ours, [*config.topics, *ours])
+        ignored = config.settings.config.get(IGNORED, "")
+        sources = {topic: counts[topic] for topic in subscribed(config.topics, counts, ignored)}
+        if not config.reads_retries:
+            delay_ms = config.line.delay_ms
+            refuse_retry_topics(config.topics, sources, lambda topic: delay_ms(topic) is not None)
+        check_retry_topics(config, sources)
+        self._check_rights(list(ours))
+        for journal in config.journals:
+            journal.prepare(counts)
+        log_start(config.settings.group_id, config.member, config.process)
+        return True
+
+    def _letter_topics(self) -> dict[str, int]:
+        """Returns the dead-letter topic and its number of partitions; 0 if it is missing."""
+        letters, brokers = self.letters, self.brokers
+        if letters is None or brokers.stopping():
+            return {}
+        letters.prepare()
+        keys = self.config.producer_config
+        return {
+            topic: brokers.ask(keys, partial(_count, letters, topic)) or 0
+            for topic in letters.topics
+        }
+
+    def _check_rights(self, ours: Sequence[str]) -> None:
+        """Checks the permissions once; they may still be revoked at any time."""
+        named = [topic for topic in self.config.topics if not is_pattern(topic)]
+        reads = self.brokers.rights(self.admin, named)
+        writes = self.brokers.rights(self._letters_admin(), ours)
+        # This client has cached these topics' leaders for 15 minutes: with it, the watchdog of
+        # stalled partitions would miss those whose broker is down just now.
+        self.admin.close()
+        problems = [*missing_rights(reads, "READ"), *missing_rights(writes, "WRITE")]
+        if problems:
+            raise BrokerError("\n".join(problems))
+
+    def _letters_admin(self) -> Admin:
+        """The admin client of the letters' cluster and user; usually the consumer's own."""
+        keys = connection(self.config.producer_config)
+        if keys == self.config.settings.connection:
+            return self.admin
+        return Admin(keys, self.config.dependencies.admin)
+
+
+class RetentionCheck:
+    """Warns if the strategy waits longer than a source keeps its messages.
+
+    Best effort: asked at the start, answered while the loop runs, never waited for.
+    """
+
+    def __init__(self, admin: Admin, total_s: float, emit: Callable[[Event], None]) -> None:
+        self._admin = admin
+        self._emit = emit
+        self._total_s = total_s
+        self._asked: dict[str, Future[int]] = {}
+        self.due_at_s = math.inf
+
+    def ask(self, topics: Sequence[str]) -> None:
+        """Asks for the retention, unless the strategy never waits."""
+        if self._total_s > 0:
+            named = [topic for topic in topics if not is_pattern(topic)]
+            self._asked = {topic: self._admin.ask_retention_ms(topic) for topic in named}
+            self.due_at_s = -math.inf
+
+    def tick(self) -> None:
+        """Emits `RetentionTooShort` for the answers that arrived since the last call."""
+        for topic in [name for name, answer in self._asked.items() if answer.done()]:
+            answer = self._asked.pop(topic)
+            if answer.exception() is None and 0 <= answer.result() < self._total_s * 1000:
+                self._emit(RetentionTooShort(topic, answer.result(), self._total_s))
+        if not self._asked:
+            self.due_at_s = math.inf

@@ -1,0 +1,270 @@
+"""Runs one consumer by `run`, the user's own loop or `run_async`, and closes it."""
+
+import math
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from functools import partial
+from itertools import chain
+
+from linear_retry.consumer.lifecycle.owner_thread import OwnerThread
+from linear_retry.consumer.loop import Loop
+from linear_retry.consumer.operations.monitoring.health import Health, HealthInputs, evaluate
+from linear_retry.consumer.operations.monitoring.monitor import Monitor
+from linear_retry.consumer.operations.requests import OperatorRequest, refused
+from linear_retry.consumer.partitions.batches import BatchLimits
+from linear_retry.consumer.partitions.read_ahead import ReadAhead
+from linear_retry.consumer.runners.async_hand_over import AsyncHandOver, HandOver
+from linear_retry.consumer.runners.async_handler import AsyncHandler
+from linear_retry.consumer.runners.async_signals import stopping_async_on_signals
+from linear_retry.consumer.runners.own_loop import Attempt, Attempts
+from linear_retry.consumer.runners.results import Results
+from linear_retry.consumer.runners.run_batches import BatchHandler, attempt_batch
+from linear_retry.consumer.runners.run_handler import Batch, H, Handler, attempt_each, run
+from linear_retry.consumer.runners.signals import deferring_interrupts, stopping_on_signals
+from linear_retry.consumer.runners.stop import StopFlag
+from linear_retry.consumer.settings.consumer_config import ConsumerConfig
+from linear_retry.consumer.wiring import Wiring
+from linear_retry.kafka import Message
+from linear_retry.kafka.consumer.fatal_errors import as_library_errors
+from linear_retry.retry.circuits import Circuits
+from linear_retry.scope import Partition
+
+
+class Session:
+    """Implements `LinearConsumer` for each way of running it.
+
+    The owner thread creates the parts at the first use: here I/O starts.
+    """
+
+    def __init__(self, plan: ConsumerConfig, circuits: Circuits[Message], monitor: Monitor) -> None:
+        self._plan = plan
+        self._circuits = circuits
+        self._monitor = monitor
+        self._now_s = plan.dependencies.clock.now_s
+        self._owner_thread = OwnerThread()
+        self._attempts: Attempts | None = None
+        self.wiring: Wiring | None = None
+        self.stop = StopFlag()
+        self._ready: Iterator[Attempt] = iter(())
+
+    def submit(self, request: OperatorRequest) -> Future[bool]:
+        """Submits an operator's request; False at once if no turn will take it."""
+        self._owner_thread.check_process()
+        if self.wiring is None or not self._owner_thread.joined or self.stop.asked:
+            return refused()
+        return self.wiring.requests.submit(request)
+
+    def health(self) -> Health:
+        clock, handed_out = self._plan.dependencies.clock, self._monitor.handed_out
+        polled_s, joined = None, self._monitor.joined
+        waiting, due_ms = 0, None
+        short: Mapping[Partition, int] = {}
+        if self.wiring is not None and self._owner_thread.joined:
+            polled_s = max(clock.now_s() - self.wiring.read_ahead.polled_at_s, 0.0)
+            joined = joined or self.wiring.client.member.has_joined_unheard
+            waiting, due_ms = self._waits(self.wiring.read_ahead)
+            short = self.wiring.replaced_logs.short
+        health = evaluate(
+            HealthInputs(
+                utc_ms=clock.utc_ms(),
+                limit_s=self._plan.settings.max_poll_interval_s,
+                polled_s=polled_s,
+                handed_out=None if handed_out is None else handed_out[1],
+                joined=joined,
+                stopping=self.stop.asked,
+                end=self._monitor.end,
+                circuits=self._circuits.views,
+                errors=self._monitor.errors,
+                unreadable=self._monitor.unreadable,
+                short=short,
+                waiting=waiting,
+                due_ms=due_ms,
+            )
+        )
+        return replace(health, member=self._plan.member, process=self._plan.process)
+
+    def _waits(self, read_ahead: ReadAhead) -> tuple[int, int | None]:
+        """How many messages of retry topics wait in memory, and when the first is due, UTC ms."""
+        waiting, due_at_s = read_ahead.waiting_messages, read_ahead.next_due_at_s
+        if not waiting or math.isinf(due_at_s):  # another thread may have released the last
+            return 0, None
+        clock = self._plan.dependencies.clock
+        return waiting, clock.utc_ms() + round((due_at_s - clock.now_s()) * 1000)
+
+    def lag(self, timeout_s: float) -> dict[Partition, int]:
+        """The lag; empty before the start and after the end."""
+        if self.wiring is None or not self._owner_thread.joined or self._monitor.end is not None:
+            return {}
+        return self.wiring.lag.ask(timeout_s)
+
+    def next_offsets(self) -> dict[Partition, int]:
+        """The first offset that is not done, of each assigned partition where that is known."""
+        if self.wiring is None:
+            return {}
+        found = {
+            key: self.wiring.offsets.next_offset(key) for key in self.wiring.assignment.partitions
+        }
+        return {key: offset for key, offset in found.items() if offset is not None}
+
+    def close(self) -> None:
+        """Closes it, or waits for the owner to do so; from a handler, `run` closes when it ends."""
+        if not self.stop.asked:
+            self.stop.ask()
+        match self._owner_thread.claim_close():
+            case "ours":
+                self._close()
+            case "another's":
+                self._owner_thread.closed.wait(self._plan.close_timeout_s)
+            case "later" | "done":
+                return
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the current thread must close it itself, not wait for the owner."""
+        return self._owner_thread.here
+
+    def run(self, handler: Handler) -> None:
+        """Runs the handler until a stop or the first signal."""
+        self._run(handler, attempt_each(self.stop, self._now_s))
+
+    def run_batches(self, handler: BatchHandler, limits: BatchLimits) -> None:
+        """Runs the handler of batches until a stop or the first signal."""
+        self._run(handler, attempt_batch, limits)
+
+    def _run(
+        self,
+        handler: H,
+        attempt: Callable[[Batch, H, Results], None],
+        limits: BatchLimits | None = None,
+    ) -> None:
+        with self._use(), stopping_on_signals(self.stop.ask):
+            self._finish_attempts()
+            loop = self._started()
+            if not self.stop.asked:
+                run(lambda: loop.turn(limits), handler, attempt, self.stop)
+        self._monitor.finish()
+
+    async def run_async(
+        self, handler: AsyncHandler, on_start: Callable[[], object] | None = None
+    ) -> None:
+        """Runs the consumer in a new thread, which closes it; the handler in the current task.
+
+        That thread calls `on_start` once the consumer has started.
+        """
+        awaiting = AsyncHandOver(handler, self.stop, self._now_s)
+        with (
+            self._owner_thread.delegated(),
+            stopping_async_on_signals(self.stop.ask),
+            self._monitor,
+        ):
+            await awaiting.run(partial(self._run_owner, on_start=on_start))
+
+    def begin(self) -> None:
+        """Starts the user's own loop."""
+        self._owner_thread.check_open()
+        if self._attempts is not None and not self._owner_thread.elsewhere:
+            self._attempts.begin()
+
+    def attempts(self) -> Iterator[Attempt]:
+        """Yields the attempts; none of our code runs between two of one batch."""
+        return chain.from_iterable(self._batches())
+
+    def _batches(self) -> Generator[Iterable[Attempt]]:
+        """Yields the rest of the current batch, then each batch's first attempt and its others."""
+        if self._owner_thread.here:
+            yield self._ready
+        while (attempt := self._next_attempt()) is not None:
+            yield (attempt,)
+            yield self._ready
+
+    def _next_attempt(self) -> Attempt | None:
+        """Applies the last attempt's outcome, and returns the next; None: the loop has ended."""
+        if self._owner_thread.closing:
+            return None
+        attempts, attempt = self._attempts or self._own_loop(), None
+        self.stop.interrupted = False
+        try:
+            # A KeyboardInterrupt inside a turn could leave a partition paused for ever.
+            with (
+                deferring_interrupts(self.stop.interrupt, self._owner_thread.abort),
+                self._use(),
+            ):
+                attempt = attempts.next()
+        except BaseException:
+            if attempt is not None:
+                attempts.withdraw()
+            raise
+        if attempt is None or self._owner_thread.closing:
+            if self.stop.asked:
+                self._monitor.finish()
+            return None
+        self._ready = attempts.ready
+        return attempt
+
+    @contextmanager
+    def _use(self) -> Iterator[None]:
+        try:
+            with self._owner_thread.use():
+                self._monitor.begin()
+                try:
+                    with self._monitor, as_library_errors():
+                        yield
+                finally:
+                    if self.stop.asked and self.wiring is not None:
+                        self.wiring.requests.close()
+        finally:
+            if self._owner_thread.closes_at_end:
+                self.close()
+
+    def _started(self) -> Loop:
+        if self.wiring is None:
+            self.wiring = Wiring(self._plan, self._circuits, self._monitor, self.stop)
+            self.stop.watch_forks()
+        if not self._owner_thread.joined:  # a start that raised is repeated by the next use
+            self.wiring.start()
+            self._owner_thread.joined = True
+        return self.wiring.loop
+
+    def _own_loop(self) -> Attempts:
+        with self._use():
+            self._attempts = Attempts(self._started().turn, self.stop, self._now_s)
+            return self._attempts
+
+    def _finish_attempts(self) -> None:
+        """Applies the outcome that the user's own loop left, before the consumer runs otherwise."""
+        self.stop.interrupted = False
+        if self._attempts is not None:
+            self._attempts.check_finished()
+            self._attempts.finish()
+
+    def _run_owner(self, hand_over: HandOver, on_start: Callable[[], object] | None) -> None:
+        """Runs in the thread of `run_async`."""
+        with self._use():
+            self._finish_attempts()
+            try:
+                loop = self._started()
+                if on_start is not None:
+                    on_start()
+                while not self.stop.asked:
+                    with closing(loop.turn()) as turn:
+                        for work in turn:
+                            hand_over(work)
+            finally:  # except for a start that raised, which another use repeats
+                self._owner_thread.closes_at_end |= self._owner_thread.joined
+
+    def _close(self) -> None:
+        try:
+            with self._owner_thread.keeping_fatal_errors(), self._monitor, as_library_errors():
+                if self._attempts is not None and not self._owner_thread.forked:
+                    self._attempts.finish()
+                if self.wiring is not None and not self._owner_thread.forked:
+                    self.wiring.loop.await_delivery()
+        finally:
+            if self.wiring is not None and not self._owner_thread.forked:
+                timeout_s = self._plan.close_timeout_s
+                with as_library_errors():
+                    self.wiring.close(commit=self._owner_thread.commits, timeout_s=timeout_s)
+            self._monitor.finish()
+            self._owner_thread.closed.set()

@@ -1,0 +1,1 @@
+"""What the user chooses, checked before any I/O."""

@@ -1,0 +1,285 @@
+"""Rejects configurations that cannot work, before any message is read."""
+
+import math
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias, cast, get_args
+
+from linear_retry.consumer.operations.monitoring.client_log import with_log
+from linear_retry.consumer.settings.consumer_config import (
+    ConsumerConfig,
+    Dependencies,
+    this_process,
+)
+from linear_retry.consumer.settings.dead_letters import DeadLetters
+from linear_retry.consumer.settings.line import (
+    LineConfig,
+    Retries,
+    Topics,
+    WhenExhausted,
+    line_config,
+)
+from linear_retry.consumer.settings.recovery import Recovery
+from linear_retry.consumer.settings.topics import IGNORED, refuse_own_topics
+from linear_retry.consumer.settings.values import as_strategy
+from linear_retry.errors import ConfigurationError
+from linear_retry.events import Listener
+from linear_retry.journal.journal import Journal
+from linear_retry.kafka.consumer.settings import ConsumerSettings, consumer_settings
+from linear_retry.kafka.producers.settings import (
+    delivery_timeout_ms,
+    producer_config,
+    refuse_another_cluster,
+    transactional_config,
+)
+from linear_retry.records.dead_letter import resolutions_topic
+from linear_retry.records.lineage import Line
+from linear_retry.records.topics.names import check_topic_name
+from linear_retry.retry.callables import check_result, why_not
+from linear_retry.retry.circuits import BreakerError
+from linear_retry.retry.decision import is_any_of
+from linear_retry.retry.policy import (
+    IsTransient,
+    OnExhausted,
+    OnPermanent,
+    Policy,
+    RetrySettings,
+    check_repeated,
+)
+from linear_retry.scope import ScopeKind
+from linear_retry.strategy.delays import Element
+from linear_retry.strategy.strategy import Strategy
+
+Transient: TypeAlias = (
+    type[BaseException] | Iterable[type[BaseException]] | Callable[[Exception], object]
+)
+
+_ANSWER_MARGIN_S = 10.0
+_READ_HERE = (
+    "the same producer sends what is retried, and that is read from the consumer's cluster: it "
+    "would never come back"
+)
+
+
+def plan(
+    config: Mapping[str, Any],
+    topics: Topics,
+    *,
+    strategy: Strategy | Sequence[Element],
+    transient: Transient,
+    dead_letters: str | DeadLetters | None,
+    scope: ScopeKind,
+    on_exhausted: WhenExhausted,
+    on_permanent: OnPermanent,
+    start_timeout_s: float,
+    close_timeout_s: float,
+    dependencies: Dependencies,
+    journals: Sequence[Journal] = (),
+    control: str | None = None,
+) -> ConsumerConfig:
+    """Checks all arguments and returns them as one value. Raises `ConfigurationError`."""
+    delays = as_strategy(strategy)
+    line = line_config(config, topics, on_exhausted)
+    policy, letters = policy_of(
+        delays, line.on_exhausted, on_permanent, dead_letters, line.retries, line.recovery
+    )
+    _check_returns(line, letters)
+    _check_choice("scope", scope, get_args(ScopeKind))
+    _check_timeout("start_timeout_s", start_timeout_s)
+    _check_timeout("close_timeout_s", close_timeout_s)
+    settings = consumer_settings(with_log(line.config))
+    if line.retries is not None and letters is not None:
+        refuse_another_cluster(settings, letters.config, _READ_HERE)
+    for_letters = _producer_config(settings, letters)
+    retries = None if line.reads_retries else line.retries
+    own_topics = check_own_topics(letters, journals, control, retries)
+    refuse_own_topics(line.topics, own_topics, settings.config.get(IGNORED, ""))
+    return ConsumerConfig(
+        settings=settings,
+        producer_config=for_letters,
+        answer_within_s=answer_within_s(for_letters),
+        topics=line.topics,
+        own_topics=own_topics,
+        line=_line(line, settings, reads_all=dependencies.start_positions is not None),
+        retries=line.retries,
+        recovery=line.recovery,
+        reads_retries=line.reads_retries,
+        retry=RetrySettings(policy, is_transient(transient), scope, dependencies.rng),
+        dead_letters=letters,
+        journals=tuple(journals),
+        control=control,
+        strategy_total_s=delays.total_s,
+        start_timeout_s=start_timeout_s,
+        close_timeout_s=close_timeout_s,
+        dependencies=dependencies,
+        process=this_process(settings.config),
+    )
+
+
+def _check_returns(line: LineConfig, letters: DeadLetters | None) -> None:
+    is_safe = letters is not None and letters.transactional
+    if line.reads_retries and line.retries and line.retries.back_to_source and not is_safe:
+        raise ConfigurationError(
+            "back_to_source=True: a message and its offset go in one transaction, or it could "
+            "come back twice; write dead_letters=DeadLetters(topic, transactional=True)"
+        )
+
+
+def _line(line: LineConfig, settings: ConsumerSettings, *, reads_all: bool) -> Line:
+    made = Line(line.live_group(settings.group_id), reads_all=reads_all)
+    return made if line.retries is None else replace(made, delay_ms=line.retries.delay_ms)
+
+
+def _producer_config(settings: ConsumerSettings, letters: DeadLetters | None) -> dict[str, Any]:
+    if letters is None:
+        return {}
+    config_for = transactional_config if letters.transactional else producer_config
+    return config_for(settings, letters.config)
+
+
+def answer_within_s(for_letters: Mapping[str, Any]) -> float:
+    """The time after which a producer's missing delivery report will not come any more."""
+    return delivery_timeout_ms(for_letters) / 1000 + _ANSWER_MARGIN_S if for_letters else 0.0
+
+
+def is_transient(transient: Transient) -> IsTransient:
+    """Returns `transient` as a predicate, which is always true for pybreaker's own error.
+
+    Warns about `Exception`: bugs in the handler would then be retried like an outage.
+    """
+    given: object = (transient,) if isinstance(transient, type) else transient
+    if isinstance(given, Iterable) and not isinstance(given, str):
+        types = tuple(given)
+        _check_types(types)
+        return is_any_of((*types, BreakerError))
+    if not callable(given):
+        raise ConfigurationError(
+            f"transient={given!r}: must be exception types, or a predicate on the exception"
+        )
+    # A handler's failure is always an Exception, and so is each error in its groups.
+    predicate = cast(Callable[[BaseException], object], given)
+    _check_predicate(predicate)
+
+    def decided(error: BaseException) -> bool:
+        if isinstance(error, BreakerError):
+            return True
+        answer = predicate(error)
+        check_result(answer)
+        return bool(answer)
+
+    return decided
+
+
+def policy_of(
+    strategy: Strategy,
+    on_exhausted: OnExhausted,
+    on_permanent: OnPermanent,
+    dead_letters: str | DeadLetters | None,
+    retries: Retries | None = None,
+    recovery: Recovery | None = None,
+) -> tuple[Policy, DeadLetters | None]:
+    """Combines these choices into a policy. Raises `ConfigurationError`."""
+    _check_choice("on_exhausted", on_exhausted, get_args(OnExhausted))
+    _check_choice("on_permanent", on_permanent, get_args(OnPermanent))
+    if on_exhausted == "repeat":
+        check_repeated(strategy)
+    letters = DeadLetters(dead_letters) if isinstance(dead_letters, str) else dead_letters
+    policy = Policy(strategy, on_exhausted, on_permanent, carrier=retries, recovery=recovery)
+    if letters is None:
+        if policy.needs_dead_letters:
+            raise ConfigurationError(
+                f"dead_letters is missing, and on_exhausted={on_exhausted!r}, "
+                f"on_permanent={on_permanent!r} need it; name a topic, or choose other values"
+            )
+        return policy, None
+    if not isinstance(letters, DeadLetters):
+        raise ConfigurationError(
+            f"dead_letters={letters!r}: must be a topic's name, or DeadLetters(...)"
+        )
+    policy = replace(
+        policy, letter_limit=letters.limit, hold_s=letters.hold_s, dead_letters=letters.topic
+    )
+    return policy, letters
+
+
+def _check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ConfigurationError(
+            f"{name}={value!r}: must be one of {', '.join(map(repr, allowed))}"
+        )
+
+
+def check_own_topics(
+    letters: DeadLetters | None,
+    journals: Sequence[Journal],
+    control: str | None = None,
+    retries: Retries | None = None,
+) -> frozenset[str]:
+    """The topics that we write to. Raises `ConfigurationError` if one has two purposes."""
+    written = {journal.topic: "the journal" for journal in journals}
+    ours: list[tuple[str, str]] = []
+    if letters is not None:
+        ours += [(letters.topic, "dead letters")]
+        ours += [(resolutions_topic(letters.topic), "their resolutions")]
+    if retries is not None:
+        ours += [(topic, "retries") for topic in retries.topics]
+    if control is not None:
+        check_topic_name(control, "control")
+        ours += [(control, "commands")]
+    for topic, content in ours:
+        if topic in written:
+            raise ConfigurationError(
+                f"{topic!r} is the topic for {content} and for {written[topic]}: each would be "
+                "read as the other; choose another topic"
+            )
+        written[topic] = content
+    return frozenset(written)
+
+
+def _check_predicate(predicate: Callable[..., object]) -> None:
+    """Checks the signature now: the first call would come in an outage, which is too late."""
+    refusal = why_not(predicate, 1)
+    if refusal is not None:
+        raise ConfigurationError(
+            f"transient={predicate!r}: not a predicate on an exception ({refusal}); give a plain "
+            "function of one argument"
+        )
+
+
+def check_listeners(listeners: object) -> tuple[Listener, ...]:
+    """Returns the listeners in order. Raises `ConfigurationError` if one would not be run."""
+    found = tuple(listeners) if isinstance(listeners, Iterable) else (None,)
+    for listener in found:
+        refusal = why_not(listener, 1)
+        if refusal is not None:
+            raise ConfigurationError(
+                f"listeners={listeners!r}: must be a list of callables of one event "
+                f"({listener!r}: {refusal})"
+            )
+    return found
+
+
+def _check_types(types: tuple[Any, ...]) -> None:
+    if not types:
+        raise ConfigurationError(
+            "transient=(): no error would ever be retried; name the errors of the dependency, "
+            "or write transient=lambda error: False if that is intended"
+        )
+    wrong = [item for item in types if not (isinstance(item, type) and issubclass(item, Exception))]
+    if wrong:
+        raise ConfigurationError(
+            f"transient: {wrong!r}: not subclasses of Exception, and only those are retried; name "
+            "the errors of the dependency, or give one predicate"
+        )
+    if Exception in types:
+        warnings.warn(
+            "transient=Exception: every bug of the handler will be retried like an outage; name "
+            "the errors of the dependency instead",
+            stacklevel=5,
+        )
+
+
+def _check_timeout(name: str, value_s: object) -> None:
+    if type(value_s) not in (int, float) or not 0 < cast(float, value_s) < math.inf:
+        raise ConfigurationError(f"{name}={value_s!r}: must be a number of seconds above 0")
