@@ -148,6 +148,13 @@ def log_listener_failure(listener: object) -> None:
     _write(logging.ERROR, text, "ListenerFailed", with_traceback=True, listener=name)
 
 
+def log_listener_undone(listener: object, undone: str) -> None:
+    """Logs that a listener returned work that is not waited for; once for each listener."""
+    name = guarded(lambda: repr(listener), otherwise=f"<a {type(listener).__name__}>")
+    text = f"the listener {name} returned {undone}; the consumer continues, and says this once"
+    _write(logging.ERROR, text, "ListenerFailed", listener=name)
+
+
 def log_handler_failed(place: str, error: str, stack: str) -> None:
     """Logs, with its traceback as text, an error of the handler's that waiting does not cure."""
     text = f"the handler failed: {place}: {error}; equal errors are logged without a traceback"

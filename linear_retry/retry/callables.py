@@ -75,16 +75,12 @@ def why_not_with(call: Callable[..., object], arguments: int) -> str | None:
     return None
 
 
-def _run_by(call: object) -> tuple[Any, Any]:
-    """What a call of `call` runs, as a function or as an object that can be called."""
-    called = _unwrapped(call)
-    return called, _unwrapped(type(called).__call__)
+def _run_by(call: Any) -> tuple[Any, Any]:
+    """What a call of `call` runs, as a function or as an object that can be called.
 
-
-def _unwrapped(call: Any) -> Any:
+    Not what `__wrapped__` names: the wrapper of an `async def` may run it to its end, and what
+    others return is checked at each call.
+    """
     while isinstance(call, functools.partial):
         call = call.func
-    try:
-        return inspect.unwrap(call)
-    except ValueError:  # a proxy that has every attribute: `__wrapped__` leads to itself
-        return call
+    return call, type(call).__call__

@@ -1,5 +1,7 @@
 """A function of a user's that returns work which nobody would do has not done it."""
 
+import asyncio
+import functools
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from pathlib import Path
@@ -78,13 +80,37 @@ def test_a_listener_that_would_not_run(
     fake: FakeKafka, call: Callable[..., object], caplog: pytest.LogCaptureFixture
 ) -> None:
     """The bug: an event that a listener never wrote, as it returned a coroutine, was missed by
-    nobody. It is logged as a listener that raises is, and the consumer goes on."""
-    life = Life(fake, listeners=[call])
+    nobody. It is logged, and the consumer goes on; once for each listener, since the work may be
+    under way: a listener that returned the future of an executor logged an error at each event."""
+    life = Life(fake, listeners=[call, lambda event: call(event)])
     with life.consumer:
         life.consumer.run(life.watched_plain(lambda _: life.consumer.stop()))
-    failed = [one for one in caplog.messages if "the listener" in one]
-    assert len(life.events) == len(failed)
-    assert 1 == life.committed
+    said = [one for one in caplog.messages if "the listener" in one]
+    assert (2, True) == (len(said), all("returned an object of type" in one for one in said))
+    assert (1, True) == (life.committed, len(life.events) > 1)
+
+
+def test_what_wraps_a_coroutine_function_and_runs_it() -> None:
+    """The bug: refused for what it wraps, although it returns once that has run."""
+
+    @functools.wraps(_charge)
+    def run(*given: object) -> None:
+        asyncio.run(_charge(*given))
+
+    Recovery(run)
+
+
+def test_what_wraps_a_coroutine_function_and_returns_its_coroutine(fake: FakeKafka) -> None:
+    """Nothing tells before the first call; then it is as for any other that returns one."""
+
+    @functools.wraps(_charge)
+    def passed_on(*given: object) -> object:
+        return _charge(*given)
+
+    life = Life(fake)
+    with life.consumer, pytest.raises(UsageError, match="as done"):
+        life.consumer.run(passed_on)
+    assert 0 == life.committed
 
 
 @_NEVER_RUN

@@ -3,7 +3,6 @@
 import asyncio
 import functools
 from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
@@ -29,8 +28,12 @@ async def _asynchronous_generator(message: object) -> AsyncIterator[int]:
 
 
 @functools.wraps(_coroutine)
-def _wrapping_a_coroutine(message: object) -> Any:
-    return _coroutine(message)
+def _running_a_coroutine(message: object) -> None:
+    asyncio.run(_coroutine(message))
+
+
+@functools.wraps(_plain)
+async def _asynchronous_wrapper(message: object) -> None: ...
 
 
 class _Callable:
@@ -90,8 +93,10 @@ class _GeneratorCallable:
         lambda *messages: None,
         lambda message, times=3: None,
         functools.partial(_of_two, "url"),
-        # A lambda says that whoever wrote it has thought of the event loop.
         lambda message: asyncio.run(_coroutine(message)),
+        # The bug: refused for what it wraps, although its call returns once that has run.
+        _running_a_coroutine,
+        functools.partial(_running_a_coroutine),
     ],
     ids=repr,
 )
@@ -118,9 +123,8 @@ def test_what_cannot_be_called_is_no_handler(handler: object) -> None:
         functools.partial(_coroutine),
         functools.partial(functools.partial(_coroutine)),
         functools.partial(_AsynchronousCallable()),
-        # Nothing tells whether it awaits what it wraps: refused, a lambda around it is not.
-        _wrapping_a_coroutine,
-        functools.partial(_wrapping_a_coroutine),
+        _asynchronous_wrapper,
+        functools.partial(_asynchronous_wrapper),
     ],
     ids=repr,
 )

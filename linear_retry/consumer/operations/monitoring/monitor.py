@@ -13,7 +13,7 @@ from linear_retry.consumer.operations.monitoring.health import End
 from linear_retry.events import Event, Listener
 from linear_retry.journal.journal import Journal, JournalContext
 from linear_retry.kafka import Message
-from linear_retry.log.lines import log, log_listener_failure
+from linear_retry.log.lines import log, log_listener_failure, log_listener_undone
 from linear_retry.records.text import brief
 from linear_retry.retry.callables import UndoneError, check_result
 from linear_retry.scope import Partition, Scope
@@ -85,6 +85,7 @@ class Monitor:
     def __init__(self, listeners: Iterable[Listener], utc_ms: Callable[[], int]) -> None:
         """`listeners` are the user's, called after the log, in their order."""
         self._listeners: tuple[Listener, ...] = (log, *listeners)
+        self._undone = set[int]()
         self._utc_ms = utc_ms
         self.joined = False
         self.end: End | None = None
@@ -105,7 +106,7 @@ class Monitor:
         self._listeners += (listener,)
 
     def emit(self, event: events.Event) -> None:
-        """Counts an event, then calls the listeners, and logs those that raise."""
+        """Counts an event, then calls the listeners, and logs those that fail."""
         place = getattr(event, "topic", None), getattr(event, "partition", None)
         happened = Happened(type(event).__name__, *place, _reason(event))
         self._events[happened] = self._events.get(happened, 0) + 1
@@ -113,7 +114,12 @@ class Monitor:
         for listener in self._listeners:
             try:
                 check_result(listener(event))
-            except (Exception, UndoneError):  # noqa: BLE001  (a listener must not end it)
+            except UndoneError as undone:
+                # Once: the work of a future may be under way, as of an executor's `submit`.
+                if id(listener) not in self._undone:
+                    self._undone.add(id(listener))
+                    log_listener_undone(listener, str(undone))
+            except Exception:  # noqa: BLE001  (a listener must not end it)
                 log_listener_failure(listener)
 
     def end_batch(self, now_s: float) -> None:
