@@ -243,9 +243,16 @@ class DeadLetterTopic:
         self.forget()
         return reopen(self._cluster, self.topic, letter_filter, progress, recorded)
 
-    def plan_purge(self, *, everything: bool = False, progress: Progress | None = None) -> Purge:
+    def plan_purge(
+        self,
+        *,
+        everything: bool = False,
+        unknown_letters: bool = False,
+        progress: Progress | None = None,
+    ) -> Purge:
         """Plans a purge. Changes nothing. Raises `RefusedError` as `purge` does."""
-        check_holds_letters(self._cluster, self.topic, progress)
+        if not unknown_letters:
+            check_holds_letters(self._cluster, self.topic, progress)
         with SpilledSet() as remaining:
             return plan_purge(
                 self._cluster,
@@ -261,16 +268,25 @@ class DeadLetterTopic:
         *,
         everything: bool = False,
         within: Purge | None = None,
+        unknown_letters: bool = False,
         progress: Progress | None = None,
     ) -> Purge:
         """Deletes each partition up to its first open letter, or all of it; returns its plan.
 
         `within` is a plan made earlier: what has come since then is kept. Once the deletion is
         acknowledged, the resolutions of deleted letters are deleted too. Raises `RefusedError` for
-        a topic that holds records and no dead letter, unless its name ends in `.dlq` or `-dlq`.
+        a topic that holds records and no dead letter, unless its name ends in `.dlq` or `-dlq`, or
+        `unknown_letters` says that these are another system's.
         """
         self.forget()
-        return purge(self._cluster, self.topic, progress, everything=everything, within=within)
+        return purge(
+            self._cluster,
+            self.topic,
+            progress,
+            everything=everything,
+            within=within,
+            unknown_letters=unknown_letters,
+        )
 
     def resolution(self, letter: Letter) -> Resolution | None:
         """The resolution of the letter: by whom, when and why. None if it is open."""

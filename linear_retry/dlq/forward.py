@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from linear_retry.dlq.cluster import Cluster
 from linear_retry.dlq.letters.letter import Letter, State
-from linear_retry.dlq.replay.checks import RefusedError
+from linear_retry.dlq.replay.checks import RefusedError, facts_of
 from linear_retry.dlq.replay.outgoing import NotReplayableError, Outgoing, outgoing
 from linear_retry.dlq.resolution.recording import Recorder, recording
 from linear_retry.dlq.resolution.resolutions import Resolution, encoded
@@ -68,7 +68,7 @@ def forward(
         _headers(sent, message, letter.id, retry_id),
         _partition(letter, target, is_same_key=message.key == sent.key),
     )
-    facts = cluster.topics.describe([letter.topic, resolutions_topic(letter.topic), target])
+    facts = facts_of(cluster, letter.topic, [target])
     if facts[target] is None:
         raise RefusedError([f"{target}: no such topic in this cluster; name another one"])
     with recording(cluster, letter.topic, facts) as (recorder, resolutions):

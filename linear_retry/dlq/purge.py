@@ -35,7 +35,8 @@ def check_holds_letters(cluster: Cluster, topic: str, progress: Progress | None)
     """Raises `RefusedError` if the topic holds records and no dead letter among them.
 
     Such a topic is most likely a source whose name was written by mistake, and all of it would be
-    deleted. One whose name says that it is for dead letters is taken at its word.
+    deleted. One whose name says that it is for dead letters is taken at its word. Others' topics,
+    of whose headers we know none, are purged only if somebody says that these are dead letters.
     """
     if is_dead_letter_name(topic):
         return
@@ -48,8 +49,9 @@ def check_holds_letters(cluster: Cluster, topic: str, progress: Progress | None)
         raise RefusedError(
             [
                 f"{topic}: it holds no dead letter, and its name does not say that it is for them: "
-                "nothing is deleted; see `linear-retry dlq list` for what is in it, and use "
-                "kafka-delete-records.sh if all of that shall go"
+                "nothing is deleted; see `linear-retry dlq list` for what is in it. If it is "
+                "another system's topic of dead letters, say so: "
+                f"`linear-retry dlq purge {topic} --unknown-letters {topic}`"
             ]
         )
 
@@ -99,13 +101,15 @@ def purge(
     *,
     everything: bool,
     within: Purge | None = None,
+    unknown_letters: bool = False,
 ) -> Purge:
     """Deletes letters, and once that is acknowledged, the resolutions of deleted letters.
 
     If it is interrupted at any point, the next purge continues. Raises `FencedError`,
-    `BrokerError`, and `RefusedError` for a topic without a dead letter.
+    `BrokerError`, and unless `unknown_letters` `RefusedError` for a topic without a dead letter.
     """
-    check_holds_letters(cluster, topic, progress)
+    if not unknown_letters:
+        check_holds_letters(cluster, topic, progress)
     with recording(cluster, topic) as (recorder, resolutions), SpilledSet() as remaining:
         planned = plan_purge(
             cluster,

@@ -9,6 +9,7 @@ from linear_retry.errors import UnknownTopicError
 from linear_retry.kafka.topics.reader import Progress, TopicReader
 from linear_retry.records.dead_letter import resolutions_topic
 from linear_retry.records.record import Record
+from linear_retry.records.topics.names import is_topic_name
 
 
 def read_resolutions(
@@ -16,11 +17,14 @@ def read_resolutions(
 ) -> None:
     """Adds the resolutions of the letters of `topic` that were recorded since the last call.
 
-    Adds nothing if the resolutions topic does not exist.
+    Adds nothing if the resolutions topic does not exist, or cannot: a name may be too long.
     """
+    name = resolutions_topic(topic)
+    if not is_topic_name(name):
+        return
     try:
         starts = _starts(reader, topic, resolutions) if resolutions.next_offsets else None
-        for records in reader.read(resolutions_topic(topic), progress, starts):
+        for records in reader.read(name, progress, starts):
             resolutions.add(records)
     except UnknownTopicError:
         resolutions.clear()

@@ -116,6 +116,21 @@ def test_a_topic_without_a_dead_letter_is_refused(scene: NewScene, *, everything
     assert 2 == len(_offsets(source))
 
 
+def test_letters_of_a_system_that_is_not_known_here(scene: NewScene) -> None:
+    """The bug: `orders.DLT`, whose letters have no headers at all, could not be purged in any way.
+    Its own rules hold: what is open stays, unless all of it goes."""
+    source = replace(given := scene(), letters=given.source)
+    source.write()
+    source.write()
+    with source.topic as topic:
+        topic.resolve(Filter(limit=1), by="me")
+        planned = topic.plan_purge(unknown_letters=True)
+        assert planned == topic.purge(unknown_letters=True)
+        assert (1, 1, [(0, 1)]) == (planned.letters, planned.remaining, _offsets(source))
+        assert 1 == topic.purge(everything=True, unknown_letters=True).letters
+    assert [] == _offsets(source)
+
+
 def test_a_refused_purge_creates_no_topic(scene: NewScene) -> None:
     """A source would have a topic of resolutions beside it, for a name written by mistake."""
     source = replace(given := scene(), letters=given.source)

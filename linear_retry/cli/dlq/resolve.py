@@ -81,11 +81,13 @@ def _record(
         typer.echo(f"{plural(count)} would be {what} in {topic.topic}; --yes does it")
 
 
-def purge_letters(topic: DeadLetterTopic, *, everything: bool, yes: bool, as_json: bool) -> None:
+def purge_letters(
+    topic: DeadLetterTopic, *, everything: bool, unknown_letters: bool, yes: bool, as_json: bool
+) -> None:
     """Deletes replayed and resolved letters, or all; in a dry run, prints what it would do."""
     with ProgressBar(f"reading {topic.topic}") as bar:
         act = topic.purge if yes else topic.plan_purge
-        purge = act(everything=everything, progress=bar)
+        purge = act(everything=everything, unknown_letters=unknown_letters, progress=bar)
     if as_json:
         write_json([_purge_json(topic.topic, purge, yes=yes)])
     elif not (purge.before or purge.resolutions_deleted):

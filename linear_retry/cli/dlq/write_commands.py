@@ -102,27 +102,45 @@ def purge(
             help="Delete everything, open letters included. Repeat the topic's name.",
         ),
     ] = None,
+    unknown_letters: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TOPIC",
+            help="The topic has another system's dead letters, without headers that are known "
+            "here. Repeat its name.",
+        ),
+    ] = None,
 ) -> None:
     """Delete replayed and resolved dead letters.
 
     Their resolutions are deleted too. Kafka deletes from the beginning of a partition, so
     everything before its first open letter goes. A topic without a dead letter is refused, unless
-    its name ends in .dlq or -dlq. Dry run unless --yes. This cannot be undone.
+    its name ends in .dlq or -dlq, or --unknown-letters names it too. Dry run unless --yes. This
+    cannot be undone.
 
     Example: linear-retry dlq purge orders.dlq --bootstrap localhost:9092 --yes
 
     Exit codes: 4, ended by a newer replay, resolve, reopen or purge.
     """
-    if all_of is not None and all_of != topic:
-        raise typer.BadParameter(
-            f"{shown(all_of)} is not {shown(topic)}; to delete all of it, write that name again",
-            param_hint="--all",
-        )
+    for option, named, means in (
+        ("--all", all_of, "to delete all of it"),
+        ("--unknown-letters", unknown_letters, "if its records are dead letters"),
+    ):
+        if named is not None and named != topic:
+            raise typer.BadParameter(
+                f"{shown(named)} is not {shown(topic)}; {means}, write that name again",
+                param_hint=option,
+            )
     with exit_on_error(), connection.topic(topic) as letters:
         from linear_retry.cli.dlq.resolve import purge_letters
 
-        everything = all_of is not None
-        purge_letters(letters, everything=everything, yes=yes, as_json=connection.as_json)
+        purge_letters(
+            letters,
+            everything=all_of is not None,
+            unknown_letters=unknown_letters is not None,
+            yes=yes,
+            as_json=connection.as_json,
+        )
 
 
 def _only_open(selection: Selection) -> Selection:

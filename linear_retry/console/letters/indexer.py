@@ -18,6 +18,7 @@ from linear_retry.kafka.topics.tail import TopicTail
 from linear_retry.log.repeating import Repeating
 from linear_retry.records.dead_letter import resolutions_topic
 from linear_retry.records.durations import MINUTE_MS
+from linear_retry.records.topics.names import is_topic_name
 from linear_retry.retry.clock import now_ms
 
 _LOOK_EVERY_S = 10.0
@@ -187,7 +188,7 @@ class Indexer:
         """Returns its id, empty if there is no such topic; None: its brokers know no ids."""
         if name == self._resolutions:
             with suppress(UnknownTopicError):
-                return self._topics.id_of(name)
+                return self._topics.id_of(name) if is_topic_name(name) else ""
             return ""
         return self._topics.id_of(name)
 

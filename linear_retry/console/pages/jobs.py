@@ -13,10 +13,13 @@ from linear_retry.console.jobs.job import Action, Job, Options
 from linear_retry.console.pages.letters import known
 from linear_retry.dlq import EVERYTHING, Filter
 from linear_retry.errors import BrokerError
+from linear_retry.retry.clock import now_ms
 from linear_retry.web.security.authentication import RefusedError
 
 _PATH = "/jobs"
 _ANSWER_S = 5.0
+_ASKED_FOR_MS = 10 * 60_000
+"""Each question reads what was written since the replay: a page may stay open for a day."""
 _STOP_ASKING = 286
 """The status that ends the polling of htmx."""
 _SLOWEST, _FASTEST = 0.1, 1e9
@@ -90,8 +93,10 @@ def _add_one(routes: APIRouter, services: Services, renderer: Renderer) -> None:
         except BrokerError as error:
             trouble = str(error)
         is_last = not trouble and (outcome is None or outcome.is_settled)
-        status = _STOP_ASKING if is_last else HTTPStatus.OK
-        return renderer.page(request, "_outcome.html", status, outcome=outcome, trouble=trouble)
+        is_late = not is_last and now_ms() - job.changed_ms > _ASKED_FOR_MS
+        status = _STOP_ASKING if is_last or is_late else HTTPStatus.OK
+        values = {"outcome": outcome, "trouble": trouble, "is_late": is_late}
+        return renderer.page(request, "_outcome.html", status, **values)
 
     @routes.post(f"{_PATH}/{{job_id}}/start")
     def start(job_id: Number, fields: Form, by: By) -> RedirectResponse:

@@ -11,6 +11,7 @@ from linear_retry.records.dead_letter import resolutions_topic
 from linear_retry.records.retry_headers import GROUP_ID
 from linear_retry.records.topics.check import check_topic
 from linear_retry.records.topics.description import NeededTopic, TopicDescription
+from linear_retry.records.topics.names import is_topic_name
 from linear_retry.records.topics.setup import resolutions_needed
 from linear_retry.scope import Partition
 
@@ -25,6 +26,20 @@ class RefusedError(BrokerError):
     def __init__(self, problems: list[str]) -> None:
         self.problems = tuple(problems)
         super().__init__("\n".join(problems))
+
+
+def facts_of(cluster: Cluster, dead_letters: str, targets: Iterable[str] = ()) -> Facts:
+    """Describes all topics that are written to. Raises `RefusedError` if one cannot exist."""
+    name = resolutions_topic(dead_letters)
+    if not is_topic_name(name):
+        raise RefusedError(
+            [
+                f"{dead_letters}: nothing can be recorded of its letters: the topic for that has "
+                f"this name and .resolved at its end, {len(name)} characters, and Kafka takes at "
+                "most 249; list and export them, or copy them to a topic with a shorter name"
+            ]
+        )
+    return cluster.topics.describe([dead_letters, name, *targets])
 
 
 def check(plan: Plan, facts: Facts, now_ms: int, *, compressed: bool) -> None:

@@ -10,7 +10,8 @@ from linear_retry.dlq.letters.letter import read_letter
 from linear_retry.dlq.replay.plan import Plan
 from linear_retry.dlq.spill import SpilledSet
 from linear_retry.records.record import Record
-from linear_retry.records.retry_headers import ID, REPLAY_ID
+from linear_retry.records.retry_headers import GROUP_ID, ID, REPLAY_ID, RETRY, SEND_TO
+from linear_retry.records.topics.retry_topics import retry_group
 from linear_retry.scope import Place
 
 _SHOWN = 20
@@ -46,13 +47,15 @@ class Outcome:
 
     `returned` were dead-lettered again: `letters` has the places of some new ones. `unread` are
     behind the committed offsets of the group that they were sent for; None: unknown, as where every
-    group reads them, or the group's offsets could not be asked.
+    group reads them, the group's offsets could not be asked, or too much was written since.
+    `is_partial`: so many letters were written since that the last of them were not looked at.
     """
 
     sent: int
     unread: int | None
     returned: int
     letters: tuple[Place, ...] = ()
+    is_partial: bool = False
 
     @property
     def handled(self) -> int | None:
@@ -65,7 +68,8 @@ class Outcome:
         return self.sent - self.returned <= 0 or self.unread == 0
 
     def __str__(self) -> str:
-        returned = f"{self.returned} came back as new dead letters"
+        or_more = " or more" if self.is_partial else ""
+        returned = f"{self.returned}{or_more} came back as new dead letters"
         if self.unread is None:
             return f"{returned}; how many of the others were handled is unknown"
         return f"{self.handled} handled, {self.unread} not read yet, {returned}"
@@ -82,14 +86,24 @@ def mark(cluster: Cluster, plan: Plan) -> Mark:
     return Mark(_ends(cluster, plan.topic), targets, ordered)
 
 
-def outcome(cluster: Cluster, topic: str, begun: Mark, names: Container[str], sent: int) -> Outcome:
+def outcome(
+    cluster: Cluster,
+    topic: str,
+    begun: Mark,
+    names: Container[str],
+    sent: int,
+    most_read: int = _MOST_READ,
+) -> Outcome:
     """Looks for the letters with these resolution keys, `sent` of which were sent.
 
+    Of the dead letters, and of what groups have not read, it reads `most_read` records each.
     Raises `BrokerError`.
     """
     places, returned = list[Place](), 0
     with SpilledSet() as back:
-        for record in _behind(cluster, topic, begun.letters):
+        for number, record in enumerate(_behind(cluster, topic, begun.letters)):
+            if number >= most_read:
+                return Outcome(sent, None, returned, tuple(places), is_partial=True)
             letter = read_letter(record)
             name = f"{letter.id}#{letter.generation - 1}"
             if letter.is_dead_letter and name in names and name not in back:
@@ -97,15 +111,15 @@ def outcome(cluster: Cluster, topic: str, begun: Mark, names: Container[str], se
                 returned += 1
                 if len(places) < _SHOWN:
                     places.append(Place(topic, letter.partition, letter.offset))
-        unread = _unread(cluster, begun, names, back)
+        unread = _unread(cluster, begun, names, back, most_read)
     return Outcome(sent, unread, returned, tuple(places))
 
 
 def _unread(
-    cluster: Cluster, begun: Mark, names: Container[str], back: Container[str]
+    cluster: Cluster, begun: Mark, names: Container[str], back: Container[str], most_read: int
 ) -> int | None:
-    """Counts what no group has read that it was sent for; None: unknown."""
-    unread = 0
+    """Counts what the group that it was sent for has not read; None: unknown."""
+    unread = read = 0
     with SpilledSet() as counted:
         for topic, groups in begun.readers.items():
             ends = begun.targets[topic]
@@ -115,23 +129,30 @@ def _unread(
                 if committed is None:
                     return None
                 starts = {n: max(end, committed.get((topic, n), end)) for n, end in ends.items()}
-                for number, record in enumerate(_behind(cluster, topic, starts)):
-                    if number >= _MOST_READ:
+                for record in _behind(cluster, topic, starts):
+                    read += 1
+                    if read > most_read:
                         return None
-                    name = _name_of(record)
-                    if name in names and name not in back and name not in counted:
+                    name, reader = _sent_as(record)
+                    is_meant = reader == group and name in names
+                    if is_meant and name not in back and name not in counted:
                         counted.add(name)
                         unread += 1
     return unread
 
 
-def _name_of(record: Record) -> str:
-    """The resolution key of the letter that a replay has sent as this record; "" of any other."""
+def _sent_as(record: Record) -> tuple[str, str]:
+    """The resolution key of the letter that a replay has sent as this record, and its reader.
+
+    The latter is the only group that handles it. Both are "" of any other record.
+    """
     found = dict(record.headers)
     if REPLAY_ID not in found:
-        return ""
-    name, generation = found.get(ID) or b"", found.get("retry-generation") or b"1"
-    return f"{name.decode('utf-8', 'replace')}#{generation.decode('utf-8', 'replace')}"
+        return "", ""
+    values = (found.get(ID), found.get("retry-generation") or b"1", found.get(GROUP_ID))
+    name, generation, group = ((each or b"").decode("utf-8", "replace") for each in values)
+    is_retry = found.get(SEND_TO) == RETRY.encode()
+    return f"{name}#{generation}", retry_group(group) if is_retry else group
 
 
 def _behind(cluster: Cluster, topic: str, starts: Mapping[int, int]) -> Iterator[Record]:

@@ -8,7 +8,7 @@ from linear_retry.dlq import reading
 from linear_retry.dlq.cluster import Cluster
 from linear_retry.dlq.letters.filters import Filter
 from linear_retry.dlq.letters.letter import Letter, State
-from linear_retry.dlq.replay.checks import Facts, RefusedError, check
+from linear_retry.dlq.replay.checks import Facts, RefusedError, check, facts_of
 from linear_retry.dlq.replay.earlier import Earlier
 from linear_retry.dlq.replay.order import Entry, batches
 from linear_retry.dlq.replay.outgoing import place_of, unpacked
@@ -17,7 +17,6 @@ from linear_retry.dlq.replay.rate_limit import RateLimit
 from linear_retry.dlq.resolution.recording import Recorder
 from linear_retry.dlq.resolution.resolutions import Resolution, Resolutions, encoded
 from linear_retry.kafka.topics.reader import Progress
-from linear_retry.records.dead_letter import resolutions_topic
 from linear_retry.records.record import OutgoingRecord
 from linear_retry.retry.clock import now_ms
 
@@ -183,7 +182,7 @@ def _partitions_of(cluster: Cluster, target: str) -> int:
 
 
 def _check(cluster: Cluster, plan: Plan) -> Facts:
-    facts = cluster.topics.describe([plan.topic, resolutions_topic(plan.topic), *plan.targets])
+    facts = facts_of(cluster, plan.topic, plan.targets)
     compressed = any(
         key.startswith("compression.") and value != "none" for key, value in cluster.config.items()
     )

@@ -11,7 +11,7 @@ from linear_retry.dlq import reading
 from linear_retry.dlq.cluster import Cluster
 from linear_retry.dlq.letters.filters import Filter
 from linear_retry.dlq.letters.letter import State
-from linear_retry.dlq.replay.checks import Facts, check_resolutions
+from linear_retry.dlq.replay.checks import Facts, check_resolutions, facts_of
 from linear_retry.dlq.resolution.resolutions import Resolution, Resolutions, encoded
 from linear_retry.errors import BrokerError, FencedError, UnknownTopicError
 from linear_retry.kafka.producers.batch_transactions import BatchTransactions, batch_config
@@ -47,12 +47,13 @@ class Recorder:
         cluster: Cluster,
         facts: Facts | None = None,
     ) -> None:
-        """`facts` describe all topics written to, the dead letters' and the resolutions'."""
+        """`facts` describe all topics written to, the dead letters' and the resolutions'.
+
+        Raises `RefusedError` if the latter cannot exist.
+        """
         self._topic, self._resolutions = topic, resolutions_topic(topic)
         self._cluster = cluster
-        self._facts = (
-            cluster.topics.describe([topic, self._resolutions]) if facts is None else facts
-        )
+        self._facts = facts_of(cluster, topic) if facts is None else facts
         limits = [fact.max_message_bytes for fact in self._facts.values() if fact is not None]
         smallest = min((limit for limit in limits if limit is not None), default=None)
         self._transactions = BatchTransactions(

@@ -313,6 +313,17 @@ def test_resolve_reopen_and_purge(scene: NewScene) -> None:  # noqa: F811
     assert [] == given.states()
 
 
+def test_a_purge_of_letters_that_are_not_known_here(scene: NewScene) -> None:  # noqa: F811
+    """Its refusal names the way round: the topic's name again, in a flag of its own."""
+    given = replace(made := scene(), letters=made.source)
+    given.write()
+    name = given.letters
+    code, _, err = _run(given, "purge", "--all", name, "--yes")
+    assert (3, True) == (code, f"`linear-retry dlq purge {name} --unknown-letters {name}`" in err)
+    code, out, _ = _run(given, "purge", "--unknown-letters", name, "--all", name, "--yes")
+    assert (0, "1 letter deleted; none left") == (code, out.splitlines()[2])
+
+
 @pytest.mark.parametrize("command", ["replay", "resolve", "reopen"])
 @pytest.mark.parametrize("more", [(), ("--yes",), ("--json",)])
 def test_an_unknown_id_is_a_no(scene: NewScene, command: str, more: tuple[str, ...]) -> None:  # noqa: F811
@@ -353,6 +364,7 @@ def test_nothing_to_reopen_says_why(scene: NewScene) -> None:  # noqa: F811
         (("resolve", "--state", "resolved"), "this is for open letters only"),
         (("reopen", "--state", "open"), "cannot be opened again"),
         (("purge", "--all", "orders"), '"orders" is not "orders.dlq"'),
+        (("purge", "--unknown-letters", "orders"), '"orders" is not "orders.dlq"'),
         (("purge", "--state", "open"), "No such option"),
     ],
 )

@@ -1,9 +1,12 @@
 """What became of the letters that a replay has sent."""
 
+from dataclasses import replace
+
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from linear_retry.dlq import Mark, Outcome
+from linear_retry.dlq.replay.outcome import outcome
 from linear_retry.scope import Place
 from tests.dlq.conftest import scene as scene
 from tests.dlq.scene import NewScene, Scene
@@ -11,9 +14,9 @@ from tests.dlq.scene import NewScene, Scene
 pytestmark = pytest.mark.broker
 
 
-def _commit(given: Scene, *offsets: int) -> None:
-    """The group of the letters has read so far, by partition."""
-    consumer = Consumer(given.kafka.client_settings(**{"group.id": "billing"}))
+def _commit(given: Scene, *offsets: int, group: str = "billing") -> None:
+    """The group, that of the letters, has read so far, by partition."""
+    consumer = Consumer(given.kafka.client_settings(**{"group.id": group}))
     places = [TopicPartition(given.source, *each) for each in enumerate(offsets)]
     consumer.commit(offsets=places, asynchronous=False)
     consumer.close()
@@ -56,3 +59,34 @@ def test_what_every_group_reads_is_not_known(scene: NewScene) -> None:
         became = topic.outcome(begun, names, topic.replay(plan, by="ann"))
     assert (None, None) == (became.unread, became.handled)
     assert str(became).endswith("how many of the others were handled is unknown")
+
+
+def test_the_lag_of_another_group_is_not_theirs(scene: NewScene) -> None:
+    """The bug: letters of two groups in one replay, of which one has handled its own: "not read
+    yet" counted these too, as long as the other group lagged."""
+    given = scene()
+    of_others = replace(given.letter(0, 2), group_id="shipping", retry_id="shipping/2")
+    given.add_letters([given.letter(0, 1), of_others])
+    with given.topic as topic, topic.plan_replay() as plan:
+        begun, names = topic.mark(plan), {entry.name for entry in plan.order}
+        sent = topic.replay(plan, by="ann")
+        _commit(given, 2)
+        _commit(given, 0, group="shipping")
+        assert Outcome(2, 1, 0) == topic.outcome(begun, names, sent)
+
+
+def test_a_question_reads_only_so_much(scene: NewScene) -> None:
+    """The bug: millions of letters that were written since were read by each refresh of a page."""
+    given = scene()
+    given.add_letters([given.letter(0, n) for n in (1, 2)])
+    with given.topic as topic, topic.plan_replay() as plan:
+        begun, names = topic.mark(plan), {entry.name for entry in plan.order}
+        sent = topic.replay(plan, by="ann")
+    given.add_letters([given.letter(0, n, 2) for n in (1, 2)])
+
+    def became(most_read: int) -> Outcome:
+        return outcome(given.cluster, given.letters, begun, names, sent, most_read)
+
+    assert (2, False) == (became(2).returned, became(2).is_partial)
+    assert (None, 1, True) == (became(1).unread, became(1).returned, became(1).is_partial)
+    assert str(became(1)).startswith("1 or more came back as new dead letters; how many")

@@ -1,13 +1,15 @@
 """What is committed is done, and what is not is sent again: brokers that go away undo nothing."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
-from linear_retry.dlq import EVERYTHING, State
+from linear_retry.dlq import EVERYTHING, RefusedError, State
 from linear_retry.dlq.resolution.recording import resolve
 from linear_retry.dlq.resolution.resolutions import Resolution
-from tests.dlq.scene import Scene
+from tests.dlq.conftest import scene as scene
+from tests.dlq.scene import NewScene, Scene
 from tests.kafka_operations import wait_until
 from tests.real_kafka import RealKafka
 from tests.torture.replays.life import replay_all
@@ -54,3 +56,16 @@ def _given(kafka: RealKafka, letters: int) -> Scene:
     given = Scene(kafka, "orders", "orders.dlq")
     given.add_letters([given.letter(0, number) for number in range(letters)])
     return given
+
+
+def test_a_topic_whose_name_is_too_long_for_one_of_resolutions(scene: NewScene) -> None:
+    """The bug: another system's topic, of 241 characters or more, could not even be listed, since
+    brokers refuse the name of the topic beside it. Nothing can be recorded, and that is said."""
+    given = replace(made := scene(), letters=f"{made.source}.DLT-".ljust(241, "x"))
+    given.kafka.create_topic(given.letters)
+    given.add_letters([given.letter(0, 1)])
+    assert ["open"] == given.states()
+    with given.topic as topic:
+        for act in (partial(topic.resolve, by="ann"), topic.purge, topic.plan_replay):
+            with pytest.raises(RefusedError, match="nothing can be recorded of its letters"):
+                act()
