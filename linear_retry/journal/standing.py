@@ -4,7 +4,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, Self, TypeAlias
 
 from linear_retry.errors import BrokerError
 from linear_retry.journal.group_view import GroupView
@@ -23,6 +23,11 @@ GroupStatus: TypeAlias = Literal[
 ]
 """The most urgent first."""
 
+Lags: TypeAlias = Mapping[Partition, int | None]
+"""The lag of each partition; None: the group has committed nothing in it, and something is there.
+
+Where the group would begin is its own `auto.offset.reset`, which no broker knows."""
+
 _ANSWER_S = 3.0
 _UNLISTED_FOR_S = 60.0
 
@@ -31,18 +36,30 @@ _UNLISTED_FOR_S = 60.0
 class Standing:
     """A group as Kafka knows it: `waiting` messages are after its committed offsets; None: unknown.
 
-    `is_asked` is False as long as Kafka was not asked.
+    `is_least`: in some partitions it has committed nothing, so that at least these wait. `is_asked`
+    is False as long as Kafka was not asked.
     """
 
     liveness: Liveness = "unknown"
     waiting: int | None = None
+    is_least: bool = False
     is_asked: bool = True
+
+    @classmethod
+    def of(cls, liveness: Liveness, lags: Lags) -> Self:
+        """Returns how a group stands that was asked about, and lags like this."""
+        waiting = sum(max(0, lag) for lag in lags.values() if lag is not None)
+        is_least = None in lags.values()
+        # "At least 0" is no more than unknown.
+        is_known = bool(lags) and (waiting > 0 or not is_least)
+        return cls(liveness, waiting if is_known else None, is_least)
 
     def __str__(self) -> str:
         match self.liveness:
             case "no-member":
                 many = "unknown how many" if self.waiting is None else f"{self.waiting:,}"
-                return f"no live member, {many} waiting"
+                at_least = "at least " if self.is_least and self.waiting is not None else ""
+                return f"no live member, {at_least}{many} waiting"
             case "past":
                 return "past: Kafka knows no such group any more"
             case "unknown" if not self.is_asked:
@@ -160,26 +177,29 @@ class Standings:
         self._unlisted[view.group] = self._clock_s(), found
         return found
 
-    def lags(self, view: GroupView) -> Mapping[Partition, int]:
-        """Returns the lag of each partition that it has committed; empty if it is unknown.
+    def lags(self, view: GroupView) -> Lags:
+        """Returns the lag of each partition of its topics; empty if it is unknown.
 
-        Of all partitions of its topics, since nobody has those of a dead group. Negative: the log
-        ends before what the group has committed.
+        Of all of them, since nobody has those of a dead group. Negative: the log ends before what
+        the group has committed.
         """
         try:
             asked = self._topics.partitions(_of_kafka(view.topics))
             # Before the ends: a commit in between must not make the lag negative.
             starts = self._clients.of(view.group).ask(asked, _ANSWER_S) if asked else None
-            ends = self._topics.ends(starts, committed=True) if starts else {}
+            if starts is None:
+                return {}
+            ends = self._topics.ends(asked, committed=True)
         except BrokerError:  # unknown, as without an answer about the group
             return {}
-        return {key: end - (starts or {})[key] for key, end in ends.items()}
+        # Where nothing ever was, nothing waits.
+        begun = {key: 0 for key, end in ends.items() if end == 0} | starts
+        return {key: end - begun[key] if key in begun else None for key, end in ends.items()}
 
     def of(self, view: GroupView) -> Standing:
         """Returns how the group stands; what waits is asked only if nobody reads it."""
         liveness = self.liveness(view)
-        lags = self.lags(view) if liveness == "no-member" else {}
-        return Standing(liveness, sum(max(0, each) for each in lags.values()) if lags else None)
+        return Standing.of(liveness, self.lags(view) if liveness == "no-member" else {})
 
     def keep(self, groups: Iterable[str]) -> None:
         """Closes the clients for all other groups."""

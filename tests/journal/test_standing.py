@@ -170,3 +170,27 @@ def test_an_end_below_the_commit_is_a_negative_lag(kafka: RealKafka, topic: Topi
     assert {(orders, 0): -8, (orders, 1): 1} == standings.lags(view)
     assert Standing("no-member", 1) == standings.of(view)
     standings.keep(())
+
+
+@pytest.mark.broker
+def test_partitions_of_which_nothing_is_committed(kafka: RealKafka, topic: TopicFactory) -> None:
+    """The bug: they were left out, so that with messages in a partition that nobody had begun,
+    "no live member, 1 waiting" was said, or 0. Where the group begins in them nobody knows."""
+    orders, group = topic(3), f"group-{uuid4().hex[:8]}"
+    view = _view(group, e.Assigned(((orders, 0),)))
+    kafka.produce(orders, [(each, None, b"value", ()) for each in (0, 0, 1)])
+
+    def commits(*offsets: int) -> None:
+        consumer = Consumer(kafka.client_settings() | {"group.id": group})
+        places = [TopicPartition(orders, *each) for each in enumerate(offsets)]
+        consumer.commit(offsets=places, asynchronous=False)
+        consumer.close()
+
+    with _asking(kafka) as ask:
+        commits(1)
+        assert "no live member, at least 1 waiting" == str(ask(view))
+        commits(2)
+        assert "no live member, unknown how many waiting" == str(ask(view))
+        commits(2, 0)
+        # Nothing was ever in the third one.
+        assert "no live member, 1 waiting" == str(ask(view))

@@ -108,6 +108,7 @@ def view_json(view: GroupView, now_ms: int, standing: Standing) -> dict[str, Any
         "at_ms": now_ms,
         "liveness": liveness,
         "waiting": standing.waiting,
+        "waiting_is_least": standing.is_least,
         "members": [member_json(member) for member in view.members],
         "circuits": [
             circuit_json(view.group, circuit, now_ms, liveness) for circuit in view.circuits

@@ -1,7 +1,7 @@
 """Renders the templates; every text in them is escaped."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 from http import HTTPStatus
 from importlib.resources import files
@@ -17,10 +17,11 @@ from linear_retry.console.decoding.views import short_text
 from linear_retry.console.frame.page import Page
 from linear_retry.console.frame.services import Services
 from linear_retry.journal.group_view import Member
+from linear_retry.journal.standing import Lags
 from linear_retry.records import printable
 from linear_retry.records.durations import span_text
 from linear_retry.retry.clock import now_ms
-from linear_retry.scope import Partition, partitions_text
+from linear_retry.scope import partitions_text
 from linear_retry.web.security.authentication import Actor
 
 _PACKAGE = "linear_retry.console"
@@ -53,6 +54,7 @@ class Renderer:
             "anchor": anchor,
             "iso": iso,
             "lag": member_lag,
+            "total_lag": total_lag,
         }
         self._environment.globals |= {
             "version": linear_retry.__version__,
@@ -102,10 +104,21 @@ def iso(at_ms: int) -> str:
     return printable.moment(at_ms).replace(" ", "T")
 
 
-def member_lag(member: Member, lags: Mapping[Partition, int] | None) -> str:
+def total_lag(lags: Lags | None) -> str:
+    """Formats the lag of a group, as far as it is known."""
+    return _lag_of((lags or {}).values())
+
+
+def member_lag(member: Member, lags: Lags | None) -> str:
     """Formats the lag of a member's partitions."""
-    known = [lags[each] for each in member.partitions if each in lags] if lags else []
-    return f"{sum(known):,}" if known else "unknown" if member.partitions else "-"
+    found = [lags[each] for each in member.partitions if each in lags] if lags else []
+    return _lag_of(found) if member.partitions else "-"
+
+
+def _lag_of(lags: Collection[int | None]) -> str:
+    known = [lag for lag in lags if lag is not None]
+    at_least = "at least " if len(known) < len(lags) else ""
+    return f"{at_least}{sum(known):,}" if known else "unknown"
 
 
 @cache

@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from linear_retry.journal.group_view import GroupView
-from linear_retry.journal.standing import Liveness
-from linear_retry.scope import Partition
+from linear_retry.journal.standing import Lags, Liveness
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +22,8 @@ class Snapshot:
 
     `is_complete` says whether the journal was read to its end once; until then `read` of `total`
     entries were. `liveness` is Kafka's answer about each group; a group is missing as long as it
-    was not asked. `lags` has the lag of each partition of a group; a group is missing as long as
-    its lag is unknown. `lag_trouble` says what keeps the lag of all groups from being asked.
+    was not asked. `lags` has the lags of each group; a group is missing as long as they are
+    unknown. `lag_trouble` says what keeps the lag of all groups from being asked.
     """
 
     version: int = 0
@@ -36,9 +35,7 @@ class Snapshot:
     unreadable: int = 0
     last_unreadable: str = ""
     liveness: Mapping[str, Liveness] = field(default_factory=lambda: MappingProxyType({}))
-    lags: Mapping[str, Mapping[Partition, int]] = field(
-        default_factory=lambda: MappingProxyType({})
-    )
+    lags: Mapping[str, Lags] = field(default_factory=lambda: MappingProxyType({}))
     lag_trouble: str | None = None
 
     def view(self, group: str) -> GroupView | None:

@@ -6,9 +6,8 @@ from threading import Event
 from typing import Any
 
 from linear_retry.console.live.hub import Hub
-from linear_retry.journal.standing import Liveness, Standings
+from linear_retry.journal.standing import Lags, Liveness, Standings
 from linear_retry.log.repeating import Repeating
-from linear_retry.scope import Partition
 
 _EVERY_S = 3.0
 _KNOWN_FOR_S = 60.0
@@ -20,7 +19,7 @@ class StandingThread:
     def __init__(self, hub: Hub, config: Mapping[str, Any], every_s: float = _EVERY_S) -> None:
         self._hub, self._every_s = hub, every_s
         self._standings = Standings(config)
-        self._known: dict[str, tuple[float, Mapping[Partition, int]]] = {}
+        self._known: dict[str, tuple[float, Lags]] = {}
         """When each group's lag was asked, and the answer."""
         self._thread = Repeating("console standing", self._follow, self._note)
         self._thread.start()

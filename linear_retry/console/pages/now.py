@@ -118,9 +118,12 @@ class _Row:
 
 
 def _row(snapshot: Snapshot, view: GroupView) -> _Row:
-    liveness, lags = snapshot.liveness.get(view.group), snapshot.lags.get(view.group)
-    waiting = None if lags is None else sum(max(0, lag) for lag in lags.values())
-    standing = Standing(liveness or "unknown", waiting, liveness is not None)
+    liveness = snapshot.liveness.get(view.group)
+    standing = (
+        Standing(is_asked=False)
+        if liveness is None
+        else Standing.of(liveness, snapshot.lags.get(view.group, {}))
+    )
     return _Row(view, standing, status_of(view, standing.liveness, now_ms()))
 
 

@@ -78,6 +78,7 @@ def test_the_picture_says_that_no_member_lives() -> None:
     fold = _fold([Life("pod-1").says(_NOW_MS, e.Assigned((_P0,)))])
     words = {
         Standing("no-member", 1500): "no live member, 1,500 waiting",
+        Standing("no-member", 1500, is_least=True): "no live member, at least 1,500 waiting",
         Standing("no-member"): "no live member, unknown how many waiting",
         Standing("unknown"): "liveness unknown: Kafka gives no answer about this group",
         Standing("past"): "past: Kafka knows no such group any more",

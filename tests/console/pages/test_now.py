@@ -89,13 +89,16 @@ def test_groups_by_what_kafka_says(server: HttpServer, services: Services) -> No
     assert "asking Kafka" in _now(server)
     services.live.hub.change(
         liveness={"alive": "live", "asked": "unknown", "killed": "no-member", "past": "past"},
-        lags={"killed": {("orders", 0): 500}},
+        lags={"killed": {("orders", 0): 500}, "alive": {("orders", 0): 7, ("orders", 1): None}},
     )
     shown = _now(server)
     words = (
         *("1 group has no live member no circuit is open", "of 1 group it is unknown whether"),
         *("killed no live member, 500 waiting lag 500", "member gone", "asked liveness unknown"),
-        *("alive closed", "past past: Kafka knows no such group any more lag unknown"),
+        *(
+            "alive closed lag at least 7",
+            "past past: Kafka knows no such group any more lag unknown",
+        ),
     )
     places = [shown.find(each) for each in words]
     assert (sorted(places), True) == (places, min(places) >= 0), shown
