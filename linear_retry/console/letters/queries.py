@@ -8,7 +8,7 @@ from typing import NamedTuple
 from linear_retry.console.letters.conditions import Condition, on_kinds, on_letters
 from linear_retry.console.letters.filters import LetterFilter, Selection
 from linear_retry.console.letters.index import Index
-from linear_retry.console.letters.rows import cut, cut_key, digest
+from linear_retry.console.letters.rows import cut, cut_key, digest, earlier_digest
 from linear_retry.dlq.letters.letter import Letter, State
 from linear_retry.dlq.resolution.resolutions import Resolution
 from linear_retry.errors import LinearRetryError
@@ -255,12 +255,14 @@ def older_open(index: Index, letter: Letter) -> int:
         return int(database.execute(query, (*place, OLDER_COUNTED)).fetchone()[0])
 
 
-def resolution(index: Index, letter_id: str, generation: int) -> Resolution | None:
+def resolution(index: Index, letter: Letter) -> Resolution | None:
     """Reads how a letter was resolved; None if it was not, as far as is indexed."""
+    own, earlier = digest(letter.id.encode("utf-8", "replace")), earlier_digest(letter)
     with index.reading() as database:
         row = database.execute(
-            "SELECT state, by, at_ms, why FROM resolution WHERE digest = ? AND generation = ?",
-            (digest(letter_id.encode("utf-8", "replace")), generation),
+            "SELECT state, by, at_ms, why FROM resolution WHERE generation = ?2 AND digest IN"
+            " (?1, ?3) AND (digest = ?1 OR at_ms >= ?4) ORDER BY digest = ?1 DESC LIMIT 1",
+            (own, letter.generation, earlier, letter.timestamp_ms),
         ).fetchone()
     return None if row is None or row[0] is None else Resolution(State(row[0]), *row[1:])
 

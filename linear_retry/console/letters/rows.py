@@ -14,12 +14,12 @@ from linear_retry.records.retry_headers import HEADER_NAMES, LAST_FAILURE_MS
 from linear_retry.records.text import one_line, valid_unicode, whole_number
 
 _WHY_CHARACTERS = 500
-_LAST_MS = 253_402_300_799_999  # the end of the year 9999
+LAST_MS = 253_402_300_799_999  # the end of the year 9999
 _VARYING = re.compile(
     r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b"
     r"|\b(?=[a-fA-F]*\d)[0-9a-fA-F]{12,}\b|0x[0-9a-fA-F]+|\d+"
 )
-
+_BY_PLACE = re.compile(rb"foreign/[a-zA-Z0-9._-]+/([0-9]{1,10})/([0-9]{1,18})")
 
 NUMBER = "#"
 """Stands in the pattern of a message for numbers and ids."""
@@ -77,6 +77,7 @@ def row_of(letter: Letter, kind_id: int) -> tuple[Any, ...]:
         None if origin is None else origin.offset,
         _size_bytes(letter),
         _header_hashes(letter),
+        earlier_digest(letter),
     )
 
 
@@ -103,8 +104,24 @@ def resolution_row(record: Record) -> tuple[bytes, int, str | None, str, int, st
         return None
     # SQLite refuses lone surrogates and integers above 64 bits, which JSON may hold.
     by, why = cut(valid_unicode(found.by)), valid_unicode(found.why[:_WHY_CHARACTERS])
-    at_ms = min(max(found.at_ms, 0), _LAST_MS)
+    at_ms = min(max(found.at_ms, 0), LAST_MS)
     return digest(name), number, found.state.value, by, at_ms, why
+
+
+def earlier_digest(letter: Letter) -> bytes | None:
+    """Returns what a resolution by the letter's place alone is found by; None: it has none."""
+    key = letter.earlier_key
+    return None if key is None else digest(key.rpartition("#")[0].encode())
+
+
+def earlier_place(record: Record) -> tuple[int, int, str] | None:
+    """Returns the place of a letter that was resolved by that alone, and how its id begins.
+
+    None: the record names an id.
+    """
+    name, _, _ = (record.key or b"").rpartition(b"#")
+    found = _BY_PLACE.fullmatch(name)
+    return None if found is None else (int(found[1]), int(found[2]), f"{name.decode()}/")
 
 
 def digest(name: bytes) -> bytes:

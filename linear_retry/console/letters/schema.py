@@ -1,6 +1,6 @@
 """The tables of an index, and what makes a search in them fast."""
 
-VERSION = 4
+VERSION = 5
 """Of the tables and of what is written to them: an index of another version is built again."""
 
 # An index holds no values. A row is at most about 3 KiB, a usual one 350 bytes; with the search in

@@ -5,7 +5,15 @@ from collections.abc import Iterable, Mapping
 
 from linear_retry.console.letters import schema
 from linear_retry.console.letters.index import transaction
-from linear_retry.console.letters.rows import OTHERS, Kind, kind_of, resolution_row, row_of
+from linear_retry.console.letters.rows import (
+    LAST_MS,
+    OTHERS,
+    Kind,
+    earlier_place,
+    kind_of,
+    resolution_row,
+    row_of,
+)
 from linear_retry.dlq.letters.letter import read_letter
 from linear_retry.records.record import Record
 
@@ -14,14 +22,22 @@ _COLUMNS = (
     " origin_partition, origin_offset, size_bytes, headers"
 )
 _RESOLVED = "SELECT state FROM resolution WHERE digest = ?6 AND generation = ?7"
+# By a place alone: of what was there by then, and not of what came later, as `Resolutions` has it.
+_EARLIER = "SELECT state FROM resolution WHERE digest = ?16 AND generation = ?7 AND at_ms >= ?3"
 _ADD = (
     f"INSERT OR IGNORE INTO letter ({_COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8,"
-    f" coalesce(?9, ({_RESOLVED}), 'open'), ?10, ?11, ?12, ?13, ?14, ?15)"
+    f" coalesce(?9, ({_RESOLVED}), ({_EARLIER}), 'open'), ?10, ?11, ?12, ?13, ?14, ?15)"
 )
 _RESOLVE = "INSERT OR REPLACE INTO resolution VALUES (?, ?, ?, ?, ?, ?)"
 _REOPEN = "DELETE FROM resolution WHERE digest = ? AND generation = ?"
 _CHANGE = (
     "UPDATE letter SET state = ? WHERE digest = ? AND generation = ? AND state NOT IN ('retry', ?)"
+)
+_CHANGE_EARLIER = (
+    'UPDATE letter SET state = ?1 WHERE partition = ?2 AND "offset" = ?3'
+    " AND substr(name, 1, length(?4)) = ?4 AND generation = ?5 AND at_ms <= ?6"
+    " AND state NOT IN ('retry', ?1) AND NOT EXISTS (SELECT 1 FROM resolution"
+    " WHERE resolution.digest = letter.digest AND resolution.generation = letter.generation)"
 )
 _OLDEST = 'SELECT id FROM letter WHERE partition = ? AND "offset" < ? LIMIT 5000'
 
@@ -53,6 +69,10 @@ class Writer:
                 self._database.execute(_RESOLVE, row)
             change = (state or "open", *identity, state or "open")
             self._database.execute(_CHANGE, change)
+            if (place := earlier_place(record)) is not None:
+                until_ms = LAST_MS if state is None else row[4]
+                there = (state or "open", *place, row[1], until_ms)
+                self._database.execute(_CHANGE_EARLIER, there)
 
     def save_positions(self, topic: str, positions: Mapping[int, int]) -> None:
         """Saves where the next start begins, in the same transaction as what was read before."""

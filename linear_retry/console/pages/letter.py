@@ -115,7 +115,7 @@ def find(
         cluster = Cluster(services.settings.kafka, _ANSWER_S)
         if (record := cluster.record_at(topic, partition, offset)) is not None:
             letter = read_letter(record)
-            found = queries.resolution(indexed.index, letter.id, letter.generation)
+            found = queries.resolution(indexed.index, letter)
             return letter, Exported(letter, found).state, found
     with opened(services, topic) as letters:
         if (at := letters.letter_at(partition, offset)) is not None:

@@ -4,6 +4,7 @@ import random
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,9 @@ from linear_retry.console.letters.index import Index
 from linear_retry.console.letters.indexer import Indexer
 from linear_retry.console.letters.writer import Writer
 from linear_retry.console.state import StateError
-from linear_retry.dlq import Filter
+from linear_retry.dlq import Filter, Resolution, State
+from linear_retry.dlq.resolution.resolutions import encoded
+from linear_retry.records.dead_letter import resolutions_topic
 from tests.console.letters.conftest import Follow
 from tests.dlq.scene import NewScene, Scene
 from tests.kafka_operations import wait_until
@@ -75,6 +78,53 @@ def test_it_has_the_letters_and_states_that_the_shell_lists(
         topic.reopen(Filter(limit=9))
     _write(given, 3, 30)
     _wait_until_same(index, given)
+
+
+def test_what_was_recorded_by_a_place_alone(scene: NewScene, follow: Follow) -> None:
+    """The bug: letters of other systems that a development version had resolved were open on the
+    console, and resolved for the shell; of a letter that came after the record it says nothing."""
+    given = scene(2)
+    names = [f"foreign/{given.letters}/{p}/{n}#1".encode() for p in range(2) for n in range(3)]
+
+    def record(*keys: bytes, is_done: bool = True) -> None:
+        value = encoded(Resolution(State.RESOLVED, "ann", why="known")) if is_done else None
+        records = [(0, each, value, ()) for each in keys]
+        given.kafka.produce(resolutions_topic(given.letters), records)
+
+    given.kafka.create_topic(resolutions_topic(given.letters), 1, {"cleanup.policy": "compact"})
+    for partition in range(2):
+        given.write(("kafka_dlt-original-topic", b"orders"), partition=partition)
+    record(names[0], names[1])
+    given.write(("kafka_dlt-original-topic", b"orders"))
+    given.add_letters([given.letter(0, 1)])
+    index = follow(given)
+    assert _listed(given) == _indexed(index)
+    assert ["open", "open", "open", "resolved"] == sorted(given.states())
+    with given.topic as topic:
+        at = topic.letter_at(0, 0)
+    assert at is not None
+    found = queries.resolution(index, at[0])
+    assert found is not None
+    assert "known" == found.why
+    record(*names[1:])
+    _wait_until_same(index, given)
+    assert ["open", "resolved", "resolved", "resolved"] == sorted(given.states())
+    with given.topic as topic:
+        topic.reopen(Filter(ranges=((0, 0, 0),)))
+    _wait_until_same(index, given)
+    record(names[3], is_done=False)
+    _wait_until_same(index, given)
+    assert ["open", "open", "open", "resolved"] == sorted(given.states())
+
+
+def test_a_topic_whose_name_is_too_long_for_one_of_resolutions(
+    scene: NewScene, follow: Follow
+) -> None:
+    """Its letters are all open: none can be resolved."""
+    given = replace(made := scene(), letters=f"{made.source}.DLT-".ljust(241, "x"))
+    given.kafka.create_topic(given.letters)
+    given.write(("kafka_dlt-original-topic", b"orders"))
+    assert _listed(given) == _indexed(follow(given))
 
 
 def test_letters_that_retention_or_a_purge_removes_leave_it(

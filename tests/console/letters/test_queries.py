@@ -282,7 +282,7 @@ def test_a_resolution_that_sqlite_cannot_hold_is_bounded(index: Index) -> None:
     value = encoded(Resolution(State.RESOLVED, "\ud800", 10**30, "\udfff"))
     _add(index, letter, resolutions=(Record("orders.dlq.resolved", 0, 1, 0, key, value),))
     assert [State.RESOLVED] == [each.state for each in _page(index, _ALL, limit=10)]
-    found = queries.resolution(index, read_letter(letter).id, 1)
+    found = queries.resolution(index, read_letter(letter))
     assert found is not None
     assert ("?", "?") == (found.by, found.why)
 
