@@ -43,6 +43,8 @@ class State:
         """Creates what is missing. Raises `StateError`."""
         self._file = directory / _FILE
         self._lock = Lock()
+        self.trouble: str | None = None
+        """Why the last change could not be written; None: it was."""
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.close(os.open(self._file, os.O_CREAT | os.O_RDWR, 0o600))
@@ -71,18 +73,18 @@ class State:
 
     def change(self, statement: str, *arguments: object) -> int:
         """Executes a statement durably; returns the id of a row that it inserted."""
-        with self._lock, self._errors():
+        with self._lock, self._changing():
             return self._database.execute(statement, arguments).lastrowid or 0
 
     def change_many(self, statement: str, rows: Iterable[tuple[object, ...]]) -> None:
         """Executes a statement with each row, in one transaction."""
-        with self._lock, self._errors(), self._database:
+        with self._lock, self._changing(), self._database:
             self._database.execute("BEGIN")
             self._database.executemany(statement, rows)
 
     def change_all(self, statements: Iterable[Statement]) -> None:
         """Executes all statements, or none."""
-        with self._lock, self._errors(), self._database:
+        with self._lock, self._changing(), self._database:
             self._database.execute("BEGIN")
             for statement, *arguments in statements:
                 self._database.execute(statement, arguments)
@@ -91,6 +93,16 @@ class State:
         """Returns what a query finds."""
         with self._lock, self._errors():
             return self._database.execute(query, arguments).fetchall()
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        try:
+            with self._errors():
+                yield
+        except StateError as error:
+            self.trouble = str(error)
+            raise
+        self.trouble = None
 
     @contextmanager
     def _errors(self) -> Iterator[None]:

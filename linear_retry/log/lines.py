@@ -120,6 +120,19 @@ def log_listening(what: str, host: str, port: int, *, is_secure: bool) -> None:
     _write(logging.INFO, f"the {what} is at {address}", "Listening", address=address)
 
 
+def log_refused(what: str, count: int) -> None:
+    """Logs a sign-in or a change that the API over the store has refused, as often as that is."""
+    often = f" ({count} times)" if count > 1 else ""
+    _write(logging.WARNING, f"the API has refused {what}{often}", "Refused", what=what, count=count)
+
+
+def log_unaudited(entry: str, problem: str, count: int) -> None:
+    """Logs what the console could not write to its audit, and did all the same."""
+    often = f" ({count} times)" if count > 1 else ""
+    text = f"not in the console's audit, which cannot be written ({problem}): {entry}{often}"
+    _write(logging.ERROR, text, "Unaudited", entry=entry, problem=problem, count=count)
+
+
 def log_thread_failed(thread: str) -> None:
     """Logs, with its traceback, the error that a thread of ours begins again after."""
     text = f"{thread}: an unexpected error; it begins again"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from linear_retry import Strategy
+from linear_retry import ConfigurationError, Strategy
 from linear_retry.outbox.outbox_sender import OutboxSender
 from linear_retry.store.database import Database
 from linear_retry.store.sender.leases import Leases
@@ -61,3 +61,13 @@ def test_it_is_ready_though_others_have_all_leases(database: Database, kafka: Re
     with _running(fifth):
         wait_until(is_ready, "it stands by", fifth.not_ready)
     assert [2, 2, 2, 2] == [len(each.numbers) for each in others]
+
+
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
+def test_a_key_that_librdkafka_refuses_ends_it_at_once(
+    database: Database, down: dict[str, Any]
+) -> None:
+    """The bug: "no broker answers", for ever. What it is not is said when it begins."""
+    sender = OutboxSender(database, down | {"sasl.mechanismus": "PLAIN"}, Strategy([1]))
+    with pytest.raises(ConfigurationError, match=r"the producer's configuration: .*mechanismus"):
+        sender.run(threading.Event())

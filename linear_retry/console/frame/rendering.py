@@ -79,6 +79,7 @@ class Renderer:
             "path": request.scope["path"],
             "now_ms": now_ms(),
             "change": None if actor is None else self._change(request),
+            "unwritten": None if actor is None else self._services.state.trouble,
         }
         return self._environment.get_template(template).render(common | values)
 

@@ -17,6 +17,7 @@ from linear_retry.console.letters.dead_letters import DeadLetters
 from linear_retry.console.live.live import Live
 from linear_retry.console.state import State
 from linear_retry.kafka.schema_registry import SchemaRegistry
+from linear_retry.log.error_throttle import ErrorThrottle
 from linear_retry.web import Access
 from linear_retry.web.security.authentication import Actor, Authentication, RefusedError
 
@@ -45,6 +46,8 @@ class Services:
         )
         self.state = self._ends.enter_context(State(settings.state))
         self.audit = Audit(self.state)
+        self.unaudited = ErrorThrottle()
+        """Of the lines of the log about what could not be written there."""
         self.targets = Targets(settings, lambda topic: self.letters.get(topic) is not None)
         self.jobs = Jobs(self.state, self.audit, settings.kafka, self.targets.check)
         self._ends.callback(self.jobs.close)

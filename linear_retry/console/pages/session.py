@@ -7,7 +7,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from starlette.concurrency import run_in_threadpool
 
 from linear_retry.console.frame.page import Form, Page, see_other
-from linear_retry.console.frame.refusals import LOGIN, LOGOUT, note_refused, peer_of
+from linear_retry.console.frame.refusals import LOGIN, LOGOUT, note, note_refused, peer_of
 from linear_retry.console.frame.rendering import Renderer
 from linear_retry.console.frame.services import Services
 from linear_retry.web.security.authentication import RefusedError
@@ -42,9 +42,8 @@ def page(services: Services, renderer: Renderer) -> Page:
             if error.status == HTTPStatus.UNAUTHORIZED:
                 await run_in_threadpool(note_refused, services, request, name, "sign in", error)
             return form(request, wanted, error)
-        await run_in_threadpool(
-            services.audit.note, actor.name, "sign in", peer_of(request), "signed in"
-        )
+        peer = peer_of(request)
+        await run_in_threadpool(note, services, actor.name, "sign in", peer, "signed in")
         answer = see_other(wanted if _is_ours(wanted) else "/")
         set_session(answer, request, session)
         return answer
@@ -52,7 +51,7 @@ def page(services: Services, renderer: Renderer) -> Page:
     @routes.post(LOGOUT)
     def sign_out(request: Request) -> RedirectResponse:
         if (name := services.authentication.end_session(request)) is not None:
-            services.audit.note(name, "sign out", peer_of(request), "signed out")
+            note(services, name, "sign out", peer_of(request), "signed out")
         answer = see_other(LOGIN)
         delete_session(answer, request)
         return answer

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable
 
-from linear_retry.consumer.operations.monitoring.error_throttle import ErrorThrottle
 from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.errors import BrokerError
 from linear_retry.events import ClientError, CommitFailed, Event
@@ -16,6 +15,7 @@ from linear_retry.kafka.consumer.fatal_errors import (
     needs_new_client,
     raise_if_fatal,
 )
+from linear_retry.log.error_throttle import ErrorThrottle
 from linear_retry.retry.clock import NowS
 from linear_retry.scope import Partition
 

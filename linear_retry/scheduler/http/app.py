@@ -21,6 +21,7 @@ from linear_retry.scheduler.http import (
     session_routes,
 )
 from linear_retry.scheduler.http.overview_routes import Probe
+from linear_retry.scheduler.http.refusals import Refusals
 from linear_retry.store.database import Database
 from linear_retry.web.security.access import Access
 from linear_retry.web.security.authentication import Authentication, RefusedError
@@ -68,9 +69,18 @@ def create_app(
     app.include_router(message_routes.routes(database, changes))
     app.include_router(dead_letter_routes.routes(database, changes))
     app.include_router(overview_routes.routes(database, alive, ready, collectors))
+    refusals = Refusals()
+
+    def refuse(request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, RefusedError)
+        refusals.note(request, error)
+        return _answer(error.status, str(error))
+
     _answer_errors(app)
+    app.add_exception_handler(RefusedError, refuse)
     # Outermost, around the answer to an error that nobody expected: it has the headers too.
-    app.middleware_stack = Guard(app.build_middleware_stack(), authentication, _OPEN)
+    stack = app.build_middleware_stack()
+    app.middleware_stack = Guard(stack, authentication, _OPEN, refuse=refuse)
     return app
 
 
@@ -98,17 +108,11 @@ async def _few_threads(_: FastAPI) -> AsyncIterator[None]:
 
 def _answer_errors(app: FastAPI) -> None:
     """Gives every error one form: `{"error": "one sentence"}`."""
-    app.add_exception_handler(RefusedError, _refused)
     app.add_exception_handler(DeadLetterError, _not_allowed)
     app.add_exception_handler(StoreError, _store_is_down)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _not_found)
     app.add_exception_handler(Exception, _failed)
-
-
-def _refused(_: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, RefusedError)
-    return _answer(error.status, str(error))
 
 
 def _not_allowed(_: Request, error: Exception) -> JSONResponse:

@@ -27,7 +27,9 @@ class KnownTopics:
         producer: Callable[..., Any] = Producer,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
+        """Raises `ConfigurationError` if librdkafka refuses a key."""
         self._producer = AcknowledgedProducer("", control_config(config, _ANSWER_S), producer)
+        self._producer.check()
         self._now_s = now_s
         self._known: dict[str, tuple[int | None, float]] = {}
 

@@ -136,3 +136,22 @@ def test_many_wrong_passwords_lock_nobody_out() -> None:
             assert 200 == ann.get("/livez").status_code
             statuses = {each.result().status_code for each in guesses}
     assert {401, 429} == statuses
+
+
+def test_what_is_refused_leaves_a_trace(caplog: pytest.LogCaptureFixture) -> None:
+    """The bug: who tried tokens or passwords was nowhere to be seen. Not each time: it would fill
+    the disk."""
+    with served(ACCESS) as server, client_of(server) as stranger, client_of(server, "vic") as vic:
+        for _ in range(12):
+            stranger.get(_SESSION, headers={"Authorization": "Bearer x"})
+        stranger.post(_SIGN_IN, json={"name": "ann", "password": "wrong"})
+        assert 403 == vic.post("/api/v1/messages/cancel", json={}).status_code
+        # Who has shown no login has tried nothing.
+        assert 401 == stranger.get(_SESSION).status_code
+    refused = "the API has refused"
+    assert [
+        f"{refused} a sign-in from 127.0.0.1: wrong token",
+        f"{refused} a sign-in from 127.0.0.1: wrong token (10 times)",
+        f"{refused} a sign-in from 127.0.0.1: wrong name or password",
+        f"{refused} a change by vic from 127.0.0.1: vic is a viewer: a change needs an operator",
+    ] == [each for each in caplog.messages if each.startswith(refused)]

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from linear_retry.consumer.operations.monitoring.error_throttle import ErrorThrottle
+from linear_retry.log.error_throttle import ErrorThrottle
 from linear_retry.log.lines import log_librdkafka, write_guarded
 
 _NUMBER = re.compile(r"\d+")

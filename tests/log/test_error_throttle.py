@@ -1,6 +1,6 @@
 """A repeated error is reported once, and once for each tenfold."""
 
-from linear_retry.consumer.operations.monitoring.error_throttle import (
+from linear_retry.log.error_throttle import (
     FORGOTTEN_AFTER_S,
     ErrorThrottle,
 )
