@@ -87,7 +87,7 @@ def _beside_console(
 def _console(topics: DemoTopics) -> Iterator[str]:
     from linear_retry.console.app import create_app
     from linear_retry.console.frame.services import Services
-    from linear_retry.console.frame.settings import Settings
+    from linear_retry.console.state.settings import Settings
     from linear_retry.web import Access, serve
 
     with TemporaryDirectory(prefix="linear-retry-demo-") as state:

@@ -7,11 +7,11 @@ from linear_retry.dlq.letters.filters import EVERYTHING, Filter
 from linear_retry.dlq.letters.foreign import Origin
 from linear_retry.dlq.letters.letter import Letter, State
 from linear_retry.dlq.purge import Purge
+from linear_retry.dlq.reading.resolutions import Resolution
 from linear_retry.dlq.replay.checks import RefusedError
 from linear_retry.dlq.replay.newer_messages import NewerMessages
 from linear_retry.dlq.replay.outcome import Mark, Outcome
 from linear_retry.dlq.replay.plan import NO_LETTER, PartitionPlan, Plan, Source
-from linear_retry.dlq.resolution.resolutions import Resolution
 from linear_retry.dlq.stats import Stats, Top
 from linear_retry.kafka.consumer.messages import read as read_record
 from linear_retry.records.dead_letter import DeadLetter, parse

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from linear_retry.dlq.letters.letter import Letter, State, read_letter
-from linear_retry.dlq.resolution.resolutions import Resolution
+from linear_retry.dlq.reading.resolutions import Resolution
 from linear_retry.errors import DeadLetterError
 from linear_retry.files import atomic_file
 from linear_retry.records.json_fields import from_json, integer, text, to_json

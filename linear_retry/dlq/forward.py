@@ -6,12 +6,12 @@ import uuid
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from linear_retry.dlq.cluster import Cluster
 from linear_retry.dlq.letters.letter import Letter, State
+from linear_retry.dlq.reading.cluster import Cluster
+from linear_retry.dlq.reading.resolutions import Resolution, encoded
 from linear_retry.dlq.replay.checks import RefusedError, facts_of
 from linear_retry.dlq.replay.outgoing import NotReplayableError, Outgoing, outgoing
-from linear_retry.dlq.resolution.recording import Recorder, recording
-from linear_retry.dlq.resolution.resolutions import Resolution, encoded
+from linear_retry.dlq.replay.recording import Recorder, recording
 from linear_retry.errors import BrokerError, FencedError
 from linear_retry.kafka.producers.batch_transactions import RefusedRecordsError
 from linear_retry.records.dead_letter import resolutions_topic

@@ -3,13 +3,13 @@
 from dataclasses import dataclass, field
 from itertools import islice
 
-from linear_retry.dlq import reading
-from linear_retry.dlq.cluster import Cluster
 from linear_retry.dlq.letters.letter import State, read_letter
+from linear_retry.dlq.reading import reading
+from linear_retry.dlq.reading.cluster import Cluster
+from linear_retry.dlq.reading.resolutions import Resolutions
+from linear_retry.dlq.reading.spill import SpilledSet
 from linear_retry.dlq.replay.checks import RefusedError
-from linear_retry.dlq.resolution.recording import recording
-from linear_retry.dlq.resolution.resolutions import Resolutions
-from linear_retry.dlq.spill import SpilledSet
+from linear_retry.dlq.replay.recording import recording
 from linear_retry.kafka.topics.reader import Progress
 from linear_retry.records.topics.names import is_dead_letter_name
 

@@ -5,9 +5,10 @@ Needs the extra `spark` (pip install 'linear-retry[spark]') and Java 17.
 
 from linear_retry.spark.history.episodes import episodes
 from linear_retry.spark.history.outages import group_outages
-from linear_retry.spark.history.table import EPISODES, update_episodes
+from linear_retry.spark.history.table import update_episodes
+from linear_retry.spark.history.tuning import Simulated, Tuned, groups, simulate, tune
 from linear_retry.spark.ingestion.ingest import Ingested, ingest
-from linear_retry.spark.lake.lake import DEAD_LETTERS, JOURNAL, Lake, LakeError
+from linear_retry.spark.lake.lake import DEAD_LETTERS, EPISODES, JOURNAL, Lake, LakeError
 from linear_retry.spark.lake.maintenance import Optimized, optimize
 from linear_retry.spark.reporting.durations import survival
 from linear_retry.spark.reporting.report import Reported, ReportError, report
@@ -15,7 +16,6 @@ from linear_retry.spark.streaming.bad_rows import BadRows
 from linear_retry.spark.streaming.foreach_batch import ForeachBatch, foreach_batch
 from linear_retry.spark.tables.entries import journal
 from linear_retry.spark.tables.letters import dead_letters
-from linear_retry.spark.tuning import Simulated, Tuned, groups, simulate, tune
 
 __all__ = [
     "DEAD_LETTERS",

@@ -15,7 +15,7 @@ from linear_retry.console import pages
 from linear_retry.console.app import create_app
 from linear_retry.console.frame.rendering import Renderer
 from linear_retry.console.frame.services import Services
-from linear_retry.console.frame.settings import Settings
+from linear_retry.console.state.settings import Settings
 from linear_retry.journal import DEFAULT_TOPIC
 from linear_retry.store.database import Database
 from linear_retry.web import Access, HttpServer, serve

@@ -1,6 +1,6 @@
 """Changes for a test's audit."""
 
-from linear_retry.console.audit import Audit
+from linear_retry.console.state.audit import Audit
 
 
 def record(audit: Audit, actor: str, action: str, subject: str, *, why: str, outcome: str) -> None:

@@ -14,7 +14,7 @@ import pytest
 import linear_retry
 from linear_retry.console.app import create_app
 from linear_retry.console.frame.services import Services
-from linear_retry.console.frame.settings import Settings
+from linear_retry.console.state.settings import Settings
 from linear_retry.web import Access, HttpServer, serve
 from tests.console.conftest import address, routes_of, serve_local, settings_in, signed_in
 from tests.patience import PATIENCE_S

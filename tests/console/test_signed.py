@@ -2,8 +2,8 @@
 
 import httpx
 
-from linear_retry.console.audit import Audit
 from linear_retry.console.frame.services import Services
+from linear_retry.console.state.audit import Audit
 from linear_retry.web import HttpServer
 from tests.console.conftest import address, signed_in
 

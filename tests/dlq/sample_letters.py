@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from linear_retry.dlq.letters.foreign import FOREIGN
 from linear_retry.dlq.letters.letter import Letter, State, read_letter
-from linear_retry.dlq.resolution.resolutions import Resolution
+from linear_retry.dlq.reading.resolutions import Resolution
 from linear_retry.records.dead_letter import FailureInfo, to_dead_letter
 from linear_retry.records.record import Record
 from linear_retry.records.retry_headers import HEADER_NAMES, RETRY_HEADERS

@@ -8,7 +8,7 @@ from typing import Any
 from confluent_kafka import Consumer, TopicPartition
 
 from linear_retry.dlq import EVERYTHING, DeadLetterTopic, Filter
-from linear_retry.dlq.cluster import Cluster
+from linear_retry.dlq.reading.cluster import Cluster
 from linear_retry.kafka.consumer.messages import read
 from linear_retry.records.dead_letter import (
     DeadLetter,

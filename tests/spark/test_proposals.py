@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 
-from linear_retry.spark.tuning import Tuned, mean_waits_ms, proposals
+from linear_retry.spark.history.tuning import Tuned, mean_waits_ms, proposals
 from linear_retry.strategy.strategy import Strategy
 from linear_retry.tuning.clocks import ClocksApart
 from linear_retry.tuning.proposal import TooFew, propose

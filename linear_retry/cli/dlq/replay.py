@@ -27,7 +27,7 @@ from linear_retry.dlq import (
     Plan,
     State,
 )
-from linear_retry.dlq.spill import SpilledSet
+from linear_retry.dlq.reading.spill import SpilledSet
 from linear_retry.errors import BrokerError, FencedError
 from linear_retry.records import printable
 from linear_retry.strategy import delays

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 import typer
 
+from linear_retry.cli.options.strategy_file import load, print_heading
 from linear_retry.cli.output.exit_codes import (
     INSUFFICIENT_DATA,
     NEGATIVE,
@@ -16,7 +17,6 @@ from linear_retry.cli.output.exit_codes import (
 from linear_retry.cli.output.rows import write_json
 from linear_retry.cli.spark import comparison
 from linear_retry.cli.spark.options import RecordedOutages, StrategyFile
-from linear_retry.cli.strategy.commands import load, print_heading
 from linear_retry.errors import StrategyError
 from linear_retry.files import printable_path
 from linear_retry.records.durations import duration_text
@@ -24,8 +24,8 @@ from linear_retry.records.printable import one_line
 from linear_retry.spark import JOURNAL, Lake, Simulated, Tuned, groups
 from linear_retry.spark import simulate as simulate_in
 from linear_retry.spark import tune as tune_in
+from linear_retry.spark.history.tuning import episodes_of
 from linear_retry.spark.session import session
-from linear_retry.spark.tuning import episodes_of
 from linear_retry.strategy.file import elements
 from linear_retry.strategy.strategy import Strategy
 from linear_retry.tuning.clocks import ClocksApart

@@ -6,12 +6,12 @@ from typing import Annotated, Any
 
 import typer
 
+from linear_retry.cli.options.strategy_file import FILE_HELP, load, print_heading
 from linear_retry.cli.output.exit_codes import DONE, NEGATIVE
 from linear_retry.cli.output.rows import plural, write_aligned, write_json
 from linear_retry.errors import StrategyError
 from linear_retry.files import printable_path
 from linear_retry.records.durations import duration_text
-from linear_retry.strategy.file import ready_names
 from linear_retry.strategy.strategy import Strategy
 
 app = typer.Typer(
@@ -20,7 +20,6 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-FILE_HELP = "A strategy file, or the name of a ready one, such as short-outage."
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per file, each on a line.")]
 
 
@@ -70,16 +69,6 @@ def show(
     raise typer.Exit(NEGATIVE if isinstance(loaded, StrategyError) else DONE)
 
 
-def load(file: Path) -> Strategy | StrategyError:
-    """Returns the strategy in a file, or the ready-made one of this name if no such file exists."""
-    try:
-        if str(file) in ready_names() and not file.is_file():
-            return Strategy.named(str(file))
-        return Strategy.load(file)
-    except StrategyError as error:
-        return error
-
-
 def _rows(strategy: Strategy) -> Iterator[dict[str, float]]:
     """The wait after each failure and the time since the first; `_max_s` is with all the jitter."""
     longest = 1 + strategy.jitter
@@ -124,16 +113,6 @@ def _show(strategy: Strategy) -> None:
     print_heading(strategy)
     write_aligned(rows)
     typer.echo(f"in total: {_totals(strategy)}")
-
-
-def print_heading(strategy: Strategy) -> None:
-    """Its label, description and time limit."""
-    typer.echo(strategy.label)
-    if strategy.description:
-        typer.echo(strategy.description)
-    if strategy.max_elapsed_s is not None:
-        limit = duration_text(round(strategy.max_elapsed_s * 1000))
-        typer.echo(f"no retry begins later than {limit} after the first failure")
 
 
 def _totals(strategy: Strategy) -> str:

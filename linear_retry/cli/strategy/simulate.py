@@ -7,12 +7,13 @@ from typing import Annotated, NoReturn
 import typer
 
 from linear_retry.cli.options.connection import with_option_groups
+from linear_retry.cli.options.strategy_file import FILE_HELP, load, print_heading
 from linear_retry.cli.options.values import length_ms, read_lengths, refused
 from linear_retry.cli.output.exit_codes import NEGATIVE, exit_on_error
 from linear_retry.cli.output.rows import write_aligned, write_json
 from linear_retry.cli.spark.options import RecordedOutages, require_pyspark
 from linear_retry.cli.strategy import simulation_report
-from linear_retry.cli.strategy.commands import FILE_HELP, load, print_heading, summary
+from linear_retry.cli.strategy.commands import summary
 from linear_retry.errors import StrategyError
 from linear_retry.records.durations import duration_text
 from linear_retry.retry.policy import OnExhausted, Policy

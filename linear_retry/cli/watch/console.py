@@ -16,7 +16,7 @@ from linear_retry.cli.output.exit_codes import exit_on_error
 from linear_retry.cli.watch.console_options import OptionalStore, ServedOptions, ShownOptions
 
 if TYPE_CHECKING:
-    from linear_retry.console.frame.settings import Settings
+    from linear_retry.console.state.settings import Settings
 
 
 @with_option_groups
@@ -42,7 +42,7 @@ def console(
     access.check()
     with exit_on_error(), ExitStack() as ends:
         _require_extra()
-        from linear_retry.console.frame.settings import Settings
+        from linear_retry.console.state.settings import Settings
 
         settings = Settings(
             kafka=connection.keys(),

@@ -6,7 +6,7 @@ from http import HTTPStatus
 from fastapi import Request
 
 from linear_retry.console.frame.services import Services
-from linear_retry.console.state import StateError
+from linear_retry.console.state.state import StateError
 from linear_retry.log.lines import log_unaudited
 from linear_retry.web.security.authentication import Actor, is_change
 

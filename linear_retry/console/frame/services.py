@@ -7,15 +7,15 @@ from typing import Self
 
 from fastapi import Depends
 
-from linear_retry.console.audit import Audit
 from linear_retry.console.decoding.views import DECODERS
 from linear_retry.console.frame.places import Places
-from linear_retry.console.frame.settings import Settings
 from linear_retry.console.frame.targets import Targets
 from linear_retry.console.jobs.jobs import Jobs
 from linear_retry.console.letters.dead_letters import DeadLetters
 from linear_retry.console.live.live import Live
-from linear_retry.console.state import State
+from linear_retry.console.state.audit import Audit
+from linear_retry.console.state.settings import Settings
+from linear_retry.console.state.state import State
 from linear_retry.kafka.schema_registry import SchemaRegistry
 from linear_retry.log.error_throttle import ErrorThrottle
 from linear_retry.web import Access

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from linear_retry.console.frame.settings import Settings
+from linear_retry.console.state.settings import Settings
 from linear_retry.errors import LinearRetryError
 from linear_retry.records import control
 from linear_retry.records.topics.names import is_dead_letter_name

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 
 from linear_retry.console.jobs.job import Action, Job, Options, Stage, Summary
-from linear_retry.console.state import State, Statement
+from linear_retry.console.state.state import State, Statement
 from linear_retry.records.durations import DAY_MS
 from linear_retry.retry.clock import now_ms
 

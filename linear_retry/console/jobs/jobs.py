@@ -9,13 +9,13 @@ from functools import partial
 from threading import Event, Lock, Thread
 from typing import Any, TypeAlias
 
-from linear_retry.console.audit import Audit
 from linear_retry.console.jobs.active import Active, CancelledError
 from linear_retry.console.jobs.book import JobBook
 from linear_retry.console.jobs.job import Action, Job, JobError, Options, Stage, Summary
 from linear_retry.console.jobs.planning import plan_job
 from linear_retry.console.jobs.running import run_job
-from linear_retry.console.state import State, StateError, Statement
+from linear_retry.console.state.audit import Audit
+from linear_retry.console.state.state import State, StateError, Statement
 from linear_retry.dlq import DeadLetterTopic, Filter, Mark, Outcome
 from linear_retry.errors import LinearRetryError
 

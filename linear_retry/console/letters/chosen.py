@@ -4,7 +4,7 @@ from linear_retry.console.letters import queries
 from linear_retry.console.letters.filters import Selection
 from linear_retry.console.letters.index import Index
 from linear_retry.dlq.letters.filters import Filter
-from linear_retry.dlq.spill import SpilledSet
+from linear_retry.dlq.reading.spill import SpilledSet
 
 
 def filter_of(index: Index, selection: Selection) -> Filter:

@@ -8,7 +8,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from linear_retry.console.letters import schema
-from linear_retry.console.state import StateError
+from linear_retry.console.state.state import StateError
 from linear_retry.files import printable_path
 
 _BUSY_TIMEOUT_S = 10.0

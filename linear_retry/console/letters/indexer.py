@@ -10,7 +10,7 @@ from typing import Any
 
 from linear_retry.console.letters.index import Index, make_tables, transaction
 from linear_retry.console.letters.writer import Writer
-from linear_retry.console.state import StateError
+from linear_retry.console.state.state import StateError
 from linear_retry.errors import UnknownTopicError
 from linear_retry.kafka.topics.description import Topics
 from linear_retry.kafka.topics.reader import TopicReader

@@ -10,7 +10,7 @@ from linear_retry.console.letters.filters import LetterFilter, Selection
 from linear_retry.console.letters.index import Index
 from linear_retry.console.letters.rows import cut, cut_key, digest, earlier_digest
 from linear_retry.dlq.letters.letter import Letter, State
-from linear_retry.dlq.resolution.resolutions import Resolution
+from linear_retry.dlq.reading.resolutions import Resolution
 from linear_retry.errors import LinearRetryError
 
 COUNTED = 10_000

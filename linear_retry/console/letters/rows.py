@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from linear_retry.console.letters import schema
 from linear_retry.dlq.letters.letter import Letter
-from linear_retry.dlq.resolution.resolutions import decoded
+from linear_retry.dlq.reading.resolutions import decoded
 from linear_retry.records.record import Record
 from linear_retry.records.retry_headers import HEADER_NAMES, LAST_FAILURE_MS
 from linear_retry.records.text import one_line, valid_unicode, whole_number

@@ -2,11 +2,11 @@
 
 from typing import Self
 
-from linear_retry.console.frame.settings import Settings
 from linear_retry.console.live.hub import Hub
 from linear_retry.console.live.journal_thread import JournalThread
 from linear_retry.console.live.standing_thread import StandingThread
 from linear_retry.console.outages.history import History
+from linear_retry.console.state.settings import Settings
 from linear_retry.journal.episodes import Circuit
 
 

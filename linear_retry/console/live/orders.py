@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import get_args
 
-from linear_retry.console.audit import Audit
-from linear_retry.console.frame.settings import Settings
+from linear_retry.console.state.audit import Audit
+from linear_retry.console.state.settings import Settings
 from linear_retry.monitoring.control import (
     CommandSender,
     SentCommand,

@@ -12,10 +12,10 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, StreamingResponse
 
-from linear_retry.console.all_changes import AllChanges, Before, Read, RecordedChange, Wanted
 from linear_retry.console.frame.page import By, Page
 from linear_retry.console.frame.rendering import Renderer
 from linear_retry.console.frame.services import Services
+from linear_retry.console.state.all_changes import AllChanges, Before, Read, RecordedChange, Wanted
 from linear_retry.errors import StoreError
 from linear_retry.records.printable import in_one_line
 from linear_retry.web.security.authentication import RefusedError

@@ -19,9 +19,9 @@ from linear_retry.console.letters.filters import LetterFilter
 from linear_retry.console.letters.query_string import query_of
 from linear_retry.console.pages.letters import known
 from linear_retry.dlq import DeadLetterTopic, Exported, Filter, Letter, Resolution, State
-from linear_retry.dlq.cluster import Cluster
 from linear_retry.dlq.letters.facts import facts_of
 from linear_retry.dlq.letters.letter import read_letter
+from linear_retry.dlq.reading.cluster import Cluster
 from linear_retry.records.retry_headers import EXCEPTION_STACK, HEADER_NAMES
 from linear_retry.scope import Place
 

@@ -1,6 +1,6 @@
 """The changes in the audit of a store, as the page of all changes shows them."""
 
-from linear_retry.console.all_changes import MOST, Read, RecordedChange
+from linear_retry.console.state.all_changes import MOST, Read, RecordedChange
 from linear_retry.store import audit
 from linear_retry.store.audit import Change
 from linear_retry.store.database import Database

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from typing import NamedTuple
 
-from linear_retry.dlq.spill import Spilled
+from linear_retry.dlq.reading.spill import Spilled
 
 _CHUNK = 1_000
 

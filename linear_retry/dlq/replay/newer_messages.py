@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from linear_retry.dlq.cluster import Cluster
+from linear_retry.dlq.reading.cluster import Cluster
+from linear_retry.dlq.reading.spill import Spilled
 from linear_retry.dlq.replay.outgoing import unpacked
 from linear_retry.dlq.replay.plan import PartitionPlan, Plan
-from linear_retry.dlq.spill import Spilled
 from linear_retry.kafka.topics.reader import Progress
 from linear_retry.records.lineage import is_returned
 from linear_retry.records.record import Record

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from heapq import merge
 from typing import Any, NamedTuple
 
-from linear_retry.dlq.spill import Spilled
+from linear_retry.dlq.reading.spill import Spilled
 
 _CACHE_KIB = 32 * 1024
 _CHUNK = 1_000

@@ -5,10 +5,10 @@ from dataclasses import asdict, dataclass
 from itertools import chain
 from typing import Any
 
-from linear_retry.dlq.cluster import Cluster
 from linear_retry.dlq.letters.letter import read_letter
+from linear_retry.dlq.reading.cluster import Cluster
+from linear_retry.dlq.reading.spill import SpilledSet
 from linear_retry.dlq.replay.plan import Plan
-from linear_retry.dlq.spill import SpilledSet
 from linear_retry.records.record import Record
 from linear_retry.records.retry_headers import GROUP_ID, ID, REPLAY_ID, RETRY, SEND_TO
 from linear_retry.records.topics.retry_topics import retry_group

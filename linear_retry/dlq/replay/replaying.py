@@ -4,18 +4,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-from linear_retry.dlq import reading
-from linear_retry.dlq.cluster import Cluster
 from linear_retry.dlq.letters.filters import Filter
 from linear_retry.dlq.letters.letter import Letter, State
+from linear_retry.dlq.reading import reading
+from linear_retry.dlq.reading.cluster import Cluster
+from linear_retry.dlq.reading.resolutions import Resolution, Resolutions, encoded
 from linear_retry.dlq.replay.checks import Facts, RefusedError, check, facts_of
 from linear_retry.dlq.replay.earlier import Earlier
 from linear_retry.dlq.replay.order import Entry, batches
 from linear_retry.dlq.replay.outgoing import place_of, unpacked
 from linear_retry.dlq.replay.plan import Plan, Planner, placed
 from linear_retry.dlq.replay.rate_limit import RateLimit
-from linear_retry.dlq.resolution.recording import Recorder
-from linear_retry.dlq.resolution.resolutions import Resolution, Resolutions, encoded
+from linear_retry.dlq.replay.recording import Recorder
 from linear_retry.kafka.topics.reader import Progress
 from linear_retry.records.record import OutgoingRecord
 from linear_retry.retry.clock import now_ms

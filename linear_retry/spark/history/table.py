@@ -6,10 +6,8 @@ from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 from linear_retry.records.durations import DAY_MS
 from linear_retry.spark.history.episodes import KINDS, episodes, of_members, owners, taken_over
 from linear_retry.spark.lake.changes import added, merge, noted, noting, version
-from linear_retry.spark.lake.lake import JOURNAL, Lake
+from linear_retry.spark.lake.lake import EPISODES, JOURNAL, Lake
 from linear_retry.spark.session import with_settings
-
-EPISODES = "episodes"
 
 NOTE = "linear-retry.journal-version-2"
 """With each change of the table: the version of the journal that it includes.

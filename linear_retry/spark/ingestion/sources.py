@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from linear_retry.dlq.cluster import Cluster
+from linear_retry.dlq.reading.cluster import Cluster
 from linear_retry.errors import ConfigurationError, UnknownTopicError
 from linear_retry.spark.ingestion.kafka_options import librdkafka_keys
 from linear_retry.spark.lake.lake import DEAD_LETTERS, JOURNAL, Lake, LakeError

@@ -20,6 +20,7 @@ from linear_retry.spark.session import DELTA, SparkMissingError
 
 DEAD_LETTERS = "dead_letters"
 JOURNAL = "journal"
+EPISODES = "episodes"
 
 _PROPERTIES = {
     # Many small batches become one file once there are fifty, by the ingest that wrote them.

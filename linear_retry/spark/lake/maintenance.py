@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
 
-from linear_retry.spark.history.table import EPISODES
-from linear_retry.spark.lake.lake import DEAD_LETTERS, JOURNAL, Lake, LakeError
+from linear_retry.spark.lake.lake import DEAD_LETTERS, EPISODES, JOURNAL, Lake, LakeError
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]  # it has no types
 from pyspark.sql import DataFrame
 
-from linear_retry.spark.tuning import by_group, in_groups
+from linear_retry.spark.history.tuning import by_group, in_groups
 from linear_retry.tuning.bands import bands
 from linear_retry.tuning.outages import Numbers, Outages
 

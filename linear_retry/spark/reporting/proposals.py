@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd  # type: ignore[import-untyped]  # it has no types
 
-from linear_retry.spark.tuning import Tuned
+from linear_retry.spark.history.tuning import Tuned
 from linear_retry.strategy.file import elements
 from linear_retry.tuning.held_out import Comparison
 from linear_retry.tuning.proposal import TooFew

@@ -13,9 +13,9 @@ import pandas as pd  # type: ignore[import-untyped]  # it has no types
 from linear_retry.errors import LinearRetryError
 from linear_retry.files import atomic_file
 from linear_retry.report.section import Tables
+from linear_retry.spark.history.tuning import Tuned
 from linear_retry.spark.lake.lake import Lake
 from linear_retry.spark.reporting.summaries import Estimates, Summaries, summaries
-from linear_retry.spark.tuning import Tuned
 from linear_retry.tuning.solver import DEFAULT_COVER, Conditions
 
 TABLES = (

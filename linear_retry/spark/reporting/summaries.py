@@ -16,12 +16,11 @@ from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 
 from linear_retry.records.durations import MINUTE_MS
 from linear_retry.spark.errors import JavaError, last_cause
-from linear_retry.spark.history.table import EPISODES
-from linear_retry.spark.lake.lake import DEAD_LETTERS, JOURNAL, Lake, LakeError
+from linear_retry.spark.history.tuning import Tuned, tune
+from linear_retry.spark.lake.lake import DEAD_LETTERS, EPISODES, JOURNAL, Lake, LakeError
 from linear_retry.spark.reporting import letters, outages
 from linear_retry.spark.reporting.durations import durations
 from linear_retry.spark.reporting.proposals import tabulated
-from linear_retry.spark.tuning import Tuned, tune
 from linear_retry.tuning.solver import Conditions
 
 MAX_ROWS = 10_000

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from linear_retry.cli import app
 from linear_retry.dlq import DeadLetterTopic, Exported, Resolution, State, read_export
-from linear_retry.dlq.resolution.resolutions import encoded
+from linear_retry.dlq.reading.resolutions import encoded
 from linear_retry.records.dead_letter import resolutions_topic
 from linear_retry.records.lineage import content_digest
 from linear_retry.records.text import ErrorText

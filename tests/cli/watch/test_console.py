@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from linear_retry.cli import app
 from linear_retry.cli.watch import console as watch_console
-from linear_retry.console.frame.settings import Settings
+from linear_retry.console.state.settings import Settings
 
 
 def test_a_library_that_is_missing_is_named(

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 from linear_retry import Journal, LinearConsumer, Strategy
-from linear_retry.console.frame.settings import Settings
+from linear_retry.console.state.settings import Settings
 from linear_retry.consumer.settings.consumer_config import Dependencies
 from linear_retry.kafka import Message
 from tests.console.browser.serving import serving

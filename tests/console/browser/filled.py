@@ -11,7 +11,7 @@ from playwright.sync_api import Page
 
 from linear_retry.console.app import create_app
 from linear_retry.console.frame.services import Services
-from linear_retry.console.frame.settings import Settings
+from linear_retry.console.state.settings import Settings
 from linear_retry.journal.entry import Entry, encode
 from linear_retry.records.control import DEFAULT_TOPIC
 from linear_retry.retry.clock import now_ms

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from linear_retry.console.app import create_app
 from linear_retry.console.frame.services import Services
-from linear_retry.console.frame.settings import Settings
+from linear_retry.console.state.settings import Settings
 from linear_retry.web import Access, serve
 from tests.console.conftest import address
 

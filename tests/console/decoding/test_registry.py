@@ -7,7 +7,7 @@ import pytest
 
 from linear_retry.console.app import create_app
 from linear_retry.console.frame.services import Services
-from linear_retry.console.frame.settings import Settings
+from linear_retry.console.state.settings import Settings
 from linear_retry.store import dead_letters, messages
 from linear_retry.store.database import Database
 from linear_retry.web import Access, serve

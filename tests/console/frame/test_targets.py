@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from linear_retry.console.audit import Audit
 from linear_retry.console.frame.services import Services
-from linear_retry.console.frame.settings import Settings
 from linear_retry.console.frame.targets import TargetError, Targets
 from linear_retry.console.jobs.job import Action, Options, Stage
 from linear_retry.console.jobs.jobs import Jobs
-from linear_retry.console.state import State
+from linear_retry.console.state.audit import Audit
+from linear_retry.console.state.settings import Settings
+from linear_retry.console.state.state import State
 from linear_retry.dlq import EVERYTHING
 from linear_retry.web import HttpServer
 from tests.console.conftest import signed_in

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from linear_retry.console.audit import Audit
 from linear_retry.console.jobs.job import Action, Job, JobError, Options, Stage
 from linear_retry.console.jobs.jobs import Jobs
-from linear_retry.console.state import State
+from linear_retry.console.state.audit import Audit
+from linear_retry.console.state.state import State
 from linear_retry.dlq import EVERYTHING, Filter
 from tests import dying_with_parent
 from tests.dlq.scene import NewScene, Scene
@@ -223,9 +223,9 @@ def test_what_cannot_be_planned_says_why(console: Console, tmp_path: Path) -> No
 _SERVER = """
 import sys, threading
 from pathlib import Path
-from linear_retry.console.audit import Audit
+from linear_retry.console.state.audit import Audit
 from linear_retry.console.jobs.jobs import Jobs
-from linear_retry.console.state import State
+from linear_retry.console.state.state import State
 state = State(Path(sys.argv[1]))
 jobs = Jobs(state, Audit(state), {"bootstrap.servers": sys.argv[2]})
 jobs.start(int(sys.argv[3]), actor="ada", why="payments is back", rate=10)

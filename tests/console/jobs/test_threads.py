@@ -9,13 +9,13 @@ from threading import Event
 
 import pytest
 
-from linear_retry.console.audit import Audit
 from linear_retry.console.jobs import jobs as under_test
 from linear_retry.console.jobs.book import JobBook
 from linear_retry.console.jobs.job import Action, JobError, Options, Stage, Summary
 from linear_retry.console.jobs.jobs import Jobs
 from linear_retry.console.jobs.running import Ended
-from linear_retry.console.state import State, StateError, Statement
+from linear_retry.console.state.audit import Audit
+from linear_retry.console.state.state import State, StateError, Statement
 from linear_retry.dlq import EVERYTHING
 from linear_retry.errors import BrokerError
 from tests.kafka_operations import wait_until

@@ -14,9 +14,9 @@ from linear_retry.console.letters.filters import LetterFilter
 from linear_retry.console.letters.index import Index
 from linear_retry.console.letters.indexer import Indexer
 from linear_retry.console.letters.writer import Writer
-from linear_retry.console.state import StateError
+from linear_retry.console.state.state import StateError
 from linear_retry.dlq import Filter, Resolution, State
-from linear_retry.dlq.resolution.resolutions import encoded
+from linear_retry.dlq.reading.resolutions import encoded
 from linear_retry.records.dead_letter import resolutions_topic
 from tests.console.letters.conftest import Follow
 from tests.dlq.scene import NewScene, Scene

@@ -14,9 +14,9 @@ from linear_retry.console.letters.filters import LetterFilter
 from linear_retry.console.letters.index import Index, make_tables, transaction
 from linear_retry.console.letters.rows import OTHERS, pattern_of
 from linear_retry.console.letters.writer import Writer
-from linear_retry.console.state import StateError
+from linear_retry.console.state.state import StateError
 from linear_retry.dlq.letters.letter import State, read_letter
-from linear_retry.dlq.resolution.resolutions import Resolution, encoded
+from linear_retry.dlq.reading.resolutions import Resolution, encoded
 from linear_retry.records.record import Record
 from linear_retry.records.text import ErrorText
 from tests.dlq.sample_letters import RECORDS, our_letter, our_record

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from linear_retry import LinearConsumer, Scope
-from linear_retry.console.audit import Audit
-from linear_retry.console.frame.settings import Settings
 from linear_retry.console.live import orders as module
 from linear_retry.console.live.orders import Order, Orders
-from linear_retry.console.state import State
+from linear_retry.console.state.audit import Audit
+from linear_retry.console.state.settings import Settings
+from linear_retry.console.state.state import State
 from linear_retry.errors import BrokerError
 from linear_retry.kafka import Message
 from linear_retry.kafka.topics.reader import TopicReader

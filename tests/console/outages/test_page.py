@@ -9,7 +9,7 @@ import pytest
 from linear_retry import events as e
 from linear_retry.console.app import create_app
 from linear_retry.console.frame.services import Services
-from linear_retry.console.frame.settings import Settings
+from linear_retry.console.state.settings import Settings
 from linear_retry.journal.entry import Entry
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from linear_retry.retry.clock import now_ms

@@ -11,8 +11,8 @@ import pytest
 
 from linear_retry.console.app import create_app
 from linear_retry.console.frame.services import Services
-from linear_retry.console.frame.settings import Settings
 from linear_retry.console.letters.writer import Writer
+from linear_retry.console.state.settings import Settings
 from linear_retry.dlq import Filter
 from linear_retry.web import Access, HttpServer, serve
 from tests.console.conftest import address, signed_in

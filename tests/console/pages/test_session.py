@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from linear_retry.console.frame.services import Services
-from linear_retry.console.state import StateError
+from linear_retry.console.state.state import StateError
 from linear_retry.web import HttpServer
 from tests.console.conftest import signed_in
 

@@ -8,7 +8,7 @@ import pytest
 
 from linear_retry.console.app import create_app
 from linear_retry.console.frame.services import Services
-from linear_retry.console.frame.settings import Settings
+from linear_retry.console.state.settings import Settings
 from linear_retry.scheduler.destination_setting import remember
 from linear_retry.scheduler.destinations import Destinations
 from linear_retry.store import dead_letters, messages

@@ -9,10 +9,10 @@ from dataclasses import replace
 import pytest
 
 from linear_retry.dlq import EVERYTHING, State
-from linear_retry.dlq.cluster import Cluster
 from linear_retry.dlq.purge import purge
-from linear_retry.dlq.resolution.recording import reopen, resolve
-from linear_retry.dlq.resolution.resolutions import Resolution
+from linear_retry.dlq.reading.cluster import Cluster
+from linear_retry.dlq.reading.resolutions import Resolution
+from linear_retry.dlq.replay.recording import reopen, resolve
 from linear_retry.errors import FencedError
 from tests.dlq.scene import NewScene, Scene
 from tests.patience import PATIENCE_S

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from linear_retry.dlq.reading.spill import DiskFullError
 from linear_retry.dlq.replay.order import Entry, InOrder, batches
-from linear_retry.dlq.spill import DiskFullError
 
 _SMALL = st.integers(0, 3)
 _PLACES = st.tuples(_SMALL, st.integers(0, 20) | st.integers(0, 2**63 - 1), st.integers(1, 3))

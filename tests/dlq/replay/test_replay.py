@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from linear_retry.dlq import NO_LETTER, Filter, RefusedError, State
-from linear_retry.dlq.reading import read_resolutions
+from linear_retry.dlq.reading.reading import read_resolutions
+from linear_retry.dlq.reading.resolutions import Resolutions
 from linear_retry.dlq.replay.plan import AMBIGUOUS
-from linear_retry.dlq.resolution.resolutions import Resolutions
 from linear_retry.errors import BrokerError, UnknownTopicError
 from linear_retry.kafka.consumer.messages import read
 from linear_retry.kafka.topics.reader import TopicReader

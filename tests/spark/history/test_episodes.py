@@ -22,8 +22,8 @@ from linear_retry.records.record import Record
 from linear_retry.scope import Scope
 from linear_retry.spark import journal
 from linear_retry.spark.history.episodes import KINDS
-from linear_retry.spark.history.table import EPISODES, update_episodes
-from linear_retry.spark.lake.lake import JOURNAL, Lake
+from linear_retry.spark.history.table import update_episodes
+from linear_retry.spark.lake.lake import EPISODES, JOURNAL, Lake
 from tests.docs.markdown import blocks, code, page, table
 from tests.spark.history.expected_episodes import expected_episodes
 from tests.spark.records import frame

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from linear_retry.dlq.cluster import Cluster
 from linear_retry.dlq.letters.letter import read_letter
+from linear_retry.dlq.reading.cluster import Cluster
 from linear_retry.events import CircuitClosed
 from linear_retry.journal.entry import Entry, encode
 from linear_retry.records.record import Record as RecordRead

@@ -4,7 +4,7 @@ from playwright.sync_api import Browser, expect
 
 from linear_retry.console.app import create_app
 from linear_retry.console.frame.services import Services
-from linear_retry.console.frame.settings import Settings
+from linear_retry.console.state.settings import Settings
 from linear_retry.web import serve
 from tests.real_kafka import free_ports
 from tests.scheduler.http.conftest import ACCESS, PASSWORD

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from linear_retry.console.frame.settings import Settings
+from linear_retry.console.state.settings import Settings
 from tests.console.browser.axe import WIDTHS, violations
 from tests.console.browser.conftest import NewPage
 from tests.console.browser.consuming import Dependency, Line

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from linear_retry.console.frame.settings import Settings
 from linear_retry.console.jobs.job import Action
+from linear_retry.console.state.settings import Settings
 from tests.console.browser.axe import violations
 from tests.console.browser.conftest import NewPage
 from tests.console.browser.process import ConsoleProcess, running

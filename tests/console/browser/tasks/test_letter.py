@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from linear_retry.console.audit import Audit
-from linear_retry.console.state import State
+from linear_retry.console.state.audit import Audit
+from linear_retry.console.state.state import State
 from linear_retry.kafka.consumer.messages import read
 from linear_retry.records.dead_letter import FailureInfo, to_dead_letter
 from linear_retry.records.record import Record

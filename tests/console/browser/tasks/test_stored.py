@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 from playwright.sync_api import Page, expect
 
-from linear_retry.console.frame.settings import Settings
+from linear_retry.console.state.settings import Settings
 from linear_retry.journal import DEFAULT_TOPIC
 from linear_retry.scheduler.destination_setting import remember
 from linear_retry.scheduler.destinations import Destinations

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from linear_retry.console.state import State, StateError, Statement
+from linear_retry.console.state.state import State, StateError, Statement
 from linear_retry.errors import LinearRetryError
 from linear_retry.retry.clock import now_ms
 

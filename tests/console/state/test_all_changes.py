@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from linear_retry.console.all_changes import AllChanges, Before, RecordedChange, Wanted
-from linear_retry.console.audit import Audit, RepeatedError
-from linear_retry.console.state import State
+from linear_retry.console.state.all_changes import AllChanges, Before, RecordedChange, Wanted
+from linear_retry.console.state.audit import Audit, RepeatedError
+from linear_retry.console.state.state import State
 from linear_retry.console.stored.changes import reader
 from linear_retry.errors import BrokerError
 from linear_retry.store import audit as store_audit

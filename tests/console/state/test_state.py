@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from linear_retry.console.audit import Audit
-from linear_retry.console.state import State, StateError
+from linear_retry.console.state.audit import Audit
+from linear_retry.console.state.state import State, StateError
 from tests.console.recording import record
 
 

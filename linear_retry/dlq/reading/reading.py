@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from linear_retry.dlq.letters.filters import EVERYTHING, Filter
 from linear_retry.dlq.letters.letter import Letter, State, read_letter
-from linear_retry.dlq.resolution.resolutions import Resolutions
+from linear_retry.dlq.reading.resolutions import Resolutions
 from linear_retry.errors import UnknownTopicError
 from linear_retry.kafka.topics.reader import Progress, TopicReader
 from linear_retry.records.dead_letter import resolutions_topic

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from linear_retry.dlq.letters.letter import Letter, State
-from linear_retry.dlq.spill import Spilled
+from linear_retry.dlq.reading.spill import Spilled
 from linear_retry.records.record import Record
 from linear_retry.retry.clock import now_ms
 

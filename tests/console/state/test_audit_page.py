@@ -9,10 +9,10 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from linear_retry.console import all_changes
 from linear_retry.console.app import create_app
 from linear_retry.console.frame.services import Services
-from linear_retry.console.frame.settings import Settings
+from linear_retry.console.state import all_changes
+from linear_retry.console.state.settings import Settings
 from linear_retry.store import audit
 from linear_retry.store.database import Database
 from linear_retry.web import Access, serve

@@ -13,8 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 from linear_retry.errors import ConfigurationError
 from linear_retry.records.durations import DAY_MS
 from linear_retry.spark.history.outages import group_outages
-from linear_retry.spark.history.table import EPISODES
-from linear_retry.spark.lake.lake import Lake
+from linear_retry.spark.lake.lake import EPISODES, Lake
 from linear_retry.strategy.delays import MAX_DELAY_S, MAX_DELAYS
 from linear_retry.strategy.strategy import Strategy
 from linear_retry.tuning.clocks import ClocksApart, clocks_apart

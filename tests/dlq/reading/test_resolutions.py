@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from linear_retry.dlq.letters.letter import State, read_letter
-from linear_retry.dlq.resolution.resolutions import Resolution, Resolutions, decoded, encoded
-from linear_retry.dlq.spill import DiskFullError
+from linear_retry.dlq.reading.resolutions import Resolution, Resolutions, decoded, encoded
+from linear_retry.dlq.reading.spill import DiskFullError
 from linear_retry.records.dead_letter import resolutions_topic
 from linear_retry.records.record import Record
 from tests.dlq.sample_letters import RESOLUTIONS, our_letter

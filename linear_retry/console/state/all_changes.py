@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from heapq import merge
 from typing import Literal, TypeAlias
 
-from linear_retry.console.audit import Audit
-from linear_retry.console.audit import Change as OwnChange
+from linear_retry.console.state.audit import Audit
+from linear_retry.console.state.audit import Change as OwnChange
 
 Source: TypeAlias = Literal["console", "store"]
 

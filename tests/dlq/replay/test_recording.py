@@ -6,8 +6,8 @@ from functools import partial
 import pytest
 
 from linear_retry.dlq import EVERYTHING, RefusedError, State
-from linear_retry.dlq.resolution.recording import resolve
-from linear_retry.dlq.resolution.resolutions import Resolution
+from linear_retry.dlq.reading.resolutions import Resolution
+from linear_retry.dlq.replay.recording import resolve
 from tests.dlq.conftest import scene as scene
 from tests.dlq.scene import NewScene, Scene
 from tests.kafka_operations import wait_until

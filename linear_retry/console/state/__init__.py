@@ -1,0 +1,1 @@
+"""The console's settings, and what it keeps: its database and its audit."""

@@ -1,0 +1,1 @@
+"""Reads dead-letter topics, and what was recorded about their letters."""

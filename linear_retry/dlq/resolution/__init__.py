@@ -1,1 +1,0 @@
-"""Records which dead letters are replayed or resolved."""
