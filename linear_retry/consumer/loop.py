@@ -253,7 +253,6 @@ class Loop:
         """
         if self._reads_retries:
             self._outcomes.drop(scope)
-            self._flow_control.resume(scope)
         elif any(map(scope.covers, self._assignment.partitions)):
             self._read_ahead.start_small()
             self._flow_control.resume(scope)
@@ -270,17 +269,18 @@ class Loop:
         batch, ours = ahead[:most], 0
         if not self._reads_retries and have_no_headers(batch):
             return batch
+        why_not_ours, line, returns = self._why_not, self._outcomes.line, self._returns
         for message in batch:
-            why_not = self._why_not(message, self._outcomes.line)
-            if why_not is None and not self._returns:
+            why_not = why_not_ours(message, line)
+            if why_not is None and not returns:
                 ours += 1
             elif ours:
                 break  # it is asked again when it is the first
             elif isinstance(why_not, str):
-                place = (*partition_of(message), offset_of(message))
-                self._outcomes.emit(events.PassedOver(*place, retry_group_id=why_not))
                 self._offsets.done(next_offsets([message]))
                 del ahead[0]
+                place = (*partition_of(message), offset_of(message))
+                self._outcomes.emit(events.PassedOver(*place, retry_group_id=why_not))
             else:
                 self._leave_unattempted(self._held(ahead.pop(0)), why_not)
                 return []  # and `ahead` may be stale: what is refused may open a circuit

@@ -28,8 +28,8 @@ from linear_retry.retry.engine import (
     Engine,
     Hold,
     NotSent,
+    Reading,
     Settle,
-    Source,
     Step,
 )
 from linear_retry.retry.policy import RetrySettings
@@ -82,7 +82,7 @@ class Outcomes:
             operator_actions.circuits,
             operator_actions.consecutive,
             operator_actions.clock,
-            Source(line, _record, _place),
+            Reading(line, _record, _place),
         )
 
     def failed(self, held: Held[Message], error: Exception, *, is_permanent: bool = False) -> None:
@@ -103,8 +103,8 @@ class Outcomes:
         match step:
             case Hold():
                 if step.pauses:
-                    # Then commits, so that a kill during a long wait repeats less. In this order:
-                    # pause and seek must not depend on a commit, which may fail.
+                    # The state is recorded: a call may fail. The commit, so that a kill during a
+                    # long wait repeats less, comes last: pause and seek must not depend on it.
                     self._flow_control.pause(step.scope)
                     self._commits.send()
                 for event in step.events:
@@ -114,6 +114,8 @@ class Outcomes:
             case Leaving():
                 if self._operator_actions.requests.due_at_s < math.inf:
                     self._operator_actions.begin(step.held)
+                if self._leaving is not None:
+                    raise AssertionError("two messages leave at once: a bug; please report it")
                 # It leaves the line alone: the rest of its batch is not done with it.
                 self._leaving = replace(step, held=replace(step.held, others=()))
             case _:
@@ -138,9 +140,10 @@ class Outcomes:
         self._conclude(leaving, answer)
 
     def drop(self, scope: Scope) -> None:
-        """Closes a circuit whose scope has no partition left in this consumer."""
+        """Closes a circuit that has nothing left to probe, and lets its scope go on."""
         closed = self.engine.close(scope, "dropped")
         if closed is not None:
+            self._flow_control.resume(scope)
             self.emit(closed)
 
     def tick(self) -> None:

@@ -19,6 +19,7 @@ from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.messages import make_safe, place_of
 from linear_retry.records.retry_headers import ID, RETRY, SEND_TO, STEP
 from linear_retry.records.text import brief, describe
+from linear_retry.retry.callables import is_coroutine_function
 from linear_retry.scope import Partition, Place
 
 __all__ = ["Tracing"]
@@ -102,7 +103,13 @@ class Tracing(BoundListener):
             begun.span.end()
             return returned
 
-        return call
+        @functools.wraps(handler)
+        async def awaited(message: Message) -> Any:
+            return await cast(Awaitable[Any], call(message))
+
+        # A plain function around an `async def` would be taken for a handler of `run`.
+        is_async = is_coroutine_function(handler)
+        return cast(Callable[[Message], _Returned], awaited) if is_async else call
 
     @contextmanager
     def attempt(self, attempt: Attempt) -> Iterator[Message]:

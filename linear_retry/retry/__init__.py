@@ -1,1 +1,1 @@
-"""Failure handling: the decision, the circuits, and the engine that carries the decision out."""
+"""What follows a failure: the decision, the circuits, and the engine, which says the step."""

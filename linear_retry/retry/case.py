@@ -130,12 +130,7 @@ Case: TypeAlias = Failing[T] | Limited[T] | Leaving[T]
 
 
 def leaving(held: Held[T], record: Record, reason: str, line: Line, route: Route) -> Leaving[T]:
-    """Lets `held`, which was read as `record`, leave the line, by itself or in its batch."""
-    return Leaving(held, dead_letter(held, record, reason, line, route), route)
-
-
-def dead_letter(held: Held[T], record: Record, reason: str, line: Line, route: Route) -> DeadLetter:
-    """Builds the letter of `record`, with the failures of what it was held in."""
+    """Lets `record` leave the line, with the failures of what it was held in."""
     lineage, failures = lineage_of(record, line), held.failures
     hop = route.hop if isinstance(route, ToRetry | ToSource) else None
     strategy = hop or lineage.hop
@@ -150,4 +145,4 @@ def dead_letter(held: Held[T], record: Record, reason: str, line: Line, route: R
         error=failures.error,
         hop=hop,
     )
-    return to_dead_letter(record, failure, lineage)
+    return Leaving(held, to_dead_letter(record, failure, lineage), route)

@@ -51,7 +51,7 @@ def not_sent(
         scope,
         *leaving.held.partition,
         leaving.held.offset,
-        dead_letter_topic=named(leaving.route),
+        dead_letter_topic=destination_of(leaving.route),
         error=error,
         attempts=leaving.sends,
         delay_s=delay_s,
@@ -59,7 +59,7 @@ def not_sent(
     )
 
 
-def named(route: Route) -> str:
+def destination_of(route: Route) -> str:
     """Returns the topic that it leads to, or what events say in place of one."""
     return RECOVERY if isinstance(route, ToCallback) else route.topic
 

@@ -16,6 +16,7 @@ from linear_retry.retry.case import (
     Held,
     Leaving,
     Limited,
+    Route,
     T,
     ToCallback,
     ToDeadLetters,
@@ -142,7 +143,7 @@ class Verdict(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Source(Generic[T]):
+class Reading(Generic[T]):
     """How to read what failed, and to name its place in errors and logs."""
 
     line: Line
@@ -151,7 +152,7 @@ class Source(Generic[T]):
 
 
 class Engine(Generic[T]):
-    """Decides about failed attempts, and opens and closes the circuits: the only place that does.
+    """Decides about failed attempts, and opens and closes the circuits.
 
     It answers with the step to take, and takes none itself.
     """
@@ -162,13 +163,13 @@ class Engine(Generic[T]):
         circuits: Circuits[T],
         consecutive: ConsecutiveDeadLetters,
         clock: Clock,
-        source: Source[T],
+        reading: Reading[T],
     ) -> None:
         self._settings = settings
         self._circuits = circuits
         self._consecutive = consecutive
         self._clock = clock
-        self._source = source
+        self._reading = reading
         self._origins: set[tuple[str, ...]] = set()
 
     def described(self, error: Exception, *, is_permanent: bool = False) -> FailedAttempt:
@@ -189,7 +190,7 @@ class Engine(Generic[T]):
         held = replace(before, failures=failures)
         left = None
         if policy.carrier is not None:
-            lineage = lineage_of(self._source.record(held), self._source.line)
+            lineage = lineage_of(self._reading.record(held), self._reading.line)
             left = Left.of(lineage, failures.first_ms, now_ms)
         decision = decide(
             failure,
@@ -227,7 +228,7 @@ class Engine(Generic[T]):
                     raise AssertionError("no error for the callback: a bug; please report it")
                 return self._leaving(held, "exhausted", ToCallback(error))
             case Skip():
-                retry_id = lineage_of(self._source.record(held), self._source.line).retry_id
+                retry_id = lineage_of(self._reading.record(held), self._reading.line).retry_id
                 place = (*held.partition, held.offset)
                 skipped = events.Skipped(*place, retry_id, held.failures.text)
                 return Settle(held, "skipped", skipped)
@@ -238,8 +239,10 @@ class Engine(Generic[T]):
 
     def returned(self, held: Held[T]) -> Leaving[T]:
         """Lets it leave for where it came from first, on its way through the retry topics."""
-        lineage = lineage_of(self._source.record(held), self._source.line)
-        return self._leaving(held, "transient", ToSource(lineage.destination, lineage.hop))
+        record, line = self._reading.record(held), self._reading.line
+        lineage = lineage_of(record, line)
+        route = ToSource(lineage.destination, lineage.hop)
+        return leaving(held, record, "transient", line, route)
 
     def recovered(self, held: Held[T]) -> Settle[T]:
         """Returns the step after a success: a later failure belongs to a new outage."""
@@ -284,20 +287,15 @@ class Engine(Generic[T]):
         origin = attempt.origin
         if origin and origin not in self._origins and len(self._origins) < _MOST_ORIGINS:
             self._origins.add(origin)
-            log_handler_failed(self._source.place(held), attempt.text, attempt.error.stack or "")
+            log_handler_failed(self._reading.place(held), attempt.text, attempt.error.stack or "")
 
-    def _leaving(
-        self, held: Held[T], reason: str, route: ToDeadLetters | ToRetry | ToSource | ToCallback
-    ) -> Leaving[T]:
-        return leaving(held, self._source.record(held), reason, self._source.line, route)
+    def _leaving(self, held: Held[T], reason: str, route: Route) -> Leaving[T]:
+        return leaving(held, self._reading.record(held), reason, self._reading.line, route)
 
     def _hold(
         self, case: Case[T], delay_s: float, again: type[events.ProbeFailed] | None = None
     ) -> Hold[T]:
-        """Opens the circuit for this long, with the case. `again`: the event if it was open before.
-
-        The state first, then the pause, then the seeks: if a call fails, the state is recorded.
-        """
+        """Opens the circuit with the case; `again` is the event where it was open before."""
         held, scope = case.held, self.scope_of(case.held)
         is_new = self._circuits.get(scope) is None
         now_s, now_ms = self._clock.now_s(), self._clock.utc_ms()
@@ -314,7 +312,7 @@ class Engine(Generic[T]):
         topic, partition = held.partition
         failures = held.failures
         return kind(
-            f"{self._source.place(held)}: failure {failures.count} was {failures.text}, and "
+            f"{self._reading.place(held)}: failure {failures.count} was {failures.text}, and "
             f'on_{reason}="stop"; nothing is committed past it',
             topic=topic,
             partition=partition,

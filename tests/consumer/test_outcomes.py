@@ -1,7 +1,8 @@
-"""The partitions of a consumer, as the engine's target: what is stored, opened and committed."""
+"""What follows an attempt: what is stored, opened, sent and committed."""
 
 from collections.abc import Callable, Generator
 
+import pytest
 from confluent_kafka import Message
 
 from linear_retry import Strategy, events
@@ -59,6 +60,7 @@ class Scene:
         answer: Answer | None = None,
         meanwhile: Callable[[], object] = list,
         settings: RetrySettings = _SETTINGS,
+        emit: Callable[[events.Event], None] | None = None,
     ) -> Outcomes:
         publisher = _Publisher(meanwhile, answer or Acknowledged())
         joined = self.joined
@@ -75,7 +77,7 @@ class Scene:
             None,
             joined.operator_actions(settings.policy),
             settings,
-            joined.emit,
+            emit or joined.emit,
         )
 
     def fails(self, outcomes: Outcomes, error: Exception) -> None:
@@ -153,3 +155,16 @@ def test_once_a_second_what_is_done_is_committed_and_the_producer_polled() -> No
     assert commits.due_at_s <= clock.now_s()
     outcomes.tick()
     assert ([("orders", 0, 15)], True) == scene.commits()[1]
+
+
+def test_a_listener_that_ends_the_program_as_a_circuit_is_dropped() -> None:
+    """What it was told is so. The bug: the partitions stayed paused, and nothing resumed them."""
+    scene = Scene()
+    scene.fails(scene.outcomes(), OutageError())
+
+    def leave(event: events.Event) -> None:
+        raise SystemExit(str(event))
+
+    with pytest.raises(SystemExit, match="dropped"):
+        scene.outcomes(emit=leave).drop(Scope())
+    assert ["resume", "seek", "seek"] == scene.joined.librdkafka.names[-3:]

@@ -62,7 +62,7 @@ def run(
     'orders*' --bootstrap localhost:9092
 
     Exit codes: 2, a value is wrong, or the checkpoint is another topic's or was drained; 3, a topic
-    is missing or has lost records, or Spark cannot start; 4, another one was started on the
+    is missing or has lost records, or Spark cannot start; 4, ended by a newer one on the
     checkpoint.
     """
     with exit_on_error(), require_pyspark():

@@ -12,7 +12,7 @@ from linear_retry.kafka.producers.transactional import Step, Unfinished
 from linear_retry.records.dead_letter import DeadLetter, smaller_forms
 from linear_retry.records.record import OutgoingRecord, Record
 from linear_retry.retry.case import Held, Leaving, T, ToDeadLetters
-from linear_retry.retry.case_events import left_line, named
+from linear_retry.retry.case_events import destination_of, left_line
 from linear_retry.retry.clock import Clock
 from linear_retry.retry.engine import Abandoned, Acknowledged, Answer, NotSent
 from linear_retry.scope import Partition
@@ -186,7 +186,7 @@ class DeadLetterPublisher:
         """
         if not self._wait.is_ours(leaving.held):
             return Abandoned()  # marked lost since it failed: another member may own the message
-        topic = named(leaving.route)
+        topic = destination_of(leaving.route)
         if not self._is_there(topic):
             return NotSent(
                 f"the topic {topic} does not exist, or this user may not DESCRIBE it; create "
@@ -226,7 +226,7 @@ class DeadLetterPublisher:
 
     def _send_form(self, leaving: Leaving[Any], form: DeadLetter) -> Steps[Answer | TooLarge]:
         """Sends to the source's partition number if the topic has it, else by key."""
-        topic = named(leaving.route)
+        topic = destination_of(leaving.route)
         number, partitions = form.original_partition, self._partitions.get(topic) or 0
         partition = number if number < partitions else None
         record = OutgoingRecord(topic, form.key, form.value, form.headers(), partition)
@@ -261,6 +261,6 @@ def _not_sent(leaving: Leaving[Any], refused: TooLarge) -> NotSent:
     if isinstance(leaving.route, ToDeadLetters):
         return NotSent(refused.error)
     return NotSent(
-        f"{refused.error}: with its headers it does not fit into {named(leaving.route)}; raise "
-        "that topic's max.message.bytes, and it is sent, or give it up"
+        f"{refused.error}: with its headers it does not fit into {destination_of(leaving.route)}; "
+        "raise that topic's max.message.bytes, and it is sent, or give it up"
     )

@@ -10,6 +10,7 @@ from linear_retry.records.text import brief
 from linear_retry.retry.callables import UndoneError, check_result
 from linear_retry.retry.case import Held
 from linear_retry.retry.engine import Abandoned, Acknowledged, Answer, NotSent
+from linear_retry.retry.failed_attempt import release
 from linear_retry.scope import Partition, Place
 
 
@@ -29,6 +30,7 @@ class RecoveryCall:
         if self._epochs.get(held.partition) != held.epoch:
             return Abandoned()
         answer: Answer = Acknowledged()
+        trace = error.__traceback__
         try:
             check_result(self._callback(held.message, error))
         except UndoneError as undone:
@@ -38,6 +40,10 @@ class RecoveryCall:
             ) from None
         except Exception as raised:  # noqa: BLE001  (the user's: any exception means another call)
             answer = NotSent(brief(raised))
+            # Else what it holds, such as a lock, lasts until the next call: where it raises the
+            # error that it was given, its frames hang on that.
+            release(raised)
+            error.__traceback__ = trace
         yield True
         # If the partition was reassigned to us meanwhile, the message is delivered again, and said
         # to be handed over then.

@@ -1,6 +1,7 @@
 """Carries out operators' requests: retries, give-ups, and lifting the limit."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import assert_never
 
 from linear_retry import events
@@ -170,6 +171,7 @@ class OperatorActions:
             return False
         if not (isinstance(case, Leaving) and case.letter.reason == GIVEN_UP):
             record, route = read(case.held.message), ToDeadLetters(self._policy.dead_letters)
-            letter = leaving(case.held, record, GIVEN_UP, self._line, route)
-            self.circuits.hold(scope, letter)
+            given_up = leaving(case.held, record, GIVEN_UP, self._line, route)
+            sends = case.sends if isinstance(case, Leaving) else 0
+            self.circuits.hold(scope, replace(given_up, sends=sends))
         return True

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import assert_never
 
 from linear_retry import events
 from linear_retry.consumer.letters.publisher import DeadLetterPublisher, Steps, Stop
@@ -13,7 +14,7 @@ from linear_retry.kafka import KafkaException
 from linear_retry.records.lineage import Line
 from linear_retry.records.record import Record
 from linear_retry.retry.callables import UndoneError
-from linear_retry.retry.case import Failures, Held, Leaving, leaving
+from linear_retry.retry.case import Failures, Held, Leaving, ToDeadLetters, leaving
 from linear_retry.retry.circuits import Circuits, CircuitView
 from linear_retry.retry.clock import Clock
 from linear_retry.retry.engine import (
@@ -24,8 +25,8 @@ from linear_retry.retry.engine import (
     Engine,
     Hold,
     NotSent,
+    Reading,
     Settle,
-    Source,
 )
 from linear_retry.retry.failed_attempt import FailedAttempt, release
 from linear_retry.retry.policy import Permanent, RetrySettings
@@ -66,7 +67,11 @@ class MicroBatchRunner:
         self._publisher = None if publisher is None else publisher(self)
         self._journals = journals
         self._engine: Engine[SparkBatch] = Engine(
-            settings, circuits, ConsecutiveDeadLetters(), clock, Source(self._line, _record, _place)
+            settings,
+            circuits,
+            ConsecutiveDeadLetters(),
+            clock,
+            Reading(self._line, _record, _place),
         )
         self._results = Results()
         self._in_hand: SparkBatch | None = None
@@ -150,14 +155,19 @@ class MicroBatchRunner:
             return halves
         # First: a stream that is stopped because of the event has counted the failure.
         batch.note(held.failures.count + 1, held.failures.first_ms or self._clock.utc_ms())
-        match self._engine.step(self._engine.judge(held, attempt)):
-            case Hold() as hold:
-                self._emit_all(hold.events)
-                return hold
-            case Settle() as settle:
-                self._settle(settle)
-            case Leaving() as left:
-                self._publish(left)
+        step = self._engine.step(self._engine.judge(held, attempt))
+        match step:
+            case Hold():
+                self._emit_all(step.events)
+                return step
+            case Settle():
+                self._settle(step)
+            case Leaving(route=ToDeadLetters()):
+                self._publish(step)
+            case Leaving():
+                raise AssertionError(f"{_place(held)}: {step.route}: a bug; please report it")
+            case _:
+                assert_never(step)
         return ()
 
     def _halves(self, held: Held[SparkBatch], attempt: FailedAttempt) -> Sequence[SparkBatch]:
@@ -227,7 +237,7 @@ class MicroBatchRunner:
         return None
 
     def _publish(self, left: Leaving[SparkBatch]) -> None:
-        """Sends a letter for each row, or each bad one, in order.
+        """Sends a letter for each row, or each bad one, in order, in place of one for the batch.
 
         Done once the last is acknowledged.
         """

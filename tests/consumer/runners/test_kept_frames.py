@@ -192,6 +192,27 @@ def test_recovery_is_given_an_exception_without_frames(one_message: FakeKafka) -
     assert [0, 1, 1, 0] == attempts.left  # while it waits for the callback: the exception alone
 
 
+def test_a_callback_that_raises_what_it_was_given(one_message: FakeKafka) -> None:
+    """The bug: the frames of each call hung on the error, which is kept until the next call, and
+    what they held, such as a lock, with them."""
+    opened: list[weakref.ref[_Connection]] = []
+    left: list[int] = []
+    lines: set[int] = set()
+
+    def callback(_: Message, error: Exception) -> None:
+        connection = _Connection()
+        left.append(sum(found() is not None for found in opened))
+        opened.append(weakref.ref(connection))
+        lines.add(len(traceback.extract_tb(error.__traceback__)))
+        if len(opened) < 3:
+            raise error
+
+    one_message.append(TOPIC, 0, b"2")
+    options = {"strategy": [], "on_exhausted": Recovery(callback)}
+    _run(one_message, _Attempts([OutageError("down")]), **options)
+    assert ([0, 0, 0], 1) == (left, len(lines))
+
+
 def test_what_still_runs_goes_on(one_message: FakeKafka) -> None:
     """A connection pool hands its own exception to who waits for it, and its task goes on: its
     frame is in the traceback, and to clear a waiting frame ends it before Python 3.13."""

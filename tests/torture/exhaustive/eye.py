@@ -143,10 +143,11 @@ class Eye:
         if id(thing) in self._met:
             return type(thing).__name__
         self._met.add(id(thing))
-        seen = self.each(plainly(thing))
+        # By its kind too: a message that fails and one that the limit holds have the same fields.
+        seen = (type(thing).__name__, self.each(plainly(thing)))
         if not otherwise:
-            return (seen,)
-        return (seen, *[see(self, getattr(thing, name)) for name, see in otherwise])
+            return seen
+        return (*seen, *[see(self, getattr(thing, name)) for name, see in otherwise])
 
     def clock(self, clock: VirtualClock) -> Any:
         """What is scheduled: when, in which order, and what of."""

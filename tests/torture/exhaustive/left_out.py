@@ -120,7 +120,7 @@ REFERENCES = (
     .of(Outcomes, lambda it: (it._assignment, it._commits, it._flow_control, it._offsets))
     .of(Outcomes, lambda it: (it._operator_actions, it._publisher, it._read_ahead, it.engine))
     .of(Outcomes, lambda it: it.partitions)
-    .of(Engine, lambda it: (it._circuits, it._clock, it._consecutive, it._settings, it._source))
+    .of(Engine, lambda it: (it._circuits, it._clock, it._consecutive, it._settings, it._reading))
     .of(StalledPartitionWatchdog, lambda it: (it._ask_end, it._assignment, it._flow_control))
     .of(StalledPartitionWatchdog, lambda it: (it._offsets, it._read_ahead))
     .of(DeadLetterPublisher, lambda it: (it._emit, it._wait))
