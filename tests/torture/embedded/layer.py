@@ -79,4 +79,4 @@ def _happened(scene: Scene) -> Counts:
     )
 
 
-EMBEDDED_RUNS = Seeded("embedded", "runs", 16, 1_000, play, chunk=8, at_once=4)
+EMBEDDED_RUNS = Seeded("embedded", "runs", 8, 1_000, play, chunk=8, at_once=4)
