@@ -242,7 +242,8 @@ def log_outbox_sender_ended(store: str, error: str, *, will_begin_again: bool) -
 
 def log_messages_lost(store: str, count: int, error: str) -> None:
     """Logs that messages of an outbox could be neither sent nor stored."""
-    text = f"outbox: {count} messages could be neither sent nor stored in {store} ({error})"
+    noun = "message" if count == 1 else "messages"
+    text = f"outbox: {count} {noun} could be neither sent nor stored in {store} ({error})"
     _write(logging.ERROR, text, "MessagesLost", store=store, count=count, error=error)
 
 

@@ -16,7 +16,7 @@ _SOON_S = 2.0
 """A lane whose oldest message is younger is nearly empty: what comes next for it waits in memory,
 for as long at most. Otherwise a lane that always gets more would never leave the store.
 """
-_ASK_S, _ANSWER_S = 1.0, 0.5
+_ASK_S, _ANSWER_S = 1.0, 2.0
 
 
 class Keeper:
@@ -107,7 +107,9 @@ class Keeper:
         """Sends directly what the store does not take, if Kafka is there again before it."""
         if self._now_s() < self._ask_at_s:
             return
-        if self._sending.is_kafka_there(_ANSWER_S):
+        # If nothing may go, no message is moved: `produce` would wait meanwhile.
+        topic = self._storing.topic_to_send()
+        if topic is not None and self._sending.is_kafka_there(topic, _ANSWER_S):
             self._sending.put_back(self._storing.withdraw(), self._storing.lanes)
         self._ask_at_s = self._now_s() + _ASK_S
 

@@ -81,7 +81,7 @@ class Sending:
             if self._direct.has_failed:
                 self._replace()
             may_be_sent = not (
-                self._held.any and _may_be_stored(unsent) and self._held.holds(_lane_of(unsent))
+                self._held.any and _may_be_stored(unsent) and self._held.holds(lane_of(unsent))
             )
             if may_be_sent and self._direct.send(number, unsent):
                 return
@@ -119,9 +119,9 @@ class Sending:
         if self._direct.has_failed:
             self.end_direct()
 
-    def is_kafka_there(self, within_s: float) -> bool:
-        """Asks whether a broker answers, though messages have failed."""
-        return self._direct.is_answered(within_s)
+    def is_kafka_there(self, topic: str, within_s: float) -> bool:
+        """Asks about a topic whether a broker answers, though messages have failed."""
+        return self._direct.is_answered(topic, within_s)
 
     def end_direct(self) -> None:
         """Lets everything that is not acknowledged be stored."""
@@ -142,7 +142,7 @@ class Sending:
                 del self._failed[: len(ended)]
                 self._taken += len(undelivered)
                 for unsent in undelivered:
-                    self._held.add(_lane_of(unsent))
+                    self._held.add(lane_of(unsent))
                 # What has failed meanwhile is older than what waits here behind it.
                 if not self._failed:
                     return taken + self._take_waiting(nearly_empty)
@@ -151,7 +151,7 @@ class Sending:
         waiting, self._to_store = self._to_store, deque()
         taken: list[Unsent] = []
         for unsent in waiting:
-            lane = _lane_of(unsent)
+            lane = lane_of(unsent)
             if lane in nearly_empty and not self.is_failing:
                 self._to_store.append(unsent)
             else:
@@ -187,7 +187,7 @@ class Sending:
         """Sends what need not be stored any more: else a busy lane would stay in the store."""
         kept, self._to_store = self._to_store, deque()
         for unsent in kept:
-            lane = _lane_of(unsent)
+            lane = lane_of(unsent)
             if self._held.holds(lane):
                 self._to_store.append(unsent)
             elif not self._is_sent(unsent):
@@ -238,7 +238,8 @@ def _may_be_stored(unsent: Unsent) -> bool:
     return unsent[-2]
 
 
-def _lane_of(unsent: Unsent) -> Lane:
+def lane_of(unsent: Unsent) -> Lane:
+    """Returns the lane of a message."""
     topic, _, key, partition, *_ = unsent
     content = key.encode() if isinstance(key, str) else key
     return topic, slot_of(content, None if partition < 0 else partition)

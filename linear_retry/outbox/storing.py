@@ -10,6 +10,7 @@ from linear_retry.kafka.producers.direct import Report, Unsent
 from linear_retry.log.lines import log_messages_lost, log_outbox_trouble
 from linear_retry.outbox.held_lanes import Lane
 from linear_retry.outbox.message import OutboxMessage, Recover, message_of
+from linear_retry.outbox.sending import lane_of
 from linear_retry.retry.callables import check_result
 from linear_retry.store import messages
 from linear_retry.store.database import Database
@@ -68,8 +69,17 @@ class Storing:
         now_s = self._now_s()
         self._waiting.extend((self._since_s.pop(_id_of(each), now_s), each) for each in unsent)
 
+    def topic_to_send(self) -> str | None:
+        """Returns the topic of the oldest that has no predecessor in the store; None without."""
+        lanes = (lane_of(unsent) for _, unsent in self._waiting)
+        return next((lane[0] for lane in lanes if lane not in self.lanes), None)
+
     def withdraw(self) -> list[Unsent]:
         """Returns all that waits, in order. What comes back has waited since it first came."""
+        old_s = self._now_s() - 2 * self._timeout_s  # Kafka has taken what did not come back
+        self._since_s = {
+            each: since_s for each, since_s in self._since_s.items() if since_s > old_s
+        }
         self._since_s |= {_id_of(unsent): since_s for since_s, unsent in self._waiting}
         found = [unsent for _, unsent in self._waiting]
         self._waiting.clear()
@@ -80,14 +90,20 @@ class Storing:
 
         That is 0 while nothing waits, and after a failure, until the next attempt is due.
         """
+        self._log_losses(self._tell_at_s)
         if self._now_s() < self._again_at_s or not (self._waiting or self.trouble):
             return 0
         part = self._part()
         try:
             self._write([message_of(each) for each in part])
         except Exception as error:  # noqa: BLE001  (whatever it is: they are not stored)
-            return self._failed(part, error)
-        self._log_losses()
+            if not self._is_halved(part, error):
+                return self._failed(part, error)
+        else:
+            return self._succeeded(part)
+        return self.step()  # not above: the next error would hold on to this one
+
+    def _succeeded(self, part: Sequence[Unsent]) -> int:
         self.trouble, self._failing_since_s = "", None
         self._since_s.clear()
         self.stored += len(part)
@@ -118,20 +134,24 @@ class Storing:
                 messages.add(self._database, connection, due)
             else:  # only a write shows that a full disk has room again
                 identity.write(self._database, connection, "outbox-written", f"{due_ms}")
+            # Before the commit: one that fails may have stored them.
+            self.lanes |= {(each.destination, each.slot) for each in due}
         self._last_due_ms = due_ms
-        self.lanes |= {(each.destination, each.slot) for each in due}
+
+    def _is_halved(self, part: Sequence[Unsent], error: Exception) -> bool:
+        """Whether less is to be written at once: the neighbours of one must not fail with it."""
+        if len(part) < 2 or not messages.concerns_one(error):
+            return False
+        self._size = len(part) // 2
+        return True
 
     def _failed(self, part: Sequence[Unsent], error: Exception) -> int:
         now_s, text = self._now_s(), f"{type(error).__name__}: {error}"
         if part and messages.concerns_one(error):
-            if len(part) == 1:
-                return self._give_up(part, error, text)
-            self._size = len(part) // 2  # its neighbours must not fail with it
-            return 0
+            return self._give_up(part, error, text)
         if not self.trouble:
             log_outbox_trouble(str(self._database), text)
         self.trouble = text
-        self._log_losses(self._tell_at_s)
         if self._failing_since_s is None:
             self._failing_since_s = now_s
         before_s = now_s - self._timeout_s

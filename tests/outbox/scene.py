@@ -41,7 +41,7 @@ def stored(database: Database) -> list[int]:
 class AwayDatabase(Database):
     """A store to which nothing can be written while it is told so; its clock stands."""
 
-    is_away = False
+    is_away = loses_answers = False
 
     def now_ms(self, _: Connection) -> int:
         return 1_700_000_000_000
@@ -52,6 +52,8 @@ class AwayDatabase(Database):
             raise StoreError("nobody is there")
         with super().begin() as connection:
             yield connection
+        if self.loses_answers:
+            raise StoreError("the commit was not answered")
 
 
 class _Kafka:
@@ -62,6 +64,7 @@ class _Kafka:
 
     def __init__(self, sent: list[bytes | str | None]) -> None:
         self._sent = sent
+        self.asked: list[str] = []
 
     def __len__(self) -> int:
         return 0
@@ -70,7 +73,8 @@ class _Kafka:
         self._sent.append(message[1])
         return True
 
-    def is_answered(self, within_s: float) -> bool:
+    def is_answered(self, topic: str, within_s: float) -> bool:
+        self.asked.append(topic)
         return self.answers
 
     def drain(self, within_s: float) -> list[Unsent]:

@@ -1,6 +1,7 @@
 """What waits for the store keeps its order, and waits in memory for a short time only."""
 
 from collections.abc import Iterator
+from unittest.mock import Mock
 
 import pytest
 
@@ -122,6 +123,26 @@ def test_what_the_store_does_not_take_is_sent_when_kafka_is_there_before_it(
     database.is_away = False
     scene.turn_after(1.0)
     assert [0, 1, 6] == stored(database)
+
+
+def test_nothing_is_moved_that_may_not_be_sent(
+    database: AwayDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that waits was taken back each second, and `produce` waited for that. Kafka is asked of
+    one topic, as the answer about all takes long."""
+    _store(database, b"0", due_in_ms=-60_000)
+    scene = KeeperScene(database)
+    database.is_away = scene.kafka.answers = True
+    withdraw = Mock(wraps=scene.storing.withdraw)
+    monkeypatch.setattr(scene.storing, "withdraw", withdraw)
+    scene.send(1)
+    scene.turn_after(0.0)
+    scene.turn_after(1.0)
+    assert (0, [], 1) == (withdraw.call_count, scene.kafka.asked, len(scene.storing))
+    scene.sending.end_direct()
+    scene.send(2, b"a")
+    scene.turn_after(1.0)
+    assert (1, ["orders"], [b"2"]) == (withdraw.call_count, scene.kafka.asked, scene.sent)
 
 
 def test_what_neither_takes_is_given_up_in_time(database: AwayDatabase) -> None:

@@ -17,7 +17,7 @@ from linear_retry.outbox.storing import Storing
 from linear_retry.store.database import Database
 from linear_retry.store.migrations import migrate
 from tests.kafka_operations import wait_until
-from tests.outbox.scene import TIMEOUT_S, AwayDatabase, stored, unsent
+from tests.outbox.scene import LANE, TIMEOUT_S, AwayDatabase, stored, unsent
 from tests.postgres import Postgres
 
 _PART = 1_000
@@ -140,11 +140,12 @@ def test_each_lost_message_has_an_error_of_its_own(scene: _Scene) -> None:
 
 
 def test_a_message_that_no_store_takes_fails_alone(scene: _Scene) -> None:
-    """Its neighbours failed with it, and all had its error."""
+    """Its neighbours failed with it, and all had its error. Nor does each halving wait for a turn:
+    the steps go on until nothing waits."""
     scene.take(range(5))
     scene.storing.take([unsent(5, timestamp_ms=2**70)])  # no database has such a number
     scene.take(range(6, 1_200))
-    assert 1_200 == sum(sum(scene.after(0.0)) for _ in range(50))
+    assert 1_200 == sum(scene.after(0.0))
     assert [*range(5), *range(6, 1_200)] == stored(scene.database)
     assert ([5], "") == (scene.lost, scene.storing.trouble)
 
@@ -180,9 +181,47 @@ def test_losses_are_logged_by_their_number(scene: _Scene, caplog: pytest.LogCapt
     _restore(scene.database)
     scene.storing.take([unsent(number, timestamp_ms=2**70) for number in range(3)])
     scene.take(range(100, 101))
-    assert 4 == sum(sum(scene.after(1.0)) for _ in range(10))
+    assert 4 == sum(scene.after(1.0))
+    scene.storing.end()
     assert 53 == sum(vars(e)["linear_retry_count"] for e in _logged(caplog, "MessagesLost"))
     assert "" not in [vars(e)["linear_retry_error"] for e in _logged(caplog, "MessagesLost")]
+
+
+def test_refused_messages_are_logged_by_their_number(
+    scene: _Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each success among them was followed by a line: one for each message that was refused."""
+    for number in range(0, 20, 2):
+        scene.storing.take([unsent(number, timestamp_ms=2**70)])
+        scene.take(range(number + 1, number + 2))
+        assert 2 == sum(scene.after(0.0))
+    scene.after(60.0)
+    lines = _logged(caplog, "MessagesLost")
+    assert [1, 9] == [vars(each)["linear_retry_count"] for each in lines]
+    assert lines[0].getMessage().startswith("outbox: 1 message could")
+
+
+def test_a_commit_that_is_not_answered_may_have_stored(store_url: str) -> None:
+    """The connection dies as the transaction commits: newer messages of the lane were sent directly
+    before what the store has."""
+    database = AwayDatabase(store_url)
+    scene = _Scene(database)
+    scene.take(range(1))
+    assert "orders" == scene.storing.topic_to_send()
+    database.loses_answers = True
+    assert [] == scene.after(0.0)
+    assert ([0], {LANE}) == (stored(database), scene.storing.lanes)
+    assert None is scene.storing.topic_to_send()
+    database.close()
+
+
+def test_the_age_of_what_does_not_come_back_is_forgotten(scene: _Scene) -> None:
+    """Kafka has it: what was kept of each such message grew while the store was away."""
+    for number in range(10):
+        scene.take(range(number, number + 1))
+        scene.storing.withdraw()
+        scene.now_s += TIMEOUT_S
+    assert 2 >= len(scene.storing._since_s)
 
 
 def _storing_pid(postgres_url: str) -> int | None:

@@ -147,10 +147,13 @@ class DirectProducer(ProducerHandle):
             self.poll(0.0)
         self._is_polled = False
 
-    def is_answered(self, within_s: float) -> bool:
-        """Whether a broker answers a question within that time."""
+    def is_answered(self, topic: str, within_s: float) -> bool:
+        """Whether a broker answers a question about a topic within that time.
+
+        Not about all: those of a large cluster may take longer, each time.
+        """
         try:
-            self._handle().list_topics(timeout=within_s)
+            self._handle().list_topics(topic, timeout=within_s)
         except KafkaException:
             return False
         return True

@@ -107,6 +107,6 @@ def test_what_no_producer_takes_raises() -> None:
 
 def test_whether_a_broker_answers(kafka: RealKafka) -> None:
     """Asked before anything is sent again."""
-    assert not _producer(_down())[0].is_answered(0.1)
+    assert not _producer(_down())[0].is_answered("orders", 0.1)
     there, _ = _producer(kafka.client_settings())
-    wait_until(lambda: there.is_answered(1.0), "it answers")
+    wait_until(lambda: there.is_answered("orders", 1.0), "it answers")
