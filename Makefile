@@ -22,7 +22,7 @@ help:
 	@echo "make demo        see it work in 15 seconds; needs nothing but Python 3.11 or later"
 	@echo "make demo-spark  a week of outages in a simulated fleet, analysed with Spark; Java 17"
 	@echo "make check       ruff, mypy, the site, and the tests without broker and Spark: 3 minutes"
-	@echo "make test        everything, on real brokers: 25 minutes; Java 17 or later"
+	@echo "make test        everything, on real brokers: half an hour; Java 17 or later"
 	@echo "make torture     try to break the guarantees, for hours; see ARGS='--help'"
 	@echo "make soak        the same under load, with memory and threads watched, for MINUTES=30"
 	@echo "make rules       mutation tests: remove each rule of the loop, and name the test that fails"
