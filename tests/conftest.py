@@ -50,10 +50,12 @@ def _no_cluster_of_ones_own(tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _ctrl_c_is_heard() -> None:
-    """A shell's background job ignores Ctrl-C, and so does all that it starts."""
+def _signals_are_heard() -> None:
+    """A shell's background job ignores Ctrl-C, one under nohup a hang-up: so does all it starts."""
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session")
