@@ -23,8 +23,8 @@ def test_an_old_plan_says_so(server: HttpServer, services: Services) -> None:
     book.plan(job_id, Summary(letters=3, newer_keys=0))
     with signed_in(server, "ann") as operator:
         assert "This was counted" not in _page(operator, job_id)
-        services.state.change("UPDATE job SET created_ms = created_ms - 660000")
-        assert "This was counted 11m ago, and may be otherwise by now" in _page(operator, job_id)
+        services.state.change("UPDATE job SET created_ms = created_ms - 90000000")
+        assert "This was counted 25h ago, and may be otherwise by now" in _page(operator, job_id)
 
 
 def test_a_page_that_stays_open_does_not_ask_for_ever(
