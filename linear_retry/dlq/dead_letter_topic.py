@@ -15,7 +15,12 @@ from linear_retry.dlq.reading import reading
 from linear_retry.dlq.reading.cluster import Cluster
 from linear_retry.dlq.reading.resolutions import Resolution, Resolutions
 from linear_retry.dlq.reading.spill import SpilledSet
-from linear_retry.dlq.replay.checks import RefusedError, absent_groups
+from linear_retry.dlq.replay.checks import (
+    RefusedError,
+    absent_groups,
+    check_resolutions,
+    facts_of,
+)
 from linear_retry.dlq.replay.newer_messages import NewerMessages, newer_messages
 from linear_retry.dlq.replay.outcome import Mark, Outcome, mark, outcome
 from linear_retry.dlq.replay.plan import Plan
@@ -253,6 +258,7 @@ class DeadLetterTopic:
         """Plans a purge. Changes nothing. Raises `RefusedError` as `purge` does."""
         if not unknown_letters:
             check_holds_letters(self._cluster, self.topic, progress)
+        check_resolutions(self.topic, facts_of(self._cluster, self.topic))
         with SpilledSet() as remaining:
             return plan_purge(
                 self._cluster,

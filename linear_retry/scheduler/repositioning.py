@@ -33,10 +33,12 @@ def reset_offset(
     offset: int | None,
     reason: Reason | None,
 ) -> Repositioning:
-    """Sets it to `offset`, by default the first that the partition has; without a reason it looks.
+    """Sets it to `offset`; without a reason it only looks.
 
-    Raises `ConfigurationError` for an offset or a partition that the topic does not have, and for a
-    topic that was made again since, `UnknownTopicError`, `BrokerError` and `StoreError`.
+    The default is the offset nearest to the store's: the partition's first after its retention, its
+    end after the end of its log was lost. Raises `ConfigurationError` for an offset or a partition
+    that the topic does not have, without `offset` where the partition has the store's, and for a
+    topic that was made again since; `UnknownTopicError`, `BrokerError` and `StoreError`.
     """
     topic, number = partition
     consumer = StandaloneConsumer(config, ANSWER_TIMEOUT_S)
@@ -47,15 +49,11 @@ def reset_offset(
     if number not in bounds:
         raise ConfigurationError(f"{topic} has no partition {number}; it has {len(bounds)}")
     first, end = bounds[number]
-    to = first if offset is None else offset
-    if not first <= to <= end:
-        raise ConfigurationError(
-            f"{Place(*partition, to)}: the partition's messages begin at offset {first} and end "
-            f"before {end}; write an offset from {first} to {end}"
-        )
-    check_topic(database, cluster, [partition], config)
+    is_change = reason is not None
+    check_topic(database, cluster, [partition], config, binds=is_change)
     with database.begin() as connection:
-        before = positions.read(database, connection, cluster, *partition, lock=True)
+        before = positions.read(database, connection, cluster, *partition, lock=is_change)
+        to = _chosen(partition, offset, before, first, end)
         if reason is not None:
             positions.write(database, connection, cluster, *partition, to)
             details = {"partition": str(Scope(*partition)), "before": before, "offset": to}
@@ -68,3 +66,23 @@ def reset_offset(
                 details=details | {"comment": reason.comment},
             )
     return Repositioning(before, to, first, end)
+
+
+def _chosen(
+    partition: Partition, offset: int | None, before: int | None, first: int, end: int
+) -> int:
+    has = f"the partition's messages begin at offset {first} and end before {end}"
+    if offset is None:
+        if before is None:
+            return first
+        if first <= before <= end:
+            raise ConfigurationError(
+                f"{Place(*partition, before)}: nothing to reset: {has}, so the scheduler "
+                "can go on; to go on elsewhere, name the place with --offset"
+            )
+        return first if before < first else end
+    if not first <= offset <= end:
+        raise ConfigurationError(
+            f"{Place(*partition, offset)}: {has}; write an offset from {first} to {end}"
+        )
+    return offset

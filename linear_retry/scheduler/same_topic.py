@@ -19,12 +19,13 @@ def check_topic(
     config: Mapping[str, Any],
     *,
     takes_over: bool = False,
+    binds: bool = True,
 ) -> None:
     """Checks that the topic of `partitions` is the one of which the store has positions.
 
-    The first look binds it. Raises `ConfigurationError` for another of the same name: its first
-    messages would be passed over. `takes_over`: reading begins at its beginning instead. Raises
-    `BrokerError` and `StoreError`.
+    The first look binds it, unless `binds` is false, which changes nothing. Raises
+    `ConfigurationError` for another of the same name: its first messages would be passed over.
+    `takes_over`: reading begins at its beginning instead. Raises `BrokerError` and `StoreError`.
     """
     (topic,) = {name for name, _ in partitions}
     found = Topics(config).id_of(topic)
@@ -43,6 +44,8 @@ def check_topic(
                 "offsets of the earlier one: --take-over begins at the beginning of this one"
             )
         first = beginnings(config, partitions)
+    if not binds:
+        return
     with database.begin() as connection:
         # Another instance may have begun meanwhile: what it stored would be stored again.
         if identity.read(connection, setting, lock=True) == found:

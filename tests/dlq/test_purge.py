@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from linear_retry.dlq import Filter, RefusedError
+from linear_retry.dlq import DeadLetterTopic, Filter, RefusedError
 from linear_retry.dlq.purge import purge
 from linear_retry.errors import BrokerError
 from linear_retry.kafka.consumer.messages import read
 from linear_retry.kafka.topics.description import Topics
 from linear_retry.records.dead_letter import resolutions_topic
 from tests.dlq.scene import NewScene, Scene
+from tests.real_kafka import RealKafka
 from tests.torture.replays.points import reporting
 
 pytestmark = pytest.mark.broker
@@ -129,6 +130,16 @@ def test_letters_of_a_system_that_is_not_known_here(scene: NewScene) -> None:
         assert (1, 1, [(0, 1)]) == (planned.letters, planned.remaining, _offsets(source))
         assert 1 == topic.purge(everything=True, unknown_letters=True).letters
     assert [] == _offsets(source)
+
+
+def test_a_plan_refuses_what_the_purge_refuses(kafka: RealKafka) -> None:
+    """The bug: a topic whose name leaves no room for `.resolved` got a plan, and then no purge."""
+    name = "o" * 240 + ".dlq"
+    kafka.create_topic(name)
+    with DeadLetterTopic(name, {"bootstrap.servers": kafka.bootstrap}) as topic:
+        for act in (topic.plan_purge, topic.purge):
+            with pytest.raises(RefusedError, match="nothing can be recorded of its letters"):
+                act(everything=True)
 
 
 def test_a_refused_purge_creates_no_topic(scene: NewScene) -> None:

@@ -3,12 +3,14 @@
 import json
 
 import pytest
+from sqlalchemy import func, select
 from typer.testing import CliRunner
 
 from linear_retry.cli import app
 from linear_retry.scheduler.same_topic import check_topic
 from linear_retry.store import audit, positions
 from linear_retry.store.database import Database
+from linear_retry.store.schema import metadata
 from tests.conftest import TopicFactory
 from tests.real_kafka import RealKafka
 from tests.scheduler.running import cluster_of, records, request, running, settings
@@ -53,6 +55,58 @@ def test_it_goes_on_behind_what_retention_removed(
     assert ("ops", "reset-offset") == (entry.actor, entry.action)
     about = {"partition": f"{intake}[0]", "before": 2, "offset": 4, "comment": "a test"}
     assert about == entry.details
+
+
+def test_it_goes_on_at_the_end_of_a_log_that_was_cut(
+    kafka: RealKafka, topic: TopicFactory, database: Database, store_url: str
+) -> None:
+    """The bug: it went to the partition's first offset, and all that is there was sent again."""
+    intake = topic()
+    kafka.produce(intake, [(0, None, b"", ())] * 3)
+    with database.begin() as connection:
+        positions.write(database, connection, cluster_of(kafka, intake), intake, 0, 5)
+    _, said = _Command(kafka, intake, store_url)(0, "--yes")
+    assert f"reset: {intake}[0] from offset 5 to offset 3\n" == said
+
+
+@pytest.mark.parametrize("more", [(), ("--yes",)])
+def test_a_partition_that_has_the_offset_is_left_as_it_is(
+    kafka: RealKafka,
+    topic: TopicFactory,
+    database: Database,
+    store_url: str,
+    more: tuple[str, ...],
+) -> None:
+    """The bug: a healthy partition was read from its first offset again, unless one was named."""
+    intake = topic()
+    kafka.produce(intake, [(0, None, b"", ())] * 3)
+    with database.begin() as connection:
+        positions.write(database, connection, cluster_of(kafka, intake), intake, 0, 2)
+    run = _Command(kafka, intake, store_url)
+    code, said = run(0, *more)
+    assert (2, True) == (code, f"{intake}[0]@2: nothing to reset" in said and "--offset" in said)
+    assert (0, f"reset: {intake}[0] from offset 2 to offset 0\n") == run(
+        0, "--offset", "0", "--yes"
+    )
+
+
+def test_a_dry_run_writes_nothing(
+    kafka: RealKafka, topic: TopicFactory, database: Database, store_url: str
+) -> None:
+    """The bug: it bound the store to the topic that was there, and made a row of the partition."""
+    intake = topic()
+
+    def rows() -> list[int]:
+        with database.reading() as connection:
+            return [
+                connection.execute(select(func.count()).select_from(table)).scalar_one()
+                for table in metadata.sorted_tables
+            ]
+
+    before = rows()
+    code, said = _Command(kafka, intake, store_url)(0)
+    assert (0, f"would reset {intake}[0] from no offset to offset 0") == (code, said.split(" (")[0])
+    assert before == rows()
 
 
 def test_an_offset_of_choice(

@@ -82,7 +82,10 @@ def reset_offset(
     offset: Annotated[
         int | None,
         typer.Option(
-            metavar="OFFSET", min=0, help="The default is the first that the partition has."
+            metavar="OFFSET",
+            min=0,
+            help="The default is the nearest that the partition has: its first after retention, "
+            "its end after the end of the log was lost.",
         ),
     ] = None,
 ) -> None:
@@ -96,7 +99,8 @@ def reset_offset(
     Example: linear-retry scheduler reset-offset --topic billing.scheduled --partition 3 --why
     'retention was too short' --bootstrap localhost:9092 --yes
 
-    Exit codes: 2, the partition does not have the offset, or TOPIC was made again; 3, the store,
+    Exit codes: 2, the partition does not have the offset, or has that of the store and no --offset
+    is given, or TOPIC was made again; 3, the store,
     the cluster or the topic is missing, or is refused.
     """
     with exit_on_error(), store.tables() as database:

@@ -10,7 +10,7 @@ from linear_retry.dlq.reading.cluster import Cluster
 from linear_retry.dlq.reading.spill import SpilledSet
 from linear_retry.dlq.replay.plan import Plan
 from linear_retry.records.record import Record
-from linear_retry.records.retry_headers import GROUP_ID, ID, REPLAY_ID, RETRY, SEND_TO
+from linear_retry.records.retry_headers import GENERATION, GROUP_ID, ID, REPLAY_ID, RETRY, SEND_TO
 from linear_retry.records.topics.retry_topics import retry_group
 from linear_retry.scope import Place
 
@@ -149,7 +149,7 @@ def _sent_as(record: Record) -> tuple[str, str]:
     found = dict(record.headers)
     if REPLAY_ID not in found:
         return "", ""
-    values = (found.get(ID), found.get("retry-generation") or b"1", found.get(GROUP_ID))
+    values = (found.get(ID), found.get(GENERATION) or b"1", found.get(GROUP_ID))
     name, generation, group = ((each or b"").decode("utf-8", "replace") for each in values)
     is_retry = found.get(SEND_TO) == RETRY.encode()
     return f"{name}#{generation}", retry_group(group) if is_retry else group

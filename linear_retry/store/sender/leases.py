@@ -173,15 +173,18 @@ class Leases:
         Returns those that have died on this machine, and how many live, this one included.
         """
         key = [instance.c.service, instance.c.owner]
-        rows = connection.execute(select(instance).order_by(*key).with_for_update()).all()
-        others = {row.owner for row in rows if row.service == self._service} - {self._owner}
+        mine = instance.c.service == self._service
+        # Only those of the service: an outbox that is suspended here must not hold up a scheduler.
+        rows = connection.execute(
+            select(instance).where(mine).order_by(instance.c.owner).with_for_update()
+        ).all()
+        others = {row.owner for row in rows} - {self._owner}
         dead = {each for each in others if self._marks is not None and self._marks.has_died(each)}
         seen = {"service": self._service, "owner": self._owner, "seen_ms": now_ms}
         sign = self._database.insert(instance).values(seen)
         connection.execute(sign.on_conflict_do_update(index_elements=key, set_={"seen_ms": now_ms}))
         forgotten = instance.c.seen_ms < now_ms - _FORGOTTEN_AFTER * self._length_ms
-        theirs = (instance.c.service == self._service) & instance.c.owner.in_(dead)
-        connection.execute(delete(instance).where(forgotten | theirs))
+        connection.execute(delete(instance).where(mine, forgotten | instance.c.owner.in_(dead)))
         count = select(func.count()).where(self._live(now_ms))
         return dead, connection.execute(count).scalar_one()
 

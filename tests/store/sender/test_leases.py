@@ -204,6 +204,17 @@ def test_what_locks_both_tables_does_so_in_the_order_of_a_renewal(
         called.result()
 
 
+@pytest.mark.parametrize("store_url", ["postgres"], indirect=True)
+def test_another_service_that_is_suspended_holds_up_nobody(
+    leases: Callable[[str], Leases], database: Database, store_url: str
+) -> None:
+    """The bug: a suspended outbox of the same store held up the scheduler for 15 s, each time."""
+    Leases(database, "outbox", "b", _LENGTH_MS).keep()
+    with psycopg.connect(store_url) as other:
+        other.execute("SELECT 1 FROM linear_retry_instance WHERE service = 'outbox' FOR UPDATE")
+        assert set(range(LEASES)) == leases("a").keep()
+
+
 @contextmanager
 def _amid(postgres_url: str, statement: bytes, *, is_whole: bool) -> Iterator[None]:
     """A session in the middle of this statement; unless it `is_whole`, its end is not sent."""
