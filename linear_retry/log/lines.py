@@ -249,8 +249,11 @@ def log_messages_lost(store: str, count: int, error: str) -> None:
 
 def log_records_dropped(count: int) -> None:
     """Logs that log records of the retry line's process are missing here."""
-    text = f"run_together: {count} log records of the retry line were dropped: it logs faster"
-    _write(logging.WARNING, f"{text} than this process writes", "LogRecordsDropped", count=count)
+    what = (
+        "log record of the retry line was" if count == 1 else "log records of the retry line were"
+    )
+    text = f"run_together: {count} {what} dropped: it logs faster than this process writes"
+    _write(logging.WARNING, text, "LogRecordsDropped", count=count)
 
 
 # What librdkafka warns of at the first producer of a new cluster; it asks again, with success.

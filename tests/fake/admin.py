@@ -67,6 +67,8 @@ class FakeAdmin:
             if log is None:
                 known = item.topic in self._fake.topics
                 raise _refused(known)
+            if (item.topic, item.partition) in self._fake.faults.leaderless:
+                raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
             earliest = topic_partition_offsets[item] == OffsetSpec.earliest()  # type: ignore[no-untyped-call]  # the client has no types for it
             end = log.stable_end if committed_only else log.end
             return ListOffsetsResultInfo(log.low if earliest else end, -1, -1)

@@ -115,6 +115,12 @@ MISBEHAVIOURS = (
         f"{_WAITS}::test_clocks_that_are_off",
     ),
     Misbehaviour(
+        "the leader of a partition is away",
+        "leaderless",
+        "consumer/operations/watchdogs/test_replaced_log.py"
+        "::test_a_partition_without_a_leader_holds_up_no_other",
+    ),
+    Misbehaviour(
         "markers at the end, which nobody reads", ALWAYS, f"{_READS}::test_markers_at_the_end"
     ),
     Misbehaviour("gaps in the offsets", "append", f"{_READS}::test_gaps_everywhere"),

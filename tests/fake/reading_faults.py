@@ -20,6 +20,8 @@ class ReadingFaults:
     """So far is the broker's clock ahead of everybody else's; below 0: behind."""
     pause_loses_seek: bool = False
     """A pause right after a seek undoes the seek (librdkafka #3471)."""
+    leaderless: frozenset[Partition] = frozenset()
+    """No broker answers for these when it is asked for an offset: their leader is away."""
     _leaks: Counter[Partition] = field(default_factory=Counter)
     _races: Counter[Partition] = field(default_factory=Counter)
     _early_seeks: Counter[Partition] = field(default_factory=Counter)

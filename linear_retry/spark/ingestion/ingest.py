@@ -219,7 +219,8 @@ class _Run:
             for number, piece in enumerate(batch.pieces(_PIECE)):
                 self._append(piece, f"{query}/{batch.number}", number)
             self._append(PlannedBatch(batch.number, {}, {}), query, batch.number)
-            rows = self._lake.table(source.table).where(F.col("topic") == source.topic)
+            is_its = (F.col("topic") == source.topic) & (F.col("topic_id") == source.topic_id)
+            rows = self._lake.table(source.table).where(is_its)
             [counts] = rows.where(_within(batch)).agg(*_sums()).collect()
         self._reread[batch.number] = counts[0], counts[1]
 

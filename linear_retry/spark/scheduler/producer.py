@@ -29,7 +29,7 @@ Letter: TypeAlias = tuple[OutgoingRecord, Iterator[OutgoingRecord]]
 """A record, and smaller and smaller forms of it."""
 
 Progress: TypeAlias = Callable[[int], object]
-"""Called with how many records are sent."""
+"""Called with how many records are sent: so many of the first, in the order given."""
 
 _AT_ONCE, _ACKNOWLEDGED_WITHIN_S = 5_000, 60.0
 _ANSWER_S = 10.0
@@ -160,16 +160,25 @@ class TaskProducer:
 
 
 def write(
-    config: Mapping[str, Any], letters: Iterable[Letter], progress: Progress = lambda _: None
+    config: Mapping[str, Any],
+    letters: Iterable[Letter],
+    progress: Progress = lambda _: None,
+    *,
+    compression: str = "none",
 ) -> int:
     """Sends records in order, and returns how many. Raises `BrokerError`."""
     keys, count = librdkafka_keys(config), 0
-    producer = TaskProducer(keys, delivered_s=_ACKNOWLEDGED_WITHIN_S)
+    producer = TaskProducer(
+        keys,
+        lambda config: Producer({**config, "compression.type": compression}),
+        delivered_s=_ACKNOWLEDGED_WITHIN_S,
+    )
     waiting = iter(letters)
     while some := list(islice(waiting, _AT_ONCE)):
-        for (record, _), error in zip(some, producer.deliver_letters(some), strict=True):
+        for index, error in enumerate(producer.deliver_letters(some)):
             if error is not None:
-                raise unacknowledged(servers_of(keys), record, error)
+                progress(count + index)
+                raise unacknowledged(servers_of(keys), some[index][0], error)
         count += len(some)
         progress(count)
     return count

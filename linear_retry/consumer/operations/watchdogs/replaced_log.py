@@ -182,10 +182,12 @@ class ReplacedLogWatchdog:
 
     def _have_begun(self, asked: _Question) -> bool:
         """Begins the new topics; False: it could not be done yet, and is tried again."""
-        starts = _answers(asked.starts)
         ours = [key for key in self._assignment.epochs if key[0] in self._changed]
-        if any(key not in starts for key in ours):
+        if any(key not in asked.starts for key in ours):
             return False
+        # Of a partition without a leader only this is known, that its new log began at 0: the
+        # others would wait for it in silence.
+        starts = dict.fromkeys(ours, 0) | _answers(asked.starts)
         try:
             earlier = [key for key in ours if self._is_earlier(key, starts[key])]
             if not earlier and not any(map(self._assignment.is_silent, ours)):

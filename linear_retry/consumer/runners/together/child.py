@@ -15,10 +15,15 @@ from typing import Any
 from linear_retry.consumer.linear_consumer import LinearConsumer
 from linear_retry.consumer.runners.signals import SIGNALS
 from linear_retry.consumer.runners.together.lines import LiveLine, RetryLine
-from linear_retry.consumer.runners.together.messages import Begun, Ended, Outgoing, ended_with
+from linear_retry.consumer.runners.together.messages import (
+    LOOK_EVERY_S,
+    Begun,
+    Ended,
+    Outgoing,
+    ended_with,
+    is_child_of,
+)
 from linear_retry.log.relay import relay_logs
-
-LOOK_EVERY_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +39,7 @@ class Work:
 
 def serve(pickled: bytes, connection: Connection, parent: int) -> None:
     """The function of the process: runs the retry line, and says how it ended."""
-    outgoing = Outgoing(connection)
+    outgoing = Outgoing(connection, parent)
     atexit.register(outgoing.flush)
     try:
         stop = _StopOnce()
@@ -97,7 +102,7 @@ def _follow(connection: Connection, parent: int, stop: _StopOnce) -> None:
     told = 0
     try:
         with suppress(EOFError, OSError):  # the live line's end of the pipe is gone
-            while os.name == "nt" or os.getppid() == parent:
+            while is_child_of(parent):
                 if connection.poll(LOOK_EVERY_S):
                     connection.recv_bytes()
                     told += 1

@@ -1,5 +1,6 @@
 """What the process of the retry line tells the one that started it."""
 
+import itertools
 import os
 import pickle
 import threading
@@ -13,7 +14,13 @@ from linear_retry.records.text import guarded
 
 STOP = b"stop"
 """Sent to it, once for each time that the live line was asked to stop."""
-_MOST_WAITING = 10_000
+_MOST_WAITING, _TOLD_EVERY = 10_000, 1_000
+LOOK_EVERY_S = 1.0
+
+
+def is_child_of(parent: int) -> bool:
+    """Whether this process still is a child of that one, which else has died."""
+    return os.name == "nt" or os.getppid() == parent  # Windows keeps the number
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +50,13 @@ class Outgoing:
     run a `__del__` that logs. A lock would be waited for by its own holder.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, parent: int) -> None:
+        """`parent` is the process that reads the other end of `connection`."""
         self._connection = connection
         self._is_broken = False
-        self._begin()
+        self._begin(parent)
         if hasattr(os, "register_at_fork"):  # Windows has no fork
-            os.register_at_fork(after_in_child=self._begin)
+            os.register_at_fork(after_in_child=lambda: self._begin(os.getppid()))
 
     def send(self, message: object) -> None:
         """Sends it soon. Drops it, and counts that, if too many wait already."""
@@ -66,22 +74,28 @@ class Outgoing:
         """Returns once all before is sent; False: the reader is gone."""
         is_reached = threading.Event()
         self._waiting.put(is_reached)
-        is_reached.wait()
+        while not is_reached.wait(LOOK_EVERY_S):
+            # The pipe may be full, and stay open although its reader has died: a fork holds it.
+            if not is_child_of(self._parent):
+                return False
         return not self._is_broken
 
-    def _begin(self) -> None:
+    def _begin(self, parent: int) -> None:
         """Begins to send; also in the child of a fork, which has no thread of its parent's."""
+        self._parent = parent
         self._dropped = 0
         self._waiting: SimpleQueue[bytes | threading.Event] = SimpleQueue()
         threading.Thread(target=self._run, name="linear_retry relay", daemon=True).start()
 
     def _run(self) -> None:
         told = 0
-        while True:
+        for number in itertools.count(1):
             message = self._waiting.get()
             if isinstance(message, bytes):
                 self._write(message)
-            if self._dropped > told and self._waiting.empty():
+            # Now and then also where the queue is never empty: it may be full for hours.
+            is_time = number % _TOLD_EVERY == 0 or self._waiting.empty()
+            if self._dropped > told and is_time:
                 dropped, told = Dropped(self._dropped - told), self._dropped
                 self._write(pickle.dumps(dropped))
             if isinstance(message, threading.Event):

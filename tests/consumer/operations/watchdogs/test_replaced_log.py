@@ -154,6 +154,21 @@ def test_topics_that_are_created_again_at_once_are_begun_together() -> None:
     assert 1 == len(emitted(member, events.ClientReplaced))
 
 
+def test_a_partition_without_a_leader_holds_up_no_other() -> None:
+    """The bug: while the broker of one new partition was away, none of them was read, untold."""
+    group = _read("cooperative")
+    (member,) = group.members
+    group.fake.faults.leaderless = frozenset({P1})
+    group.fake.recreate_topic(TOPIC)
+    for number in (0, 0, 0, 1):
+        group.fake.append(TOPIC, number)
+    turn_until(group, member, events.ClientReplaced)
+    group.share([0, 0])
+    until(group, lambda: _committed(group, p0=3, p1=1))
+    assert [*range(10), *range(3)] == _handled(group, P0)
+    assert [*range(10), 0] == _handled(group, P1)
+
+
 @all_protocols
 @pytest.mark.parametrize("is_fenced", [True, False])
 def test_it_is_assigned_again_behind_an_offset_of_the_earlier_topic(
