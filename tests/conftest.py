@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 import shutil
@@ -147,6 +148,11 @@ def database(store_url: str) -> Iterator[Database]:
     database = Database(store_url)
     yield database
     database.close()
+
+
+def pytest_collection_finish() -> None:
+    """What is there by now stays, and no collection of garbage is to look through it."""
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
