@@ -1,18 +1,14 @@
 """What a person sees who plays a layer by hand."""
 
-import os
-import signal
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
-from tests.real_kafka import RealKafka
 from tests.torture import __main__ as torture
-from tests.torture.layer import Broker, ByDepth, Counts, Failure, Layer, Seeded, Tally, play_all
+from tests.torture.layer import Broker, ByDepth, Counts, Failure, Layer, Tally, play_all
 
 _APP = typer.Typer()
 _APP.command()(torture.main)
@@ -117,29 +113,3 @@ def test_many_failures() -> None:
         tally.add(Tally(1, failures=[Failure(seed, "a long one")]))
     assert list(range(100)) == [failure.seed for failure in tally.failures]
     assert 10 == sum(bool(failure.story) for failure in tally.failures)
-
-
-def test_left_in_the_midst() -> None:
-    """Whoever listens no longer waits for a few plays, and not for a million."""
-    layer = Seeded("two", "plays", short=1, long=1, play=_odd_ones_break, chunk=1)
-    with closing(layer.run(0, 1_000_000, _no_broker)) as plays:  # type: ignore[type-var]  # it is a generator
-        assert 1 == next(plays).done
-
-
-def test_a_process_that_dies() -> None:
-    """Nobody can say in which seed, so those that it may have been are named, with all the rest."""
-    layer = Seeded("two", "plays", short=1, long=1, play=_seven_kills, chunk=5)
-    tally = Tally()
-    for part in layer.run(0, 100, _no_broker):
-        tally.add(part)
-    assert any(failure.command == "--first 5 --amount 5" for failure in tally.failures)
-
-
-def _seven_kills(seed: int) -> Counts:
-    if seed == 7:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return Counter()
-
-
-def _no_broker() -> RealKafka:
-    raise AssertionError("nobody asks for it")

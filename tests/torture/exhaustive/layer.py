@@ -97,7 +97,7 @@ class Exhaustive(ByDepth):
 
     name: str = "exhaustive"
     unit: str = "states"
-    short: int = 7
+    short: int = 6
     long: int = 10
 
     def run(self, first: int, amount: int, broker: Broker) -> Iterator[Tally]:

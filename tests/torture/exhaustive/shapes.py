@@ -58,10 +58,11 @@ _DEEPEST: tuple[tuple[ScopeKind, Protocol], ...] = (
 )
 
 SHORT_DEPTHS: dict[int, int] = {
-    **{n: 7 if pair == ("partition", "consumer") else 6 for n, pair in enumerate(_PAIRS)},
-    **dict.fromkeys(range(len(TWO), len(TWO) + len(THREE)), 4),
+    **{n: 6 if pair in _DEEPEST else 4 for n, pair in enumerate(_PAIRS)},
+    **dict.fromkeys(range(len(TWO), len(TWO) + len(THREE)), 3),
 }
-"""How deep in the short form, by world: what about a minute of two processors is enough for."""
+"""How deep in the short form, by world: with six steps a circuit of each scope comes to each of its
+states."""
 
 MOST_STATES: tuple[int, ...] = (
     *(130_000 if pair in _DEEPEST else 35_000 for pair in _PAIRS),

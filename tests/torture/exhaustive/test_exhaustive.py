@@ -14,7 +14,7 @@ from linear_retry.consumer.partitions.polling import OffsetCheck
 from linear_retry.retry.circuits import Circuits
 from linear_retry.scope import Partition, Scope, ScopeKind
 from tests.consumer.group import Protocol
-from tests.torture.exhaustive import layer, left_out
+from tests.torture.exhaustive import layer, left_out, small_world
 from tests.torture.exhaustive.exploring import Explorer, Reached, play
 from tests.torture.exhaustive.fingerprint import fingerprint
 from tests.torture.exhaustive.layer import EXHAUSTIVE, Search
@@ -162,7 +162,7 @@ def shown(held: object) -> object:
 
 @pytest.mark.parametrize(
     ("number", "depth"),
-    [(0, 4), (4, 3), (8, 3), (len(TWO), 3), (11, 3), (len(TWO) + len(THREE), 3)],
+    [(0, 4), (4, 3), (8, 3), (len(TWO), 3), (11, 3), (len(TWO) + len(THREE), 2)],
 )
 def test_each_state_is_found_though_each_is_gone_on_from_once(number: int, depth: int) -> None:
     """Without pruning any duplicate, all sequences of so many steps come to the same states."""
@@ -185,7 +185,7 @@ def test_each_state_is_found_though_each_is_gone_on_from_once(number: int, depth
 
 
 @pytest.mark.parametrize(
-    ("number", "depth"), [(0, 5), (4, 4), (8, 4), (9, 3), *((n, 3) for n in (11, 12, 16))]
+    ("number", "depth"), [(0, 4), (4, 4), (8, 4), (9, 3), (11, 3), (12, 2), (16, 3)]
 )
 def test_it_does_not_matter_which_way_stands_for_a_state(number: int, depth: int) -> None:
     """Gone on from by the last way found instead of the first, the states reached are the same."""
@@ -207,14 +207,14 @@ def test_the_same_fingerprint_means_the_same_future(number: int) -> None:
     """Of states with one fingerprint, reached by different ways, every step leads to the same."""
     rng, by_fingerprint = random.Random(number), defaultdict(list)
     explorer = Explorer()
-    for _ in range(30):
+    for _ in range(20):
         way = Way(number)
         for step in some_way(World(SHAPES[number]), number, rng, 6).steps:
             way = way.then(step)
             world, _ = explorer.world_at(way)
             by_fingerprint[fingerprint(world)[0]].append(way)
     twice = [sorted(set(ways), key=lambda way: way.seed) for ways in by_fingerprint.values()]
-    pairs = [(ways[0], ways[-1]) for ways in twice if len(ways) > 1][-4:]
+    pairs = [(ways[0], ways[-1]) for ways in twice if len(ways) > 1][-2:]
     assert pairs
     for one, other in pairs:
         assert futures(explorer, one) == futures(explorer, other), (one.seed, other.seed)
@@ -333,6 +333,7 @@ def test_what_is_planted_is_found_by_a_shortest_way(
     """Where a rule of the loop is taken away, the exploration finds a way of the fewest steps to
     what breaks then, and its seed replays that."""
     plant(monkeypatch)
+    monkeypatch.setattr(small_world, "FINISHED_WITHIN_S", 10.0)  # an endless end turns so long
     found = search([0], depth)
     ways = [Way.of(failure.seed) for failure in found.failures]
     assert {depth} == {len(way.steps) for way in ways}

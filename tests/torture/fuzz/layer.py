@@ -54,4 +54,4 @@ class Fuzz(Seeded):
         yield from Seeded.run(self, first, amount, broker)
 
 
-FUZZ = Fuzz("fuzz", "examples", short=8_000, long=1_000_000, play=play, chunk=500)
+FUZZ = Fuzz("fuzz", "examples", short=2_000, long=1_000_000, play=play, chunk=500)

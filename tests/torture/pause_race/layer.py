@@ -14,7 +14,7 @@ from tests.scenarios.protocols import PROTOCOLS
 from tests.torture.layer import Broker, Counts, Failure, Seeded, Tally
 from tests.torture.pause_race.race import Race
 
-ASSIGNMENTS = 2_500
+ASSIGNMENTS = 500
 """Of one play: it goes on until there were so many."""
 
 
@@ -44,7 +44,7 @@ class PauseRace:
 
     name: str = "pause-race"
     unit: str = "partition-assignments"
-    short: int = 3_000
+    short: int = 1_500
     long: int = 300_000
 
     def run(self, first: int, amount: int, broker: Broker) -> Iterator[Tally]:

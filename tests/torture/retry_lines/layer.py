@@ -28,4 +28,4 @@ def play(seed: int) -> Counts:
     return world.counts
 
 
-RETRY_LINES = Seeded("retry-lines", "plays", 100, 50_000, play, chunk=50)
+RETRY_LINES = Seeded("retry-lines", "plays", 40, 50_000, play, chunk=10)

@@ -20,7 +20,7 @@ class Schedules:
 
     name: str = "schedules"
     unit: str = "schedules"
-    short: int = 2_000
+    short: int = 500
     long: int = 1_000_000
     shrinking_plays: int = 600
     enough: int = 20_000

@@ -36,10 +36,12 @@ def test_each_is_killed_everywhere() -> None:
 
 
 def test_short_forms_leave_no_protocol_and_no_scope_out() -> None:
-    """Each pair of them comes in what `make test` plays."""
+    """Each pair of them comes in what `make test` plays, and each state and plot."""
     pairs = set(product(PROTOCOLS, _SCOPES))
     struck = [weather.cast(seed) for seed in range(weather.WEATHER.short)]
     killed = [crash_points.cast(seed) for seed in range(crash_points.CRASH_POINTS.short)]
     assert pairs == {(one.protocol, one.scope) for one in struck}
     assert pairs == {(one.protocol, one.scope) for one in killed}
-    assert set(product(STATES, _SCOPES)) == {(one.point.state, one.scope) for one in killed}
+    assert set(STATES) == {one.point.state for one in killed}
+    plots = [one.point.plot for one in killed]
+    assert [] == [each.plot for each in POINTS if each.plot not in plots]
