@@ -46,6 +46,7 @@ def _targets(node: ast.AST) -> Iterator[str]:
             raise AssertionError("a relative import: write the whole name")
 
 
+@cache
 def _imports(name: str) -> set[str]:
     """What a module imports, in its functions too."""
     return {target for node in ast.walk(_modules()[name]) for target in _targets(node)}
