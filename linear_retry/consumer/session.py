@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 
+from linear_retry.consumer.assembly import Parts, assemble
 from linear_retry.consumer.lifecycle.owner_thread import OwnerThread
 from linear_retry.consumer.loop import Loop
 from linear_retry.consumer.operations.monitoring.health import Health, HealthInputs, evaluate
@@ -25,7 +26,6 @@ from linear_retry.consumer.runners.run_handler import Batch, H, Handler, attempt
 from linear_retry.consumer.runners.signals import deferring_interrupts, stopping_on_signals
 from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.consumer.settings.consumer_config import ConsumerConfig
-from linear_retry.consumer.wiring import Wiring
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.fatal_errors import as_library_errors
 from linear_retry.retry.circuits import Circuits
@@ -45,27 +45,27 @@ class Session:
         self._now_s = plan.dependencies.clock.now_s
         self._owner_thread = OwnerThread()
         self._attempts: Attempts | None = None
-        self.wiring: Wiring | None = None
+        self.parts: Parts | None = None
         self.stop = StopFlag()
         self._ready: Iterator[Attempt] = iter(())
 
     def submit(self, request: OperatorRequest) -> Future[bool]:
         """Submits an operator's request; False at once if no turn will take it."""
         self._owner_thread.check_process()
-        if self.wiring is None or not self._owner_thread.joined or self.stop.asked:
+        if self.parts is None or not self._owner_thread.joined or self.stop.asked:
             return refused()
-        return self.wiring.requests.submit(request)
+        return self.parts.requests.submit(request)
 
     def health(self) -> Health:
         clock, handed_out = self._plan.dependencies.clock, self._monitor.handed_out
         polled_s, joined = None, self._monitor.joined
         waiting, due_ms = 0, None
         short: Mapping[Partition, int] = {}
-        if self.wiring is not None and self._owner_thread.joined:
-            polled_s = max(clock.now_s() - self.wiring.read_ahead.polled_at_s, 0.0)
-            joined = joined or self.wiring.client.member.has_joined_unheard
-            waiting, due_ms = self._waits(self.wiring.read_ahead)
-            short = self.wiring.replaced_logs.short
+        if self.parts is not None and self._owner_thread.joined:
+            polled_s = max(clock.now_s() - self.parts.read_ahead.polled_at_s, 0.0)
+            joined = joined or self.parts.client.member.has_joined_unheard
+            waiting, due_ms = self._waits(self.parts.read_ahead)
+            short = self.parts.replaced_logs.short
         health = evaluate(
             HealthInputs(
                 utc_ms=clock.utc_ms(),
@@ -95,16 +95,16 @@ class Session:
 
     def lag(self, timeout_s: float) -> dict[Partition, int]:
         """The lag; empty before the start and after the end."""
-        if self.wiring is None or not self._owner_thread.joined or self._monitor.end is not None:
+        if self.parts is None or not self._owner_thread.joined or self._monitor.end is not None:
             return {}
-        return self.wiring.lag.ask(timeout_s)
+        return self.parts.lag.ask(timeout_s)
 
     def next_offsets(self) -> dict[Partition, int]:
         """The first offset that is not done, of each assigned partition where that is known."""
-        if self.wiring is None:
+        if self.parts is None:
             return {}
         found = {
-            key: self.wiring.offsets.next_offset(key) for key in self.wiring.assignment.partitions
+            key: self.parts.offsets.next_offset(key) for key in self.parts.assignment.partitions
         }
         return {key: offset for key, offset in found.items() if offset is not None}
 
@@ -212,20 +212,20 @@ class Session:
                     with self._monitor, as_library_errors():
                         yield
                 finally:
-                    if self.stop.asked and self.wiring is not None:
-                        self.wiring.requests.close()
+                    if self.stop.asked and self.parts is not None:
+                        self.parts.requests.close()
         finally:
             if self._owner_thread.closes_at_end:
                 self.close()
 
     def _started(self) -> Loop:
-        if self.wiring is None:
-            self.wiring = Wiring(self._plan, self._circuits, self._monitor, self.stop)
+        if self.parts is None:
+            self.parts = assemble(self._plan, self._circuits, self._monitor, self.stop)
             self.stop.watch_forks()
         if not self._owner_thread.joined:  # a start that raised is repeated by the next use
-            self.wiring.start()
+            self.parts.start()
             self._owner_thread.joined = True
-        return self.wiring.loop
+        return self.parts.loop
 
     def _own_loop(self) -> Attempts:
         with self._use():
@@ -259,12 +259,12 @@ class Session:
             with self._owner_thread.keeping_fatal_errors(), self._monitor, as_library_errors():
                 if self._attempts is not None and not self._owner_thread.forked:
                     self._attempts.finish()
-                if self.wiring is not None and not self._owner_thread.forked:
-                    self.wiring.loop.await_delivery()
+                if self.parts is not None and not self._owner_thread.forked:
+                    self.parts.loop.await_delivery()
         finally:
-            if self.wiring is not None and not self._owner_thread.forked:
+            if self.parts is not None and not self._owner_thread.forked:
                 timeout_s = self._plan.close_timeout_s
                 with as_library_errors():
-                    self.wiring.close(commit=self._owner_thread.commits, timeout_s=timeout_s)
+                    self.parts.close(commit=self._owner_thread.commits, timeout_s=timeout_s)
             self._monitor.finish()
             self._owner_thread.closed.set()

@@ -15,6 +15,7 @@ from linear_retry import (
     RetryTopics,
     Strategy,
 )
+from linear_retry.consumer.assembly import assemble
 from linear_retry.consumer.operations.monitoring.monitor import Monitor
 from linear_retry.consumer.partitions.batches import BatchLimits
 from linear_retry.consumer.partitions.offsets import StartPositions
@@ -26,7 +27,6 @@ from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.consumer.settings.checks import plan
 from linear_retry.consumer.settings.consumer_config import Dependencies
 from linear_retry.consumer.settings.line import WhenExhausted
-from linear_retry.consumer.wiring import Wiring
 from linear_retry.kafka import Message
 from linear_retry.records.topics.retry_topics import retry_group
 from linear_retry.retry.circuits import Circuits
@@ -136,14 +136,14 @@ class Member:
         listen = group.witness.listener(name)
         self.events: list[Event] = []
 
-        monitor = Monitor((self.events.append, listen), fake.clock.utc_ms)
-        self.wiring = Wiring(wanted, self.circuits, monitor, self.stop)
+        self.monitor = Monitor((self.events.append, listen), fake.clock.utc_ms)
+        self.parts = assemble(wanted, self.circuits, self.monitor, self.stop)
         self.handler = group.witness.handler(name, group.dependency)
         self.batch_handler = group.witness.batch_handler(name, group.dependency.batch)
         self._batches = group.batches
         self._witness = group.witness
         self._rests_since_s = fake.clock.now_s()
-        self.wiring.start()
+        self.parts.start()
 
     @property
     def consumer(self) -> FakeConsumer:
@@ -152,10 +152,10 @@ class Member:
 
     def turn(self) -> None:
         """One turn of the loop."""
-        now_s = self.wiring.clock.now_s
+        now_s = self.parts.clock.now_s
         self._witness.idle(self.name, self._rests_since_s)
         try:
-            with closing(self.wiring.loop.turn(self._batches)) as turn:
+            with closing(self.parts.loop.turn(self._batches)) as turn:
                 for work in turn:
                     if self._batches is None:
                         attempt_all(work, self.handler, self.stop, now_s, Results())
@@ -166,11 +166,11 @@ class Member:
 
     def leave(self) -> None:
         """A clean end."""
-        self.wiring.close(commit=True, timeout_s=10)
+        self.parts.close(commit=True, timeout_s=10)
 
     def state_size(self) -> int:
         """Entries kept per partition, circuit or message, all owners together."""
-        return len(self.wiring.assignment.partitions) + len(list(self.wiring.circuits))
+        return len(self.parts.assignment.partitions) + len(list(self.parts.circuits))
 
 
 class FakeGroup:

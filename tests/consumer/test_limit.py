@@ -154,7 +154,7 @@ def test_what_an_operator_gave_up_counts_for_nothing_in_doubt_either() -> None:
     member = alone(group)
     turn_until(group, member, events.CircuitOpened)
     group.fake.faults.fail_delivery(KafkaError._MSG_TIMED_OUT)
-    member.wiring.requests.submit(GiveUp(((TOPIC, 0), 0)))
+    member.parts.requests.submit(GiveUp(((TOPIC, 0), 0)))
     turn_until(group, member, events.DeadLetterFailed)
     group.dependency.down = False
     group.produce(1, 1)
@@ -179,7 +179,7 @@ def test_the_row_outlives_a_rebalance() -> None:
 
 
 def lift(member: Member, letters: int | None = None) -> Future[bool]:
-    return member.wiring.requests.submit(LiftLimit(letters, "a bad batch"))
+    return member.parts.requests.submit(LiftLimit(letters, "a bad batch"))
 
 
 def test_a_lifted_limit_lets_what_it_holds_go() -> None:

@@ -78,7 +78,7 @@ def test_given_up_where_its_source_is_gone() -> None:
     lines.live.leave(lines.live.members[0])
     del lines.fake.topics[TOPIC]
     turn_until(lines.retry, lines.reader, events.DeadLetterFailed)
-    asked = lines.reader.wiring.requests.submit(GiveUp(((retries.topics[0], 0), 0)))
+    asked = lines.reader.parts.requests.submit(GiveUp(((retries.topics[0], 0), 0)))
     lines.retry.turn(3)
     assert asked.result(0)
     (letter,) = lines.letters()
@@ -101,9 +101,9 @@ def test_the_last_attempt_of_a_line(discards: bool, answer: str) -> None:
     group.fake.clock.advance(28 if discards else 0)
     now_ms = group.fake.clock.utc_ms()
     command = Command(str(uuid4()), "retry", GROUP, TOPIC, 0, 0, "ops@desk", now_ms)
-    member.wiring.commands.post(command)
+    member.parts.commands.post(command)
     group.turn(2)
-    first, *_ = member.wiring.commands.answers()
+    first, *_ = member.parts.commands.answers()
     assert answer == first.answer
 
 

@@ -60,11 +60,11 @@ class Looks:
         self._next_s = 0.0
 
     def look(self, consumer: LinearConsumer) -> None:
-        now_s, wiring = self._log.now_s(), consumer._session.wiring
-        if now_s < self._next_s or wiring is None:
+        now_s, parts = self._log.now_s(), consumer._session.parts
+        if now_s < self._next_s or parts is None:
             return
         self._next_s = now_s + self._every_s
-        owned, circuits = len(wiring.assignment.partitions), len(list(wiring.circuits))
+        owned, circuits = len(parts.assignment.partitions), len(list(parts.circuits))
         noted = {"at_s": now_s, "entries": entries(consumer), "owned": owned}
         os.write(self._file, json.dumps(noted).encode() + b"\n")
         # A circuit for each scope that is owned: one may have gone, and wait for `retry_at`.

@@ -52,7 +52,7 @@ def test_a_letter_that_an_operator_asked_for() -> None:
     group = open_circuit("eager", strategy=[60])
     (member,) = group.members
     group.fake.faults.fail_delivery(KafkaError._TRANSPORT, 4)
-    answer = member.wiring.requests.submit(GiveUp((P0, 1)))
+    answer = member.parts.requests.submit(GiveUp((P0, 1)))
     until(group, answer.done)
     failed = [(event.attempts, event.delay_s) for event in emitted(member, events.DeadLetterFailed)]
     assert [(1, 1.0), (2, 2.0), (3, 5.0), (4, 10.0)] == failed

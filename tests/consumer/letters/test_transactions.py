@@ -219,7 +219,7 @@ def test_no_member_sends_nothing() -> None:
     member = group.begin()
     member.turn()
     member.consumer.membership.is_out = True
-    member.wiring.client.member.capture()
+    member.parts.client.member.capture()
     _turn_until(member, lambda: errors(member))
     assert ["not a member of the group at the moment"] == errors(member)
     assert [] == group.calls("begin_transaction")
@@ -236,7 +236,7 @@ def test_while_nobody_knows_nothing_of_it_is_committed() -> None:
     while not errors(member):
         member.turn()
     assert 2 == group.committed
-    member.wiring.close(commit=True, timeout_s=5)
+    member.parts.close(commit=True, timeout_s=5)
     assert 2 == group.committed
 
 
@@ -295,7 +295,7 @@ def test_fenced_static_member() -> None:
     group.fake.faults.fail_transaction("send_offsets", error)
     with pytest.raises(FencedError):
         _turn_until(member, lambda: False)
-    member.wiring.close(commit=False, timeout_s=5)
+    member.parts.close(commit=False, timeout_s=5)
     assert [] == group.letters
 
 

@@ -23,7 +23,7 @@ def _passes_through(group: FakeGroup, topic: str) -> None:
     group.dependency.down_for = set()
     until(group, lambda: all(group.fake.group("billing").get(p, 0) == 4 for p in partitions))
     group.fake.assign(member.consumer, [])
-    until(group, lambda: not member.wiring.assignment.partitions)
+    until(group, lambda: not member.parts.assignment.partitions)
 
 
 @all_protocols
@@ -45,5 +45,5 @@ def test_what_is_gone_is_forgotten(protocol: Protocol, transactional: bool) -> N
     kept: list[int] = []
     for topic in topics:
         _passes_through(group, topic)
-        kept.append(entries(member.wiring))
+        kept.append(entries(member.parts))
     assert kept[:1] * _TOPICS == kept

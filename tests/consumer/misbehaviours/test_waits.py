@@ -116,7 +116,7 @@ def _fill(lines: TwoLines) -> int:
         if len(lines.calls("pause")) == len(partitions):
             break
     assert len(partitions) == len(lines.calls("pause"))
-    last = lines.reader.wiring.read_ahead.last_of(partitions[0])
+    last = lines.reader.parts.read_ahead.last_of(partitions[0])
     assert last is not None
     return last
 

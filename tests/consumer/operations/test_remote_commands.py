@@ -31,7 +31,7 @@ def _to_all(group: FakeGroup, command: CommandName, **more: Any) -> Command:
 
 
 def _answers(member: Member) -> list[AnswerName]:
-    return [answer.answer for answer in member.wiring.commands.answers()]
+    return [answer.answer for answer in member.parts.commands.answers()]
 
 
 def _on_record(member: Member) -> list[tuple[str, str, str]]:
@@ -43,9 +43,9 @@ def test_a_held_message_is_retried() -> None:
     group, member = waiting()
     group.dependency.down = False
     command = _command(group, "retry")
-    member.wiring.commands.post(command)
+    member.parts.commands.post(command)
     group.turn()
-    begun, recovered = member.wiring.commands.answers()
+    begun, recovered = member.parts.commands.answers()
     assert (command.command_id, "begun", False) == (begun.command_id, begun.answer, begun.is_final)
     assert ("recovered", True) == (recovered.answer, recovered.is_final)
     first, second = emitted(member, events.CommandAnswered)
@@ -63,9 +63,9 @@ def test_a_held_message_is_retried() -> None:
 def test_a_retry_that_failed_is_answered_with_what_comes_next() -> None:
     """Whoever sent it was told that the attempt began, and had to find the rest in a log."""
     group, member = waiting(strategy=(30, 60, 90))
-    member.wiring.commands.post(_command(group, "retry"))
+    member.parts.commands.post(_command(group, "retry"))
     group.turn()
-    _, failed = member.wiring.commands.answers()
+    _, failed = member.parts.commands.answers()
     (probe,) = emitted(member, events.ProbeFailed)
     assert ("failed", True, 2, "OutageError()") == (
         failed.answer,
@@ -81,9 +81,9 @@ def test_the_last_attempt_needs_a_confirmation() -> None:
     """A failure more is a dead letter: it is not attempted for a plain retry, and the sender is
     told; with `last` it is, and he is told what became of it."""
     group, member = waiting(strategy=(3600,))
-    member.wiring.commands.post(_command(group, "retry"))
+    member.parts.commands.post(_command(group, "retry"))
     group.turn(2)
-    (answer,) = member.wiring.commands.answers()
+    (answer,) = member.parts.commands.answers()
     assert ("last-attempt", True, 1, 0) == (
         answer.answer,
         answer.is_final,
@@ -91,7 +91,7 @@ def test_the_last_attempt_needs_a_confirmation() -> None:
         answer.offset,
     )
     assert [] == emitted(member, events.RetriedNow)
-    member.wiring.commands.post(replace(_command(group, "retry"), last=True))
+    member.parts.commands.post(replace(_command(group, "retry"), last=True))
     group.turn()
     assert ["begun", "dead-lettered"] == _answers(member)
     group.dependency.down = False
@@ -102,10 +102,10 @@ def test_the_last_attempt_needs_a_confirmation() -> None:
 def test_the_last_attempt_within_max_elapsed_needs_a_confirmation() -> None:
     """There are delays left, and no time: it is the last attempt, which an early one is not."""
     group, member = waiting(strategy=Strategy([30, 60, 90], max_elapsed=80))
-    member.wiring.commands.post(_command(group, "retry"))
+    member.parts.commands.post(_command(group, "retry"))
     group.turn()
     assert ["begun", "failed"] == _answers(member)
-    member.wiring.commands.post(_command(group, "retry"))
+    member.parts.commands.post(_command(group, "retry"))
     group.turn()
     assert ["last-attempt"] == _answers(member)
     turn_until(group, member, events.DeadLettered)
@@ -121,10 +121,10 @@ def test_no_attempt_is_the_last_where_the_limit_holds_letters_back() -> None:
     member = group.join()
     group.share([0])
     turn_until(group, member, events.LimitReached)
-    member.wiring.commands.post(_command(group, "retry", 1))
+    member.parts.commands.post(_command(group, "retry", 1))
     group.turn()
     assert ["begun", "held-back"] == _answers(member)
-    member.wiring.commands.post(_to_all(group, "lift-limit", reason="a bad batch"))
+    member.parts.commands.post(_to_all(group, "lift-limit", reason="a bad batch"))
     group.turn(2)
     assert ["lifted"] == _answers(member)
     assert [0, 1] == [letter.offset for letter in emitted(member, events.DeadLettered)]
@@ -139,13 +139,13 @@ def test_every_open_circuit_is_retried() -> None:
     group.produce(1, 1)
     turn_until(group, member, events.CircuitOpened, 2)
     group.dependency.down, group.dependency.down_for = False, {(TOPIC, 1)}
-    member.wiring.commands.post(_to_all(group, "retry"))
+    member.parts.commands.post(_to_all(group, "retry"))
     group.turn()
-    answers = [(one.answer, one.partition) for one in member.wiring.commands.answers()]
+    answers = [(one.answer, one.partition) for one in member.parts.commands.answers()]
     assert {("begun", 0), ("recovered", 0), ("begun", 1), ("failed", 1)} == set(answers)
-    member.wiring.commands.post(_to_all(group, "retry"))
+    member.parts.commands.post(_to_all(group, "retry"))
     group.turn()
-    *rest, final = member.wiring.commands.answers()
+    *rest, final = member.parts.commands.answers()
     assert [False] == [one.is_final for one in rest]
     assert ("failed", True) == (final.answer, final.is_final)
 
@@ -156,7 +156,7 @@ def test_a_circuit_without_a_message_is_retried_with_all() -> None:
     group.fake.lose(member.consumer)
     group.share([0])
     group.turn(3)
-    member.wiring.commands.post(_to_all(group, "retry"))
+    member.parts.commands.post(_to_all(group, "retry"))
     group.turn()
     assert ["no-message"] == _answers(member)
     assert 1 == len(emitted(member, events.WaitEnded))
@@ -171,7 +171,7 @@ def test_where_nothing_is_open_that_is_answered() -> None:
     group = FakeGroup(partitions=1)
     member = group.join()
     group.share([0])
-    member.wiring.commands.post(_to_all(group, "retry"))
+    member.parts.commands.post(_to_all(group, "retry"))
     group.turn(2)
     assert ["none-open"] == _answers(member)
 
@@ -179,7 +179,7 @@ def test_where_nothing_is_open_that_is_answered() -> None:
 def test_an_attempt_whose_partition_goes_is_answered() -> None:
     """Its outcome is nobody's any more: the next owner begins again."""
     group, member = waiting(strategy=(3600, 5))
-    member.wiring.commands.post(_command(group, "retry"))
+    member.parts.commands.post(_command(group, "retry"))
     group.dependency.advance = lambda _: group.fake.clock.advance(301)
     group.turn(2)
     assert ["begun", "dropped"] == _answers(member)
@@ -188,7 +188,7 @@ def test_an_attempt_whose_partition_goes_is_answered() -> None:
 def test_a_held_message_is_given_up() -> None:
     """Once its letter is acknowledged."""
     group, member = waiting()
-    member.wiring.commands.post(_command(group, "give-up"))
+    member.parts.commands.post(_command(group, "give-up"))
     group.turn()
     assert ["dead-lettered"] == _answers(member)
     assert ["given-up"] == reasons(group)
@@ -202,7 +202,7 @@ def test_a_give_up_is_pending_while_its_letter_cannot_be_sent() -> None:
     """Reported once; another answer follows when it is sent."""
     group, member = waiting()
     group.fake.faults.fail_delivery(KafkaError._MSG_TIMED_OUT, 2)
-    member.wiring.commands.post(_command(group, "give-up"))
+    member.parts.commands.post(_command(group, "give-up"))
     turn_until(group, member, events.DeadLettered)
     assert 2 == len(emitted(member, events.DeadLetterFailed))
     assert ["pending", "dead-lettered"] == _answers(member)
@@ -218,7 +218,7 @@ def test_what_is_pending_at_the_end_is_not_done(stops: bool) -> None:
     says it before the end."""
     group, member = waiting()
     group.fake.faults.fail_delivery(KafkaError._MSG_TIMED_OUT, 100)
-    member.wiring.commands.post(_command(group, "give-up"))
+    member.parts.commands.post(_command(group, "give-up"))
     turn_until(group, member, events.DeadLetterFailed)
     if stops:
         group.leave(member)
@@ -236,7 +236,7 @@ def test_an_unknown_message_is_refused() -> None:
     """By who has its partition: it is not held there."""
     group, member = waiting()
     for command in (_command(group, "retry", 2), _command(group, "give-up", 99)):
-        member.wiring.commands.post(command)
+        member.parts.commands.post(command)
     group.turn()
     assert ["not-held", "not-held"] == _answers(member)
     record = [("retry", "ops@desk", "not-held"), ("give-up", "ops@desk", "not-held")]
@@ -250,7 +250,7 @@ def test_only_the_owner_acts() -> None:
     other = group.join()
     command = _command(group, "retry")
     for member in (owner, other):
-        member.wiring.commands.post(command)
+        member.parts.commands.post(command)
     group.turn(2)
     assert (["begun", "failed"], []) == (_answers(owner), _answers(other))
     assert [] == _on_record(other)
@@ -260,8 +260,8 @@ def test_only_the_owner_acts() -> None:
 def test_an_expired_command_does_nothing() -> None:
     """More than a minute old when it is looked at: said, and on record."""
     group, member = waiting(strategy=(3600,))
-    member.wiring.commands.post(_command(group, "retry", age_ms=COMMAND_TTL_MS + 1))
-    member.wiring.commands.post(_command(group, "give-up", age_ms=-2 * COMMAND_TTL_MS))
+    member.parts.commands.post(_command(group, "retry", age_ms=COMMAND_TTL_MS + 1))
+    member.parts.commands.post(_command(group, "give-up", age_ms=-2 * COMMAND_TTL_MS))
     group.turn()
     assert ["expired", "expired"] == _answers(member)
     assert [("retry", "ops@desk", "expired"), ("give-up", "ops@desk", "expired")] == _on_record(
@@ -275,7 +275,7 @@ def test_a_flood_holds_up_no_turn() -> None:
     """Whoever may write to the topic may write any number: a turn takes some, memory has an end."""
     group, member = waiting(strategy=(3600,))
     for _ in range(2_000):
-        member.wiring.commands.post(_command(group, "retry", 99))
+        member.parts.commands.post(_command(group, "retry", 99))
     group.turn()
     assert ["not-held"] * 100 == _answers(member)
     group.turn(20)
@@ -286,13 +286,13 @@ def test_a_flood_holds_up_no_turn() -> None:
 def test_what_is_given_up_nowhere_is_refused() -> None:
     """A consumer without a dead-letter topic cannot give up; it says so, whatever is held."""
     group, member = waiting()
-    wiring, emit = member.wiring, member.events.append
+    parts, emit = member.parts, member.events.append
     policy = Policy(Strategy([1]))
     operator_actions = OperatorActions(
-        wiring.circuits, wiring.clock, wiring.requests, policy, Line("billing"), emit
+        parts.circuits, parts.clock, parts.requests, policy, Line("billing"), emit
     )
     commands = RemoteCommands(
-        "pod-1", wiring.assignment, operator_actions, wiring.monitor, gives_up=False
+        "pod-1", parts.assignment, operator_actions, member.monitor, gives_up=False
     )
     commands.post(_command(group, "give-up"))
     commands.post(_to_all(group, "lift-limit", reason="a bad batch"))

@@ -37,7 +37,7 @@ _KINDS: tuple[_Kind, ...] = ("retry", "give-up")
 
 def ask(member: Member, kind: _Kind, offset: int = 0, partition: int = 0) -> Future[bool]:
     place = (TOPIC, partition), offset
-    return member.wiring.requests.submit(Retry(place) if kind == "retry" else GiveUp(place))
+    return member.parts.requests.submit(Retry(place) if kind == "retry" else GiveUp(place))
 
 
 def retry(member: Member, offset: int = 0, partition: int = 0) -> Future[bool]:
@@ -167,7 +167,7 @@ def test_a_narrow_scope_is_retried_by_itself() -> None:
 
 def everything(member: Member) -> Future[bool]:
     """What `consumer.retry_now()` asks for."""
-    return member.wiring.requests.submit(Retry(None))
+    return member.parts.requests.submit(Retry(None))
 
 
 @pytest.mark.parametrize("protocol", ["eager", "cooperative", "consumer"])

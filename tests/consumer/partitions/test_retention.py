@@ -98,7 +98,7 @@ def test_the_end_is_reported_before_all_is_done(protocol: Protocol) -> None:
     ahead: list[int] = []
 
     def slow(_: float) -> None:
-        ahead.append(len(member.wiring.read_ahead.messages))
+        ahead.append(len(member.parts.read_ahead.messages))
         if len(ahead) > 1:
             group.fake.delete_records(TOPIC, 0, 20)
             group.fake.clock.advance(1.5)  # so that it polls after each of them

@@ -37,7 +37,7 @@ def stopped(group: FakeGroup) -> Member:
 
 
 def ask(member: Member, offset: int, partition: Partition = P0) -> Future[bool]:
-    return member.wiring.requests.submit(SkipUnreadable((partition, offset)))
+    return member.parts.requests.submit(SkipUnreadable((partition, offset)))
 
 
 def handled(group: FakeGroup, partition: Partition) -> list[int]:
@@ -177,7 +177,7 @@ def test_it_goes_to_another_member(protocol: Protocol) -> None:
     answer = ask(first, 4)
     until(group, answer.done)
     assert not answer.result()
-    assert not first.wiring.assignment.unreadable
+    assert not first.parts.assignment.unreadable
     answer = ask(second, 4)
     until(group, answer.done)
     ends_well(group)

@@ -190,7 +190,7 @@ def _broken_in_all(world: World) -> list[Violation]:
 
 
 def _marks(world: World) -> Iterable[str]:
-    for _, circuit in world.wiring.circuits:
+    for _, circuit in world.parts.circuits:
         if isinstance(circuit.case, Leaving):
             yield LETTER
         yield OPEN if circuit.state == "open" else HALF_OPEN

@@ -36,7 +36,7 @@ def _known_of(world: World, key: Partition) -> tuple[Any, ...]:
         world.armed.failing.get(key, ""),
         key in world.membership.target,
         key in world.fetching._paused,
-        key in world.wiring.assignment,
+        key in world.parts.assignment,
         -9999 if fetch is None or fetch.next_offset is None else fetch.next_offset,
     )
 

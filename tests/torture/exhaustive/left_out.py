@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Literal, Self, TypeAlias, TypeVar
 
+from linear_retry.consumer.assembly import Parts
 from linear_retry.consumer.letters.plain import PlainDelivery
 from linear_retry.consumer.letters.publisher import AckWait, DeadLetterPublisher
 from linear_retry.consumer.loop import Loop
@@ -18,7 +19,6 @@ from linear_retry.consumer.partitions.offsets import OffsetCommits, _Position
 from linear_retry.consumer.partitions.read_ahead import ReadAhead
 from linear_retry.consumer.partitions.rebalance import Rebalance
 from linear_retry.consumer.runners.stop import StopFlag
-from linear_retry.consumer.wiring import Wiring
 from linear_retry.kafka.consumer.callbacks import CallbackGuard
 from linear_retry.kafka.consumer.client import Client
 from linear_retry.kafka.consumer.membership import GroupMembership
@@ -65,7 +65,7 @@ CHOSEN = (
     .of(FakeGroup, lambda it: (it.on_permanent, it.protocol, it.scope, it.strategy, it.topics))
     .of(FakeGroup, lambda it: it.visible)
     .of(Member, lambda it: (it.batch_handler, it.handler, it.name))
-    .of(Wiring, lambda it: it.config)
+    .of(Parts, lambda it: it.config)
     .of(RemoteCommands, lambda it: (it._gives_up, it._utc_ms, it.member))
     .of(Client, lambda it: (it._make, it._settings, it._topics, it._transactional, it.group_id))
     .of(Client, lambda it: (it.reconnect_within_s, it.restarts_all))
@@ -104,8 +104,8 @@ REFERENCES = (
     .of(World, lambda it: (it.armed, it.committed, it.guarantees, it.member))
     .of(FakeGroup, lambda it: (it.members, it.witness))
     .of(Member, lambda it: (it.circuits, it.handles, it._witness, it.stop))
-    .of(Wiring, lambda it: (it._admin, it._retention, it._shutdown, it._stop, it.clock))
-    .of(Wiring, lambda it: it.replaced_logs)
+    .of(Parts, lambda it: (it.admin, it.retention, it.shutdown, it.startup, it.clock))
+    .of(Parts, lambda it: it.replaced_logs)
     .of(RemoteCommands, lambda it: (it._assignment, it._circuits, it._operator_actions))
     .of(RemoteCommands, lambda it: (it._monitor, it._requests))
     .of(Client, lambda it: it._consumer)
@@ -140,8 +140,8 @@ step changes (flow control, the operator's requests, the admin client, a produce
 
 TOLD = (
     Names()
-    .of(Member, lambda it: it.events)
-    .of(Wiring, lambda it: (it.lag, it.monitor))
+    .of(Member, lambda it: (it.events, it.monitor))
+    .of(Parts, lambda it: it.lag)
     .of(Circuit, lambda it: (it.opened_at, it.opened_at_s, it.retry_at))
     .of(Held, lambda it: it.message)
     .of(Failures, lambda it: (it.error, it.first_ms, it.first_s, it.last_ms, it.strategy, it.text))

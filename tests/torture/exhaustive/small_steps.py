@@ -56,7 +56,7 @@ def take(world: World, place: int) -> None:
 def _orders(world: World) -> set[tuple[int, ...]]:
     """Those that may bring something else. Only the first counts where one message is taken."""
     places = [n for n, key in enumerate(world.partitions) if _may_speak(world, key)]
-    reading = world.wiring.read_ahead
+    reading = world.parts.read_ahead
     one_only = bool(reading.messages) or reading._batch_size == 1
     begun = [(n, *(m for m in places if m != n)) for n in places]
     chosen = begun if one_only else list(permutations(places))
@@ -128,9 +128,9 @@ def _other(world: World, key: Partition) -> None:
 def _next_deadline_s(world: World) -> float:
     """The next `retry_at`, or answer, or time to take back what was given up."""
     now_s = world.fake.clock.now_s()
-    times = [circuit.retry_at_s for _, circuit in world.wiring.circuits]
+    times = [circuit.retry_at_s for _, circuit in world.parts.circuits]
     times += [due_s for due_s, _, _ in world.fake.clock._actions]
-    times += world.wiring.assignment._suspect.values()
+    times += world.parts.assignment._suspect.values()
     return min((time_s for time_s in times if time_s > now_s), default=math.inf)
 
 
@@ -148,7 +148,7 @@ def _stall(world: World) -> None:
     """The handler, or the machine, takes longer than `max.poll.interval.ms`."""
     world.left["stall"] -= 1
     with world.group.witness.disturbing("a stall"):
-        world.fake.clock.advance(world.wiring.config.settings.max_poll_interval_s + 1)
+        world.fake.clock.advance(world.parts.config.settings.max_poll_interval_s + 1)
 
 
 def _spend(world: World, fault: str) -> None:
@@ -178,7 +178,7 @@ def _poll_raises(world: World) -> None:
 
 def _may_leak(world: World, key: Partition) -> bool:
     """It is paused, or will be where it is assigned to an open circuit."""
-    stopped = key in world.fetching._paused or world.wiring.circuits.stops(key)
+    stopped = key in world.fetching._paused or world.parts.circuits.stops(key)
     return world.left["leak"] > 0 and stopped
 
 
@@ -195,7 +195,7 @@ def _commits_late(world: World) -> None:
 
 def _may_letter_fail(world: World) -> bool:
     """One may be sent in the next poll."""
-    circuits = [circuit for _, circuit in world.wiring.circuits]
+    circuits = [circuit for _, circuit in world.parts.circuits]
     waits = any(isinstance(circuit.case, Leaving) for circuit in circuits)
     return world.left["letter"] > 0 and bool(waits or world.armed.failing)
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import Literal, TypeAlias
 
+from linear_retry.consumer.assembly import Parts
 from linear_retry.consumer.partitions.read_ahead import partition_of
-from linear_retry.consumer.wiring import Wiring
 from linear_retry.kafka import Message
 from linear_retry.scope import Partition, Scope, ScopeKind
 from linear_retry.testing import (
@@ -121,7 +121,7 @@ class World:
         self.committed.update(dict.fromkeys(self.partitions, 0))
         self.member = self.group.join()
         # No log is replaced in a small world: what asks for it would only multiply the states.
-        loop, replaced_logs = self.wiring.loop, self.wiring.replaced_logs
+        loop, replaced_logs = self.parts.loop, self.parts.replaced_logs
         loop._chores = [each for each in loop._chores if each[0] is not replaced_logs]
         self.left = dict(FAULTS)
         self.arming = False
@@ -147,8 +147,8 @@ class World:
         return self.member.consumer.membership
 
     @property
-    def wiring(self) -> Wiring:
-        return self.member.wiring
+    def parts(self) -> Parts:
+        return self.member.parts
 
     @property
     def now_s(self) -> float:

@@ -38,14 +38,14 @@ class Operators:
                 self.ask(player, kind, key, view.offset + beside)
 
     def ask(self, player: Player, kind: RequestKind, key: Partition, offset: int) -> None:
-        answer = player.wiring.requests.submit(
+        answer = player.parts.requests.submit(
             Retry((key, offset)) if kind == "retry" else GiveUp((key, offset))
         )
         self._asked.append(_Asked(player, kind, (*key, offset), answer))
 
     def ask_of_all(self, player: Player, wish: OperatorRequest) -> None:
         """What is about no message: every open circuit, or the limit."""
-        self._of_all.append((player, wish, player.wiring.requests.submit(wish)))
+        self._of_all.append((player, wish, player.parts.requests.submit(wish)))
 
     def cancel(self) -> None:
         if self._asked:

@@ -34,7 +34,7 @@ class Player(Member):
 
     def turn(self) -> None:
         """One turn of the loop."""
-        now_s = self.wiring.clock.now_s
+        now_s = self.parts.clock.now_s
         self._witness.idle(self.name, self._rests_since_s)
         try:
             self._attempt_some()
@@ -44,11 +44,11 @@ class Player(Member):
     def leave(self) -> None:
         """A clean end, as `LinearConsumer.close` makes it."""
         self.stop.ask()
-        self.wiring.close(commit=self.commits, timeout_s=10)
+        self.parts.close(commit=self.commits, timeout_s=10)
 
     def _attempt_some(self) -> None:
-        now_s = self.wiring.clock.now_s
-        with closing(self.wiring.loop.turn()) as turn:
+        now_s = self.parts.clock.now_s
+        with closing(self.parts.loop.turn()) as turn:
             for batch in turn:
                 attempt_all(batch, self.handler, self.stop, now_s, Results())
 
@@ -57,7 +57,7 @@ class BatchPlayer(Player):
     """Its handler is given lists."""
 
     def _attempt_some(self) -> None:
-        with closing(self.wiring.loop.turn(PLAYED_BATCHES)) as turn:
+        with closing(self.parts.loop.turn(PLAYED_BATCHES)) as turn:
             for batch in turn:
                 attempt_batch(batch, self.batch_handler, Results())
 
@@ -77,13 +77,13 @@ class OwnLoopPlayer(Player):
         self.stop.ask()
         try:
             self.attempts.finish()
-            self.wiring.loop.await_delivery()
+            self.parts.loop.await_delivery()
         finally:
             super().leave()
 
     def _one_turn(self) -> Generator[Batch]:
         """A stop is asked for after each, so that other members have theirs."""
-        yield from self.wiring.loop.turn()
+        yield from self.parts.loop.turn()
         self.stop.ask()
 
     def _attempt_some(self) -> None:
@@ -111,10 +111,10 @@ class AsyncPlayer(Player):
         self._awaited = group.witness.async_handler(name, ask)
 
     def _attempt_some(self) -> None:
-        with closing(self.wiring.loop.turn()) as turn:
+        with closing(self.parts.loop.turn()) as turn:
             for batch in turn:
                 self._loop.run_until_complete(self._attempt_all(batch))
 
     async def _attempt_all(self, batch: Batch) -> None:
-        now_s = self.wiring.clock.now_s
+        now_s = self.parts.clock.now_s
         await AsyncAttempting(self._awaited, self.stop, now_s).attempt_all(batch)

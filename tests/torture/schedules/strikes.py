@@ -87,7 +87,7 @@ class Strikes:
         self._counts[cell(step.name, state, self._group.scope)] += 1
 
     def _state_of(self, player: Player) -> State:
-        client = player.wiring.client
+        client = player.parts.client
         if any(client.awaits_commit(partition) for partition in self._group.visible):
             return "committing"
         states = {view.state for view in player.circuits.views.values()}

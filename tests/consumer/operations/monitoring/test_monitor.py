@@ -127,7 +127,7 @@ def test_all_messages_of_a_group_are_counted() -> None:
     group.turn(10)
     group.dependency.down_for = set()
     group.finish()
-    counts = [member.wiring.monitor.counts() for member in group.members]
+    counts = [member.monitor.counts() for member in group.members]
     letters = sum(isinstance(e, events.DeadLettered) for m in group.members for e in m.events)
     assert 60 == sum(one.succeeded for one in counts) + letters
     assert [] == group.violations()

@@ -197,7 +197,7 @@ def test_the_reason_comes_amid_something_else(protocol: Protocol) -> None:
     group.fake.faults.fail_commit(KafkaError._FATAL)
     until(group, lambda: emitted(member, events.CommitFailed))
     group.fake.refuse(member.consumer)
-    member.wiring.loop.poll_along()
+    member.parts.loop.poll_along()
     group.fake.clock.advance(60)
     group.turn()
     assert 1 == len(emitted(member, events.ClientReplaced))

@@ -285,7 +285,7 @@ def test_the_log_of_a_paused_partition_is_cut() -> None:
     turn_until(group, member, events.CircuitOpened)
     group.fake.truncate(TOPIC, 0, 5)
     turn_until(group, member, events.DataLost)
-    assert {P0: 10} == member.wiring.replaced_logs.short
+    assert {P0: 10} == member.parts.replaced_logs.short
     for _ in range(30):
         group.fake.append(TOPIC, 0)
     group.dependency.down = False
@@ -293,7 +293,7 @@ def test_the_log_of_a_paused_partition_is_cut() -> None:
     assert [*range(10), *range(35)] == _handled(group, P0)[:10] + _handled(group, P0)[-35:]
     assert [events.DataLost(*P0, offset=10, next_offset=0)] == emitted(member, events.DataLost)
     group.turn(40)
-    assert {} == member.wiring.replaced_logs.short
+    assert {} == member.parts.replaced_logs.short
 
 
 @pytest.mark.parametrize("loss", ["cut", "another topic"])

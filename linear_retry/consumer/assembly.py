@@ -1,0 +1,389 @@
+"""Builds and connects the parts of a running consumer."""
+
+from dataclasses import dataclass
+from functools import partial
+from uuid import uuid4
+
+from linear_retry.consumer.letters.plain import PlainDelivery
+from linear_retry.consumer.letters.publisher import (
+    AckWait,
+    DeadLetterDelivery,
+    DeadLetterPublisher,
+)
+from linear_retry.consumer.letters.recovery import RecoveryCall
+from linear_retry.consumer.letters.transactional import TransactionalDelivery
+from linear_retry.consumer.lifecycle.shutdown import Shutdown
+from linear_retry.consumer.lifecycle.startup import Brokers, RetentionCheck, Startup
+from linear_retry.consumer.loop import Chore, Loop
+from linear_retry.consumer.operations.control_topic import ControlTopicFollower
+from linear_retry.consumer.operations.monitoring.monitor import Monitor
+from linear_retry.consumer.operations.monitoring.other_groups import (
+    NewRetryTopics,
+    OtherGroupsRetries,
+)
+from linear_retry.consumer.operations.operator_actions import OperatorActions
+from linear_retry.consumer.operations.remote_commands import RemoteCommands
+from linear_retry.consumer.operations.requests import Requests
+from linear_retry.consumer.operations.watchdogs.broker import BrokerWatchdog
+from linear_retry.consumer.operations.watchdogs.client_replacement import (
+    ClientReplacement,
+    InstanceIdWait,
+)
+from linear_retry.consumer.operations.watchdogs.joining import JoiningWatchdog
+from linear_retry.consumer.operations.watchdogs.replaced_log import ReplacedLogWatchdog
+from linear_retry.consumer.operations.watchdogs.stalled_partition import StalledPartitionWatchdog
+from linear_retry.consumer.outcomes import Outcomes, Partitions
+from linear_retry.consumer.partitions.assignment import Assignment
+from linear_retry.consumer.partitions.client_errors import ClientErrors
+from linear_retry.consumer.partitions.delayed_read_ahead import DelayedFlow, DelayedReadAhead
+from linear_retry.consumer.partitions.flow_control import FlowControl
+from linear_retry.consumer.partitions.lag import Lag
+from linear_retry.consumer.partitions.offset_reset import OffsetReset
+from linear_retry.consumer.partitions.offsets import OffsetCommits, Offsets
+from linear_retry.consumer.partitions.polling import DeliveryFilter, OffsetCheck, Poller
+from linear_retry.consumer.partitions.read_ahead import ReadAhead
+from linear_retry.consumer.partitions.rebalance import Rebalance
+from linear_retry.consumer.partitions.unreadable_batches import UnreadableBatches
+from linear_retry.consumer.runners.stop import StopFlag
+from linear_retry.consumer.settings.consumer_config import ConsumerConfig
+from linear_retry.kafka import Message
+from linear_retry.kafka.consumer.client import Client
+from linear_retry.kafka.consumer.committed import Committed
+from linear_retry.kafka.producers.acknowledged import AcknowledgedProducer
+from linear_retry.kafka.producers.journal import JournalProducer, journal_config
+from linear_retry.kafka.producers.transactional import TransactionalProducer
+from linear_retry.kafka.topics.admin import Admin
+from linear_retry.kafka.topics.batch_end import BatchEnd
+from linear_retry.kafka.topics.tail import TopicTail
+from linear_retry.log.lines import log_joining
+from linear_retry.retry.circuits import Circuits
+from linear_retry.retry.clock import Clock
+
+_LAST_ANSWERS_S = 1.0
+_CONTROL_PATIENCE_S = 5.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Parts:
+    """The connected parts of a running consumer, as far as it is started, asked and closed."""
+
+    config: ConsumerConfig
+    clock: Clock
+    client: Client
+    circuits: Circuits[Message]
+    assignment: Assignment
+    offsets: Offsets
+    read_ahead: ReadAhead
+    replaced_logs: ReplacedLogWatchdog
+    lag: Lag
+    requests: Requests
+    commands: RemoteCommands
+    letters: DeadLetterPublisher | None
+    loop: Loop
+    startup: Startup
+    retention: RetentionCheck
+    follower: ControlTopicFollower | None
+    shutdown: Shutdown
+    admin: Admin
+
+    def start(self) -> None:
+        """Checks that every topic exists, then joins the group.
+
+        Raises `BrokerError` and `ConfigurationError`. Does nothing after a stop.
+        """
+        topics = self.config.topics
+        if self.startup.check():
+            self.retention.ask(topics)
+            self.client.subscribe(list(topics))
+            if self.follower is not None:
+                self.follower.start()
+
+    def close(self, *, commit: bool, timeout_s: float) -> None:
+        """Closes the parts in bounded time. Letters first: they may still emit an event."""
+        now_s = self.clock.now_s
+        give_up_at_s = now_s() + timeout_s
+        self.requests.close()
+        try:
+            if self.letters is not None:
+                self.letters.close()
+        finally:
+            try:
+                self.shutdown.close(commit=commit, timeout_s=give_up_at_s - now_s())
+            finally:
+                if self.follower is not None:
+                    left_s = give_up_at_s - now_s()
+                    self.follower.close(min(max(left_s, 0.1), _LAST_ANSWERS_S))
+                self.admin.close()
+                self.lag.close()
+
+
+def assemble(
+    config: ConsumerConfig, circuits: Circuits[Message], monitor: Monitor, stop: StopFlag
+) -> Parts:
+    """Creates all parts, in the thread that owns the consumer: here I/O starts.
+
+    Raises `ConfigurationError` if librdkafka refuses a key.
+    """
+    settings, dependencies, emit = config.settings, config.dependencies, monitor.emit
+    clock = dependencies.clock
+    letters_wanted = config.dead_letters
+    client = Client(
+        settings,
+        dependencies.consumer,
+        transactional=letters_wanted is not None and letters_wanted.transactional,
+    )
+    admin = Admin(config.admin_config, dependencies.admin)
+    requests = Requests()
+
+    # The partitions: what is assigned, read ahead, done and committed.
+    assignment, offsets = Assignment(clock.now_s), Offsets()
+    make_read_ahead = (
+        partial(DelayedReadAhead, config.line.delay_ms) if config.reads_retries else ReadAhead
+    )
+    read_ahead = make_read_ahead(
+        client,
+        clock,
+        lambda: assignment.epoch,
+        max_poll_interval_s=settings.max_poll_interval_s,
+        session_timeout_s=settings.session_timeout_s,
+    )
+    flow_control = FlowControl(
+        client=client,
+        assignment=assignment,
+        offsets=offsets,
+        circuits=circuits,
+        read_ahead=read_ahead,
+        emit=emit,
+        start_positions=dependencies.start_positions,
+    )
+    commits = OffsetCommits(client, clock.now_s, offsets, emit)
+    partitions = Partitions(
+        assignment=assignment,
+        offsets=offsets,
+        read_ahead=read_ahead,
+        flow_control=flow_control,
+        commits=commits,
+    )
+
+    # What follows an attempt.
+    letters = _letters(config, client, assignment, flow_control, stop, monitor)
+    recovery = config.recovery
+    actions = OperatorActions(
+        circuits=circuits,
+        clock=clock,
+        requests=requests,
+        policy=config.retry.policy,
+        line=config.line,
+        emit=emit,
+    )
+    outcomes = Outcomes(
+        line=config.line,
+        partitions=partitions,
+        publisher=letters,
+        recovery=None if recovery is None else RecoveryCall(recovery, assignment.epochs),
+        operator_actions=actions,
+        settings=config.retry,
+        emit=emit,
+    )
+
+    # What the client delivers and reports.
+    errors = ClientErrors(client, clock.now_s, settings.group_id, flow_control, emit)
+    client.set_listener(Rebalance(flow_control, commits, errors, config.own_topics, emit))
+    reset = OffsetReset(
+        client=client,
+        assignment=assignment,
+        flow_control=flow_control,
+        reset=settings.reset,
+        emit=emit,
+        refuses_loss=dependencies.start_positions is not None,
+        reads_retries=config.reads_retries,
+    )
+    unreadable = UnreadableBatches(
+        clock=clock,
+        assignment=assignment,
+        flow_control=flow_control,
+        requests=requests,
+        batch_end=BatchEnd(settings.config, dependencies.consumer),
+        emit=emit,
+    )
+    delivery_filter = DeliveryFilter(
+        assignment=assignment,
+        read_ahead=read_ahead,
+        offset_check=OffsetCheck(assignment, read_ahead, flow_control, commits, errors),
+        offset_reset=reset,
+        unreadable=unreadable,
+        errors=errors,
+    )
+    poller = Poller(assignment, read_ahead, flow_control, delivery_filter, unreadable)
+
+    # What is done now and then, between two polls.
+    replacement = ClientReplacement(
+        client=client,
+        assignment=assignment,
+        errors=errors,
+        drop=flow_control.drop,
+        instance_id_wait=InstanceIdWait(
+            settings=settings,
+            now_s=clock.now_s,
+            ask_session_timeout_ms=admin.ask_session_timeout_ms,
+            at_least_s=config.start_timeout_s,
+            emit=emit,
+        ),
+        emit=emit,
+    )
+    brokers = BrokerWatchdog(
+        client=client,
+        assignment=assignment,
+        topics=config.topics,
+        ask_brokers=admin.ask_brokers,
+        report=errors.report,
+        replace=replacement.replace,
+    )
+    stalled = StalledPartitionWatchdog(
+        assignment=assignment,
+        read_ahead=read_ahead,
+        flow_control=flow_control,
+        ask_end=admin.ask_end,
+        sees_brokers=brokers.sees,
+    )
+    replaced_logs = ReplacedLogWatchdog(
+        client=client,
+        assignment=assignment,
+        offsets=offsets,
+        admin=admin,
+        reset=reset,
+        replace=replacement.replace,
+        emit=emit,
+    )
+    joining = JoiningWatchdog(
+        now_s=clock.now_s,
+        has_joined=lambda: monitor.joined or client.member.has_joined_unheard,
+        say=partial(log_joining, settings.group_id, config.member),
+    )
+    retention = RetentionCheck(admin, config.strategy_total_s, emit)
+    commands = RemoteCommands(
+        config.member, assignment, actions, monitor, gives_up=letters is not None
+    )
+    chores: list[Chore] = [
+        (reset, reset.tick),
+        (commits, outcomes.tick),
+        (assignment, stalled.reclaim),
+        (assignment, stalled.tick),
+        (assignment, unreadable.reread),
+        (assignment, assignment.plan_check),
+        (requests, unreadable.consider_skips),
+        (errors, replacement.tick),
+        (brokers, brokers.tick),
+        (replaced_logs, replaced_logs.tick),
+        (retention, retention.tick),
+        (commands, commands.tick),
+        (joining, joining.tick),
+    ]
+    if isinstance(read_ahead, DelayedReadAhead):
+        waits = DelayedFlow(read_ahead, flow_control)
+        chores.insert(0, (waits, waits.tick))
+        monitor.listen(OtherGroupsRetries(config.line.group_id))
+    else:
+        monitor.listen(NewRetryTopics(config.topics))
+
+    return Parts(
+        config=config,
+        clock=clock,
+        client=client,
+        circuits=circuits,
+        assignment=assignment,
+        offsets=offsets,
+        read_ahead=read_ahead,
+        replaced_logs=replaced_logs,
+        # Other threads ask for it: it has clients of its own.
+        lag=Lag(
+            settings=settings,
+            assignment=assignment,
+            offsets=offsets,
+            edges=Admin(config.admin_config, dependencies.admin),
+            starts=Committed(settings.connection, settings.group_id, dependencies.consumer),
+        ),
+        requests=requests,
+        commands=commands,
+        letters=letters,
+        loop=Loop(
+            poller=poller,
+            outcomes=outcomes,
+            operator_actions=actions,
+            monitor=monitor,
+            stop=stop,
+            chores=chores,
+            reads_retries=config.reads_retries,
+            returns=config.returns,
+        ),
+        startup=Startup(
+            config=config,
+            brokers=Brokers(
+                client=client,
+                settings=settings,
+                now_s=clock.now_s,
+                timeout_s=config.start_timeout_s,
+                stopping=lambda: stop.asked,
+            ),
+            admin=admin,
+            letters=letters,
+        ),
+        retention=retention,
+        follower=_follower(config, commands),
+        shutdown=Shutdown(
+            client, assignment, offsets, emit, leaves_group=settings.static_member is None
+        ),
+        admin=admin,
+    )
+
+
+def _letters(
+    config: ConsumerConfig,
+    client: Client,
+    assignment: Assignment,
+    flow_control: FlowControl,
+    stop: StopFlag,
+    monitor: Monitor,
+) -> DeadLetterPublisher | None:
+    """The publisher of dead letters, plain or transactional; None without a topic for them."""
+    letters, dependencies = config.dead_letters, config.dependencies
+    if letters is None:
+        return None
+    wait = AckWait(
+        dependencies.clock, assignment.epochs, stop, answer_within_s=config.answer_within_s
+    )
+    keys = config.producer_config
+    delivery: DeadLetterDelivery
+    if letters.transactional:
+        # A transactional.id shared by members would make them fence each other for ever.
+        keys = {**keys, "transactional.id": f"{config.settings.group_id}-{uuid4()}"}
+        delivery = TransactionalDelivery(
+            client=client,
+            producer=TransactionalProducer(letters.topic, keys, dependencies.producer),
+            wait=wait,
+            flow_control=flow_control,
+            transaction_timeout_s=int(keys["transaction.timeout.ms"]) / 1000,
+            start_timeout_s=config.start_timeout_s,
+        )
+    else:
+        producer = AcknowledgedProducer(letters.topic, keys, dependencies.producer)
+        delivery = PlainDelivery(producer, wait)
+    topics = () if config.retries is None else config.retries.topics
+    return DeadLetterPublisher(delivery, wait, letters.oversized, monitor.emit, topics)
+
+
+def _follower(config: ConsumerConfig, commands: RemoteCommands) -> ControlTopicFollower | None:
+    """The follower of the control topic; its thread creates the clients."""
+    topic, clock = config.control, config.dependencies.clock
+    if topic is None:
+        return None
+    keys = {"log_level": 0, **config.settings.connection}
+    return ControlTopicFollower(
+        topic=topic,
+        groups={config.line.group_id, config.settings.group_id},
+        commands=commands,
+        clock=clock,
+        since=lambda since_ms: TopicTail(keys, topic, since_ms, _CONTROL_PATIENCE_S),
+        # As for journals: nobody waits for this producer, and it recovers by itself.
+        writer=JournalProducer(journal_config(keys, {}), clock.now_s, config.dependencies.producer),
+    )
