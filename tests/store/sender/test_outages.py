@@ -239,12 +239,15 @@ def test_another_joins_while_a_batch_is_under_way(
     name, answered = topic(8), threading.Event()
     scene = Scene(kafka, database)
     scene.add_numbers(name, range(80), partitions=8)
-    first = scene.sender(producer=lambda config: _Late(config, answered))
+    length_s = 12.0  # longer than any step: what runs out meanwhile is sent again
+    first = scene.sender(producer=lambda config: _Late(config, answered), lease_s=length_s)
     wait_until(lambda: first.step() >= 0 and scene.kafka.read(name), "it has sent")
-    second = scene.sender()
-    for _ in range(8):
-        first.step()
-        second.step()
+    second = scene.sender(lease_s=length_s)
+    looked_s = time.monotonic() + length_s / 2
+    wait_until(
+        lambda: first.step() + second.step() >= 0 and time.monotonic() > looked_s,
+        "both have looked who is there",
+    )
     answered.set()
     scene.send_all(first, second)
     wait_until(

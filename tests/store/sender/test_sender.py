@@ -67,7 +67,7 @@ def test_content_is_sent_byte_for_byte(scene: Scene, topic: TopicFactory) -> Non
 def test_two_senders_share_the_lanes(scene: Scene, topic: TopicFactory) -> None:
     """Half of the leases each; together they send each message once and in order."""
     name = topic(8)
-    first, second = scene.sender(lease_s=5.0), scene.sender(lease_s=5.0)
+    first, second = scene.sender(lease_s=15.0), scene.sender(lease_s=15.0)
     first.step()
     for start in range(0, 3_000, 300):
         scene.add_numbers(name, range(start, start + 300), partitions=8)
