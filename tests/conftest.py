@@ -24,7 +24,8 @@ if TYPE_CHECKING:  # most runs need no database
 TopicFactory: TypeAlias = Callable[..., str]
 """`topic(partitions=1, config=None)`: the name of a new topic."""
 
-settings.register_profile("default", print_blob=True, deadline=None)
+# Each run draws others: a few of each are enough for one.
+settings.register_profile("default", max_examples=40, print_blob=True, deadline=None)
 # On CI the same examples each time: a red run must be about the change.
 settings.register_profile("ci", derandomize=True, database=None, print_blob=True, deadline=None)
 settings.load_profile("ci" if os.environ.get("CI") else "default")

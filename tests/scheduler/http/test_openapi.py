@@ -115,7 +115,7 @@ def test_hostile_texts(
         dead_letters.add(database, connection, letters)
 
     @settings(
-        max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), database=None
+        max_examples=30, deadline=None, suppress_health_check=list(HealthCheck), database=None
     )
     @given(st.data())
     def send(data: st.DataObject) -> None:

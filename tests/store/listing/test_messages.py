@@ -78,7 +78,7 @@ def _pages(database: Database, wanted: MessageFilter, limit: int) -> Iterator[Li
         after = rows[-1].place
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(given_filter=_FILTERS, limit=st.integers(1, 70))
 def test_pages_together_are_what_is_wanted(
     filled: Database, given_filter: dict[str, object], limit: int
