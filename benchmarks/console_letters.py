@@ -31,7 +31,6 @@ from tests.dlq.scene import Scene
 from tests.kafka_operations import Record, wait_until
 from tests.real_kafka import RealKafka
 
-_LOADS = 20
 _LIMIT_S = 3600.0
 _RATE = Target("at least", 2_000)
 _MS = Target("at most", 300)
@@ -67,7 +66,7 @@ def run(kafka: RealKafka, scale: Scale) -> Result:
                 for name, each in _filters(index).items()
             ]
             with browser() as by:
-                painted = list(_painted(by, page, scale.rounds))
+                painted = list(_painted(by, page, scale))
     figures = (
         Figure("indexed", "letters/s", (rate,) * scale.rounds, _RATE),
         Figure("a letter in the index", "bytes", (size / letters,) * scale.rounds),
@@ -141,7 +140,7 @@ def _answers_ms(
     return tuple(found)
 
 
-def _painted(by: Browser, page: str, rounds: int) -> Iterator[Figure]:
+def _painted(by: Browser, page: str, scale: Scale) -> Iterator[Figure]:
     """By a browser that has shown another page, and by one that has no styles and scripts yet."""
     context = by.new_context()
     warm = context.new_page()
@@ -151,10 +150,11 @@ def _painted(by: Browser, page: str, rounds: int) -> Iterator[Figure]:
         "first paint, nothing cached": lambda: _paint_uncached_ms(by, page),
     }
     for name, load in ways.items():
-        loads = [[load() for _ in range(_LOADS)] for _ in range(rounds)]
+        loads = [[load() for _ in range(scale.page_loads)] for _ in range(scale.rounds)]
         middle = tuple(percentile(each, 50) for each in loads)
-        yield Figure(f"{name}, p50 of {_LOADS}", "ms", middle, _MS)
-        yield Figure(f"{name}, slowest of {_LOADS}", "ms", tuple(map(max, loads)), _MS)
+        yield Figure(f"{name}, p50 of {scale.page_loads}", "ms", middle, _MS)
+        slowest = tuple(map(max, loads))
+        yield Figure(f"{name}, slowest of {scale.page_loads}", "ms", slowest, _MS)
     context.close()
 
 

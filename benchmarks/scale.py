@@ -16,6 +16,7 @@ class Scale:
     open_s: float
     openings: int
     listed_letters: int
+    page_loads: int
     replayed_letters: int
     ingested_letters: int
     episode_events: int
@@ -40,6 +41,7 @@ FULL = Scale(
     open_s=20.0,
     openings=10_000,
     listed_letters=1_000_000,
+    page_loads=20,
     replayed_letters=100_000,
     ingested_letters=1_000_000,
     episode_events=1_000_000,
@@ -63,6 +65,7 @@ QUICK = Scale(
     open_s=5.0,
     openings=500,
     listed_letters=100_000,
+    page_loads=20,
     replayed_letters=10_000,
     ingested_letters=100_000,
     episode_events=100_000,

@@ -17,8 +17,8 @@ from tests.patience import PATIENCE_S
 from tests.real_kafka import RealKafka
 
 _LIVES = 3
-_COMMITTED = 220
-"""In each of the lives, at least: with those rolled back some 1,000 transactions in all."""
+_COMMITTED = 80
+"""In each of the lives, at least: with those rolled back some 350 transactions in all."""
 
 
 def _orders(database: Database) -> list[int]:

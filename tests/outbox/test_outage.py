@@ -15,7 +15,7 @@ from tests.kafka_operations import wait_until
 from tests.outbox.conftest import MakeOutbox
 from tests.real_kafka import RealKafka
 
-_MESSAGES = 6_000
+_MESSAGES = 3_000
 _KEYS = 200
 
 

@@ -60,9 +60,9 @@ def test_a_timestamp_that_spark_cannot_hold(
         "i", 1, 1_795_253_536_810, "billing", "pod", CircuitClosed(Scope(), "recovered", 1.0)
     )
     kafka.produce(journal, [(0, entry.key, encode(entry), ()), (0, None, b"", ())], NANOSECONDS)
-    monkeypatch.setattr(module, "_PIECE", 3)
+    monkeypatch.setattr(module, "_PIECE", 5)
     with monkeypatch.context() as patched:
-        patched.setattr(PlannedBatch, "records", _killed_at(3))
+        patched.setattr(PlannedBatch, "records", _killed_at(2))
         with pytest.raises(KeyboardInterrupt):
             ingest(spark, config, lake, dead_letters=[letters])
     assert 0 < len(rows_of(lake, DEAD_LETTERS)) < len(written)

@@ -130,7 +130,8 @@ def _repeated(scene: Scene, topic: str, partitions: int, count: int = _MESSAGES)
         numbers = [int(each.value() or b"") for each in found if each.partition() == partition]
         once = list(dict.fromkeys(numbers))
         assert list(range(partition, count, partitions)) == once
-        twice = [number for n, number in enumerate(numbers) if number in set(numbers[:n])]
+        first = {number: n for n, number in reversed([*enumerate(numbers)])}
+        twice = [number for n, number in enumerate(numbers) if n > first[number]]
         # A whole batch, right after itself: what is left of it has an end, and no holes.
         if twice:
             start = numbers.index(twice[0])
