@@ -30,6 +30,7 @@ def _ran(*arguments: str) -> tuple[int, str, str]:
 
 
 @pytest.mark.broker
+@pytest.mark.usefixtures("interpreted")
 def test_what_came_is_printed(
     spark: SparkSession, kafka: RealKafka, topic: TopicFactory, tmp_path: Path
 ) -> None:
@@ -48,6 +49,7 @@ def test_what_came_is_printed(
 
 
 @pytest.mark.broker
+@pytest.mark.usefixtures("interpreted")
 @pytest.mark.parametrize(
     ("number", "code", "word"),
     [(signal.SIGINT, 130, "interrupted\n"), (signal.SIGTERM, 143, "terminated\n")],
