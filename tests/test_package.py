@@ -428,7 +428,7 @@ _CATCHES = {
     # The handler's call: whatever a user may raise is an outcome.
     ("consumer.runners.run_handler", "attempt_all", "Exception"),
     ("consumer.runners.async_handler", "attempt_all", "Exception"),
-    ("consumer.runners.run_batches", "attempt_batch", "Exception"),
+    ("consumer.runners.run_handler", "attempt_batch", "Exception"),
     # The recovery callback is the user's: where it raises, it is called again.
     ("consumer.letters.recovery", "send", "Exception"),
     # What ended the thread is raised in the task that awaits it, and the other way round.

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from functools import partial
 from uuid import uuid4
 
-from linear_retry.consumer.letters.plain import PlainDelivery
 from linear_retry.consumer.letters.publisher import (
     AckWait,
     DeadLetterDelivery,
     DeadLetterPublisher,
+    PlainDelivery,
 )
 from linear_retry.consumer.letters.recovery import RecoveryCall
 from linear_retry.consumer.letters.transactional import TransactionalDelivery

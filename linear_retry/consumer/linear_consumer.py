@@ -16,8 +16,7 @@ from linear_retry.consumer.runners.async_handler import AsyncHandler
 from linear_retry.consumer.runners.background import Background, Consume
 from linear_retry.consumer.runners.handler_checks import check_async_handler, check_handler
 from linear_retry.consumer.runners.own_loop import Attempt
-from linear_retry.consumer.runners.run_batches import BatchHandler
-from linear_retry.consumer.runners.run_handler import Handler
+from linear_retry.consumer.runners.run_handler import BatchHandler, Handler
 from linear_retry.consumer.session import Session
 from linear_retry.consumer.settings.checks import Transient, check_listeners, plan
 from linear_retry.consumer.settings.consumer_config import Dependencies

@@ -20,9 +20,16 @@ from linear_retry.consumer.runners.async_hand_over import AsyncHandOver, HandOve
 from linear_retry.consumer.runners.async_handler import AsyncHandler
 from linear_retry.consumer.runners.async_signals import stopping_async_on_signals
 from linear_retry.consumer.runners.own_loop import Attempt, Attempts
-from linear_retry.consumer.runners.results import Results
-from linear_retry.consumer.runners.run_batches import BatchHandler, attempt_batch
-from linear_retry.consumer.runners.run_handler import Batch, H, Handler, attempt_each, run
+from linear_retry.consumer.runners.run_handler import (
+    Batch,
+    BatchHandler,
+    H,
+    Handler,
+    Results,
+    attempt_batch,
+    attempt_each,
+    run,
+)
 from linear_retry.consumer.runners.signals import deferring_interrupts, stopping_on_signals
 from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.consumer.settings.consumer_config import ConsumerConfig

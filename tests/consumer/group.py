@@ -20,9 +20,7 @@ from linear_retry.consumer.operations.monitoring.monitor import Monitor
 from linear_retry.consumer.partitions.batches import BatchLimits
 from linear_retry.consumer.partitions.offsets import StartPositions
 from linear_retry.consumer.partitions.read_ahead import partition_of
-from linear_retry.consumer.runners.results import Results
-from linear_retry.consumer.runners.run_batches import attempt_batch
-from linear_retry.consumer.runners.run_handler import attempt_all
+from linear_retry.consumer.runners.run_handler import Results, attempt_all, attempt_batch
 from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.consumer.settings.checks import plan
 from linear_retry.consumer.settings.consumer_config import Dependencies

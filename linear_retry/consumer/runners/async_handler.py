@@ -6,8 +6,7 @@ import weakref
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TypeAlias
 
-from linear_retry.consumer.runners.results import Results
-from linear_retry.consumer.runners.run_handler import Batch
+from linear_retry.consumer.runners.run_handler import Batch, Results
 from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.errors import UsageError
 from linear_retry.kafka import Message

@@ -1,4 +1,4 @@
-"""Batches of messages to attempt, and the calls of a plain handler."""
+"""Batches of messages to attempt, and the calls of a plain handler, or of one of batches."""
 
 import math
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -6,13 +6,14 @@ from contextlib import closing
 from operator import is_not, length_hint
 from typing import TypeAlias, TypeVar
 
-from linear_retry.consumer.runners.results import Results
 from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.errors import UsageError
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.messages import headers_of, place_of
-from linear_retry.retry.callables import UndoneError
+from linear_retry.retry.batch_error import BatchError
+from linear_retry.retry.callables import UndoneError, check_result
 from linear_retry.retry.clock import NowS
+from linear_retry.retry.failed_attempt import release
 from linear_retry.scope import Place
 
 
@@ -127,7 +128,26 @@ def _contents(message: Message) -> tuple[object, ...]:
 
 
 Handler: TypeAlias = Callable[[Message], object]
+BatchHandler: TypeAlias = Callable[[list[Message]], object]
 H = TypeVar("H")
+_KNOWN_TYPES = 64
+
+
+class Results:
+    """Checks what the handler of one `run` returns. `harmless` has the types already checked.
+
+    Checking a type costs some 500 ns, so the caller looks into `harmless` first, and only the first
+    result of each type is checked. It is bounded: each mock has its own type.
+    """
+
+    def __init__(self) -> None:
+        self.harmless: set[type] = {type(None)}
+
+    def check(self, result: object) -> None:
+        """Raises `UndoneError`."""
+        check_result(result)
+        if len(self.harmless) < _KNOWN_TYPES:
+            self.harmless.add(type(result))
 
 
 def run(
@@ -180,3 +200,40 @@ def attempt_all(
         batch.note_failed(coming, error)
     finally:
         batch.note_taken(coming, in_hand=in_hand)
+
+
+def attempt_batch(batch: Batch, handler: BatchHandler, results: Results) -> None:
+    """Calls the handler once with all messages of the batch.
+
+    What is not an `Exception` passes through: nothing of the batch is done then, and nothing has
+    failed. Raises `UsageError` if a `BatchError` cannot be meant.
+    """
+    count = len(batch.messages)
+    batch.note_failed_from(0, count)
+    try:
+        # A copy: what the handler does to its list changes nothing here.
+        results.check(handler(list(batch.messages)))
+    except BatchError as failed:
+        _check_meant(failed, batch)
+        batch.note_failed_from(failed.index, failed.index + 1, failed.cause)
+        release(failed)
+    except Exception as error:  # noqa: BLE001  (the handler may raise anything)
+        batch.note_failed_from(0, count, error)
+    else:
+        batch.note(count, in_hand=False)
+
+
+def _check_meant(failed: BatchError, batch: Batch) -> None:
+    index, count = failed.index, len(batch.messages)
+    where = f"{place_of(batch.messages[0])}: the handler raised BatchError with"
+    # Not True, which is 1: it was meant for something else.
+    if type(index) is not int or not 0 <= index < count:
+        raise UsageError(
+            f"{where} index={index!r} for a batch of {count}: must be the position of the failed "
+            "message in its list, from 0 on"
+        ) from failed
+    if not isinstance(failed.cause, Exception):
+        raise UsageError(
+            f"{where} cause={failed.cause!r}: must be an instance of Exception, such as "
+            "OSError('down')"
+        ) from failed

@@ -11,10 +11,10 @@ from uuid import uuid4
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from linear_retry.consumer.letters.plain import PlainDelivery
 from linear_retry.consumer.letters.publisher import (
     AckWait,
     DeadLetterPublisher,
+    PlainDelivery,
     Stop,
 )
 from linear_retry.consumer.operations.monitoring.client_log import with_log

@@ -6,7 +6,7 @@ from typing import assert_never
 
 from linear_retry import events
 from linear_retry.consumer.letters.publisher import DeadLetterPublisher, Steps, Stop
-from linear_retry.consumer.runners.results import Results
+from linear_retry.consumer.runners.run_handler import Results
 from linear_retry.errors import BrokerError, ConfigurationError, UnknownTopicError, UsageError
 from linear_retry.events import Listener
 from linear_retry.journal.journal import Journal

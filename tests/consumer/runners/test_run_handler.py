@@ -1,14 +1,22 @@
 """What came of a batch is noted truly, wherever an interrupt comes."""
 
-from collections.abc import Iterator
+import asyncio
+import itertools
+import types
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import Future
+from typing import Any
+from unittest.mock import AsyncMock, MagicMock, Mock
 
 import pytest
 
-from linear_retry.consumer.runners.results import Results
-from linear_retry.consumer.runners.run_handler import Batch, attempt_all
+from linear_retry import UsageError, events
+from linear_retry.consumer.runners.run_handler import Batch, Results, attempt_all
 from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.kafka import Message
+from linear_retry.retry.callables import UndoneError
 from tests.consumer.group import TOPIC, PoisonError
+from tests.consumer.runners.async_life import Life, awaiting
 from tests.fake.cluster import FakeKafka
 
 
@@ -63,3 +71,127 @@ def test_an_interrupt_in_the_handler(fake: FakeKafka, interrupt: BaseException) 
     with pytest.raises(type(interrupt)):
         attempt_all(batch, handle, stop, fake.clock.now_s, Results())
     assert (2, 1, None) == (batch.taken, batch.handled, batch.error)
+
+
+async def _charge(_: object = None) -> None:
+    """Never awaited."""
+
+
+def _rows(_: object = None) -> Generator[int]:
+    yield 1
+
+
+async def _async_rows(_: object = None) -> Any:
+    yield 1
+
+
+@types.coroutine
+def _old_charge(_: object = None) -> Generator[None, None, None]:
+    yield
+
+
+class _Later:
+    def __await__(self) -> Generator[None, None, None]:
+        yield
+
+
+def _pending() -> Any:
+    """What `asyncio.ensure_future` gives: a future of a loop."""
+    loop = asyncio.new_event_loop()
+    loop.close()
+    return asyncio.Future(loop=loop)
+
+
+_UNDONE: list[Callable[[], object]] = [
+    _charge,
+    _rows,
+    _async_rows,
+    _old_charge,
+    _Later,
+    _pending,
+    Future,
+    AsyncMock(),
+    lambda: map(print, [1]),
+    lambda: filter(print, [1]),
+    lambda: itertools.starmap(print, [(1,)]),
+]
+
+
+@pytest.mark.parametrize("undone", _UNDONE, ids=str)
+def test_work_that_nobody_would_do_is_refused(
+    fake: FakeKafka, undone: Callable[[], object]
+) -> None:
+    """Also where only the handler of a later message returns it: those before are committed, it is
+    not, and no letter is sent. The bug: only the first result of a run was looked at, so a function
+    that hands each message to its handler lost all those of an `async def` in silence."""
+    life = Life(fake)
+    handle = life.watched_plain(lambda _: undone() if len(life.begun) == 3 else None)
+    with life.consumer, pytest.raises(UsageError, match=r"orders\[\d\]@\d+: handler=.*done; "):
+        life.consumer.run(handle)
+    assert (3, 2, 0) == (len(life.begun), life.committed, life.letters)
+    assert [] == life.emitted(events.CircuitOpened)
+    assert [] == life.violations()
+
+
+@pytest.mark.parametrize("undone", _UNDONE, ids=str)
+def test_what_is_returned_once_awaited_is_looked_at_too(
+    fake: FakeKafka, undone: Callable[[], object]
+) -> None:
+    """An async handler that forgets an `await` has not handled its message either."""
+    life = Life(fake)
+
+    async def handle(_: Message) -> object:
+        return undone() if len(life.begun) == 3 else None
+
+    with pytest.raises(UsageError, match=r"orders\[\d\]@\d+: handler=.*once awaited, "):
+        awaiting(life.run(handle))
+    assert (3, 2, 0) == (len(life.begun), life.committed, life.letters)
+    assert [] == life.violations()
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        *(None, 0, "text", b"bytes", [], {"a": 1}, object(), object, print),
+        *(
+            MagicMock(),
+            Mock(),
+            Mock(spec=Future),
+            AsyncMock(),
+            iter([1]),
+            zip([1], [2], strict=True),
+        ),
+    ],
+    ids=str,
+)
+def test_all_else_is_harmless(result: object) -> None:
+    """A handler may return what it likes: a mock has every attribute, and is no awaitable."""
+    results = Results()
+    results.check(result)
+    assert type(result) in results.harmless
+
+
+def test_what_is_known_is_bounded() -> None:
+    """Each mock has a type of its own; a consumer that runs for months keeps a few."""
+    results = Results()
+    for _ in range(1000):
+        results.check(MagicMock())
+    assert 64 == len(results.harmless)
+    with pytest.raises(UndoneError):
+        results.check(_rows())
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_coroutine_is_closed(fake: FakeKafka) -> None:
+    """One error says what is wrong: no warning follows of a coroutine that was never awaited."""
+    life = Life(fake)
+    with life.consumer, pytest.raises(UsageError, match="coroutine") as raised:
+        life.consumer.run(lambda message: _charge(message))
+    assert "run_async" in str(raised.value)
+
+
+def test_of_a_future_its_result_is_wanted(fake: FakeKafka) -> None:
+    """`return executor.submit(...)` is told from what has to be awaited."""
+    life = Life(fake)
+    with life.consumer, pytest.raises(UsageError, match=r"call its result\(\) in the function"):
+        life.consumer.run(life.watched_plain(lambda _: Future()))

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from linear_retry import Event, Strategy, UsageError
-from linear_retry.consumer.letters.plain import PlainDelivery
 from linear_retry.consumer.letters.publisher import (
     AckWait,
     DeadLetterPublisher,
+    PlainDelivery,
     Stop,
 )
 from linear_retry.events import Listener

@@ -4,8 +4,7 @@ from collections.abc import Callable
 from typing import Literal, Self, TypeAlias, TypeVar
 
 from linear_retry.consumer.assembly import Parts
-from linear_retry.consumer.letters.plain import PlainDelivery
-from linear_retry.consumer.letters.publisher import AckWait, DeadLetterPublisher
+from linear_retry.consumer.letters.publisher import AckWait, DeadLetterPublisher, PlainDelivery
 from linear_retry.consumer.loop import Loop
 from linear_retry.consumer.operations.operator_actions import OperatorActions
 from linear_retry.consumer.operations.remote_commands import RemoteCommands

@@ -7,9 +7,7 @@ from contextlib import closing
 from linear_retry.consumer.partitions.batches import BatchLimits
 from linear_retry.consumer.runners.async_handler import AsyncAttempting
 from linear_retry.consumer.runners.own_loop import Attempts
-from linear_retry.consumer.runners.results import Results
-from linear_retry.consumer.runners.run_batches import attempt_batch
-from linear_retry.consumer.runners.run_handler import Batch, attempt_all
+from linear_retry.consumer.runners.run_handler import Batch, Results, attempt_all, attempt_batch
 from linear_retry.kafka import Message
 from tests.consumer.group import FakeGroup, Member, Protocol
 

@@ -113,7 +113,9 @@ class Monitor:
         self._note(event)
         for listener in self._listeners:
             try:
-                check_result(listener(event))
+                answer = listener(event)
+                if answer is not None:
+                    check_result(answer)
             except UndoneError as undone:
                 # Once: the work of a future may be under way, as of an executor's `submit`.
                 if id(listener) not in self._undone:
