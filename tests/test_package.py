@@ -119,7 +119,15 @@ _MAY_IMPORT = {
     | _EVERYONES,
 }
 _PURE = {
-    *("errors", "events", "scope", "files", "retry.decision", "retry.policy", "retry.retry_after"),
+    *(
+        "errors",
+        "events",
+        "scope",
+        "files",
+        "retry.decision",
+        "retry.decision",
+        "retry.retry_after",
+    ),
     *("journal.entry", "journal.group_state", "journal.group_view", "journal.instance_state"),
     *("journal.episodes", "journal.outages"),
     *("tuning.solver",),

@@ -26,7 +26,7 @@ from linear_retry.events import Listener
 from linear_retry.journal.journal import Journal
 from linear_retry.kafka import Message
 from linear_retry.retry.circuits import Breaker, Circuits, CircuitView
-from linear_retry.retry.policy import OnPermanent
+from linear_retry.retry.decision import OnPermanent
 from linear_retry.scope import Partition, Scope, ScopeKind
 from linear_retry.strategy.delays import Element
 from linear_retry.strategy.strategy import Strategy

@@ -19,8 +19,7 @@ from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.errors import DeadLetterError
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.messages import foreign_group, foreign_or_unfit, have_no_headers
-from linear_retry.retry.case import Held, Leaving, ToCallback
-from linear_retry.retry.case_events import RECOVERY
+from linear_retry.retry.case import RECOVERY, Held, Leaving, ToCallback
 from linear_retry.scope import Scope
 
 

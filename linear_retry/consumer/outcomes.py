@@ -20,7 +20,7 @@ from linear_retry.kafka.consumer.messages import read
 from linear_retry.records.lineage import Line
 from linear_retry.records.record import Record
 from linear_retry.retry.case import Failing, Held, Leaving, ToCallback
-from linear_retry.retry.decision import GIVEN_UP, Wait
+from linear_retry.retry.decision import GIVEN_UP, RetrySettings, Wait
 from linear_retry.retry.engine import (
     Abandoned,
     Acknowledged,
@@ -32,7 +32,6 @@ from linear_retry.retry.engine import (
     Settle,
     Step,
 )
-from linear_retry.retry.policy import RetrySettings
 from linear_retry.scope import Place, Scope
 
 

@@ -23,17 +23,22 @@ from linear_retry.retry.case import (
     ToRetry,
     ToSource,
     leaving,
+    left_line,
+    not_sent,
+    waiting,
 )
-from linear_retry.retry.case_events import left_line, not_sent, waiting
 from linear_retry.retry.circuits import Circuits
 from linear_retry.retry.clock import Clock
 from linear_retry.retry.decision import (
     GIVEN_UP,
     Decision,
     Defer,
+    Left,
+    Permanent,
     Publish,
     Reason,
     Recover,
+    RetrySettings,
     Skip,
     Stop,
     Wait,
@@ -41,7 +46,6 @@ from linear_retry.retry.decision import (
     decide,
 )
 from linear_retry.retry.failed_attempt import FailedAttempt, describe_failure
-from linear_retry.retry.policy import Left, Permanent, RetrySettings
 from linear_retry.scope import Scope
 
 

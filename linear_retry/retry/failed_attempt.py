@@ -10,7 +10,7 @@ from opcode import opmap
 from types import FrameType, TracebackType
 
 from linear_retry.records.text import ErrorText, brief, describe
-from linear_retry.retry.policy import Failure
+from linear_retry.retry.decision import Failure
 
 _GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _YIELD = opmap["YIELD_VALUE"]

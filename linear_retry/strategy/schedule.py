@@ -11,8 +11,7 @@ from math import ceil, inf
 from typing import Literal, TypeAlias
 
 from linear_retry.errors import ConfigurationError
-from linear_retry.retry.decision import Stop, Wait, decide
-from linear_retry.retry.policy import Policy, Transient, check_repeated
+from linear_retry.retry.decision import Policy, Stop, Transient, Wait, check_repeated, decide
 
 GivesUp: TypeAlias = Literal["dead-lettered", "stopped"]
 

@@ -8,7 +8,7 @@ or later succeeds.
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from linear_retry.retry.policy import Policy
+from linear_retry.retry.decision import Policy
 from linear_retry.strategy.schedule import Failures, GivesUp, Schedule, schedule
 
 

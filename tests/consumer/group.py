@@ -28,7 +28,7 @@ from linear_retry.consumer.settings.line import WhenExhausted
 from linear_retry.kafka import Message
 from linear_retry.records.topics.retry_topics import retry_group
 from linear_retry.retry.circuits import Circuits
-from linear_retry.retry.policy import OnPermanent
+from linear_retry.retry.decision import OnPermanent
 from linear_retry.scope import Partition, Scope, ScopeKind
 from linear_retry.testing import EventLog, broken
 from tests.fake.cluster import FakeKafka

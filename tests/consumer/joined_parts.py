@@ -24,7 +24,7 @@ from linear_retry.kafka.consumer.settings import consumer_settings
 from linear_retry.kafka.topics.batch_end import BatchEnd
 from linear_retry.records.lineage import Line
 from linear_retry.retry.circuits import Circuits
-from linear_retry.retry.policy import Policy
+from linear_retry.retry.decision import Policy
 from linear_retry.scope import Partition
 from tests.fake.clock import VirtualClock
 from tests.recording_consumer import RecordingConsumer

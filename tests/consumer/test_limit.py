@@ -11,8 +11,8 @@ from linear_retry import ConfigurationError, DeadLetters, RetryTopics, Strategy,
 from linear_retry.consumer.operations.requests import GiveUp, LiftLimit
 from linear_retry.consumer.settings.checks import plan
 from linear_retry.consumer.settings.consumer_config import Dependencies
+from linear_retry.retry.decision import RetrySettings
 from linear_retry.retry.engine import ConsecutiveDeadLetters
-from linear_retry.retry.policy import RetrySettings
 from linear_retry.scope import Scope
 from linear_retry.testing import AttemptStarted, Place
 from tests.consumer.group import LETTERS, TOPIC, FakeGroup, Member, OutageError, consumer_on

@@ -15,7 +15,7 @@ from linear_retry import (
 from linear_retry.consumer.operations.requests import GiveUp
 from linear_retry.kafka import Message
 from linear_retry.records.control import Command
-from linear_retry.retry.case_events import RECOVERY
+from linear_retry.retry.case import RECOVERY
 from tests.consumer.group import GROUP, LETTERS, TOPIC, FakeGroup
 from tests.consumer.misbehaviours.misbehaving import emitted, turn_until
 from tests.consumer.operations.test_requests import waiting

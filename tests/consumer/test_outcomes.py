@@ -12,8 +12,8 @@ from linear_retry.consumer.partitions.offsets import COMMIT_EVERY_S
 from linear_retry.records.lineage import Line
 from linear_retry.records.record import Record
 from linear_retry.retry.case import Held, Leaving
+from linear_retry.retry.decision import Policy, RetrySettings
 from linear_retry.retry.engine import Abandoned, Acknowledged, Answer, NotSent
-from linear_retry.retry.policy import Policy, RetrySettings
 from linear_retry.scope import Scope
 from tests.consumer.group import OutageError, PoisonError
 from tests.consumer.joined_parts import Joined, driven

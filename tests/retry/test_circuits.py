@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from linear_retry.kafka import Message
 from linear_retry.retry.case import Case, Failing, Failures, Held
 from linear_retry.retry.circuits import Circuits, CircuitView
+from linear_retry.retry.decision import Transient
 from linear_retry.retry.failed_attempt import FailedAttempt, describe_failure
-from linear_retry.retry.policy import Transient
 from linear_retry.scope import Partition, Scope
 
 _ALL, _ORDERS, _ONE = Scope(), Scope("orders"), Scope("orders", 0)

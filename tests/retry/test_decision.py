@@ -12,20 +12,18 @@ from linear_retry.retry.decision import (
     MIN_DEFER_S,
     Decision,
     Defer,
-    Publish,
-    Skip,
-    Stop,
-    Wait,
-    classify,
-    decide,
-)
-from linear_retry.retry.policy import (
     Failure,
     OnExhausted,
     OnPermanent,
     Permanent,
     Policy,
+    Publish,
+    Skip,
+    Stop,
     Transient,
+    Wait,
+    classify,
+    decide,
 )
 
 _ERROR = OSError("down")

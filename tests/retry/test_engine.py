@@ -9,7 +9,7 @@ from confluent_kafka import Message
 
 from linear_retry import Event, ExhaustedError, PermanentError, Strategy, events
 from linear_retry.retry.case import Held
-from linear_retry.retry.policy import OnExhausted, OnPermanent, Policy, RetrySettings
+from linear_retry.retry.decision import OnExhausted, OnPermanent, Policy, RetrySettings
 from linear_retry.scope import Scope
 from tests.consumer.group import OutageError, PoisonError
 from tests.consumer.joined_parts import driven

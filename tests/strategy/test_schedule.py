@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from linear_retry.errors import ConfigurationError
-from linear_retry.retry.policy import OnExhausted, Policy
+from linear_retry.retry.decision import OnExhausted, Policy
 from linear_retry.strategy.schedule import Failures, Schedule, schedule
 from linear_retry.strategy.strategy import Strategy
 

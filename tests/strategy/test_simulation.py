@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from linear_retry import Strategy
 from linear_retry.errors import ExhaustedError
 from linear_retry.kafka import Message
-from linear_retry.retry.policy import OnExhausted, Policy
+from linear_retry.retry.decision import OnExhausted, Policy
 from linear_retry.strategy.schedule import GivesUp, schedule
 from linear_retry.strategy.simulation import (
     GivenUp,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from examples.fleet.costs import cost
 from linear_retry import Strategy
 from linear_retry.errors import UsageError
-from linear_retry.retry.policy import Policy
+from linear_retry.retry.decision import Policy
 from linear_retry.strategy.simulation import Recovered, Simulator
 from linear_retry.tuning.solver import Conditions, OutageDurations, Unreachable, solve
 from tests.tuning.recorded import share_within

@@ -16,7 +16,7 @@ from linear_retry.cli.strategy import simulation_report
 from linear_retry.cli.strategy.commands import summary
 from linear_retry.errors import StrategyError
 from linear_retry.records.durations import duration_text
-from linear_retry.retry.policy import OnExhausted, Policy
+from linear_retry.retry.decision import OnExhausted, Policy
 from linear_retry.strategy.simulation import Recovered, Simulation, Simulator
 
 

@@ -11,8 +11,7 @@ from linear_retry.kafka.producers.acknowledged import AcknowledgedProducer, Deli
 from linear_retry.kafka.producers.transactional import Step, Unfinished
 from linear_retry.records.dead_letter import DeadLetter, smaller_forms
 from linear_retry.records.record import OutgoingRecord, Record
-from linear_retry.retry.case import Held, Leaving, T, ToDeadLetters
-from linear_retry.retry.case_events import destination_of, left_line
+from linear_retry.retry.case import Held, Leaving, T, ToDeadLetters, destination_of, left_line
 from linear_retry.retry.clock import Clock
 from linear_retry.retry.engine import Abandoned, Acknowledged, Answer, NotSent
 from linear_retry.scope import Partition

@@ -21,9 +21,18 @@ from linear_retry.records.lineage import Line, lineage_of
 from linear_retry.retry.case import Case, Failing, Held, Leaving, Limited, ToDeadLetters, leaving
 from linear_retry.retry.circuits import Circuit, Circuits
 from linear_retry.retry.clock import Clock
-from linear_retry.retry.decision import GIVEN_UP, Publish, Recover, Skip, Stop, decide
+from linear_retry.retry.decision import (
+    GIVEN_UP,
+    Left,
+    Policy,
+    Publish,
+    Recover,
+    Skip,
+    Stop,
+    Transient,
+    decide,
+)
 from linear_retry.retry.engine import ConsecutiveDeadLetters
-from linear_retry.retry.policy import Left, Policy, Transient
 from linear_retry.scope import Scope
 
 

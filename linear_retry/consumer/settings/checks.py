@@ -38,14 +38,14 @@ from linear_retry.records.lineage import Line
 from linear_retry.records.topics.names import check_topic_name
 from linear_retry.retry.callables import check_result, why_not
 from linear_retry.retry.circuits import BreakerError
-from linear_retry.retry.decision import is_any_of
-from linear_retry.retry.policy import (
+from linear_retry.retry.decision import (
     IsTransient,
     OnExhausted,
     OnPermanent,
     Policy,
     RetrySettings,
     check_repeated,
+    is_any_of,
 )
 from linear_retry.scope import ScopeKind
 from linear_retry.strategy.delays import Element

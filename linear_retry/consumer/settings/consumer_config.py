@@ -18,7 +18,7 @@ from linear_retry.kafka.consumer.settings import ConsumerSettings
 from linear_retry.records.lineage import Line
 from linear_retry.records.process import Process
 from linear_retry.retry.clock import Clock, SystemClock
-from linear_retry.retry.policy import RetrySettings
+from linear_retry.retry.decision import RetrySettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from linear_retry.errors import ConfigurationError
 from linear_retry.records.lineage import Hop
 from linear_retry.records.topics.names import check_topic_name
 from linear_retry.records.topics.retry_topics import DELAY_PATTERN, delay_of, retry_topic
-from linear_retry.retry.policy import Left
+from linear_retry.retry.decision import Left
 from linear_retry.strategy.delays import Element
 from linear_retry.strategy.strategy import Strategy, check_retry_delays
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from linear_retry.consumer.settings.values import as_strategy, check_limit, read_hold_s
 from linear_retry.records.lineage import Hop
 from linear_retry.records.topics.names import check_topic_name
-from linear_retry.retry.policy import Left
+from linear_retry.retry.decision import Left
 from linear_retry.strategy.delays import Element
 from linear_retry.strategy.strategy import Strategy, check_waits
 

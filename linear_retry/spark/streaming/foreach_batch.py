@@ -39,7 +39,7 @@ from linear_retry.kafka.producers.acknowledged import AcknowledgedProducer
 from linear_retry.kafka.producers.settings import producer_config
 from linear_retry.retry.circuits import Circuits, CircuitView
 from linear_retry.retry.clock import Clock
-from linear_retry.retry.policy import OnExhausted, OnPermanent, RetrySettings
+from linear_retry.retry.decision import OnExhausted, OnPermanent, RetrySettings
 from linear_retry.spark.streaming.batch import COLUMNS, Handler, SparkBatch
 from linear_retry.spark.streaming.runner import MicroBatchRunner
 from linear_retry.strategy.delays import Element

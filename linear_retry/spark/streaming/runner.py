@@ -17,6 +17,7 @@ from linear_retry.retry.callables import UndoneError
 from linear_retry.retry.case import Failures, Held, Leaving, ToDeadLetters, leaving
 from linear_retry.retry.circuits import Circuits, CircuitView
 from linear_retry.retry.clock import Clock
+from linear_retry.retry.decision import Permanent, RetrySettings
 from linear_retry.retry.engine import (
     Abandoned,
     Acknowledged,
@@ -29,7 +30,6 @@ from linear_retry.retry.engine import (
     Settle,
 )
 from linear_retry.retry.failed_attempt import FailedAttempt, release
-from linear_retry.retry.policy import Permanent, RetrySettings
 from linear_retry.scope import Scope
 from linear_retry.spark.streaming.bad_rows import BadRows
 from linear_retry.spark.streaming.batch import SparkBatch

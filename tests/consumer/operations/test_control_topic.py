@@ -17,7 +17,7 @@ from linear_retry.consumer.operations.remote_commands import RemoteCommands
 from linear_retry.errors import UnknownTopicError
 from linear_retry.records.control import Answer, Command, encode, read_control
 from linear_retry.records.record import OutgoingRecord, Record
-from linear_retry.retry.policy import Policy
+from linear_retry.retry.decision import Policy
 from tests.consumer.joined_parts import Joined
 from tests.kafka_operations import wait_until
 

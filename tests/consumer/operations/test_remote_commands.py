@@ -12,7 +12,7 @@ from linear_retry.consumer.operations.operator_actions import OperatorActions
 from linear_retry.consumer.operations.remote_commands import RemoteCommands
 from linear_retry.records.control import COMMAND_TTL_MS, AnswerName, Command, CommandName
 from linear_retry.records.lineage import Line
-from linear_retry.retry.policy import Policy
+from linear_retry.retry.decision import Policy
 from tests.consumer.group import GROUP, TOPIC, FakeGroup, Member
 from tests.consumer.misbehaviours.misbehaving import emitted, turn_until
 from tests.consumer.operations.test_requests import reasons, waiting

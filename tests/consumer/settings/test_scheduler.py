@@ -7,7 +7,7 @@ import pytest
 from linear_retry import ConfigurationError, RetryAfter, Scheduler, Strategy, events
 from linear_retry.records.dead_letter import DeadLetter, parse
 from linear_retry.records.lineage import Hop
-from linear_retry.retry.policy import Left
+from linear_retry.retry.decision import Left
 from tests.consumer.group import LETTERS, TOPIC, FakeGroup
 from tests.testing.violations import violations
 

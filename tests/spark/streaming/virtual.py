@@ -16,7 +16,7 @@ from linear_retry.events import Listener
 from linear_retry.kafka.producers.acknowledged import AcknowledgedProducer
 from linear_retry.records.record import Record
 from linear_retry.retry.circuits import Circuits
-from linear_retry.retry.policy import IsTransient, OnExhausted, OnPermanent, Policy, RetrySettings
+from linear_retry.retry.decision import IsTransient, OnExhausted, OnPermanent, Policy, RetrySettings
 from linear_retry.scope import Partition
 from linear_retry.spark.streaming.batch import SparkBatch
 from linear_retry.spark.streaming.runner import MicroBatchRunner

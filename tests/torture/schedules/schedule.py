@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, TypeAlias, get_args
 
-from linear_retry.retry.policy import OnExhausted, OnPermanent
+from linear_retry.retry.decision import OnExhausted, OnPermanent
 from linear_retry.scope import ScopeKind
 from tests.consumer.group import Protocol
 

@@ -11,8 +11,7 @@ from linear_retry.consumer.operations.watchdogs import slow_handler
 from linear_retry.consumer.partitions.read_ahead import ReadAhead
 from linear_retry.consumer.runners.own_loop import Attempts
 from linear_retry.retry import engine
-from linear_retry.retry.decision import Decision, Stop, decide
-from linear_retry.retry.policy import Failure, Transient
+from linear_retry.retry.decision import Decision, Failure, Stop, Transient, decide
 from tests.consumer.group import OutageError
 from tests.torture.schedules.ends import BrokenError
 from tests.torture.schedules.schedule import Argument, Schedule, Setting, State, Step
