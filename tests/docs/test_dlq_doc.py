@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from linear_retry.cli import app
 from linear_retry.cli.dlq.options import Selection
-from linear_retry.cli.options.config_file import read
+from linear_retry.cli.options.connection import read
 from linear_retry.dlq.letters.foreign import FOREIGN
 from linear_retry.dlq.stats import FIELDS
 from linear_retry.kafka.topics.standalone_consumer import ANSWER_TIMEOUT_S

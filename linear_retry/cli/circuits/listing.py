@@ -1,18 +1,22 @@
-"""Prints the open circuits: `circuits list`."""
+"""Prints the open circuits, as a table that `watch` shows too."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from linear_retry.cli.circuits import formats
 from linear_retry.cli.output.exit_codes import NEGATIVE, fail
 from linear_retry.cli.output.progress import ProgressBar
-from linear_retry.cli.output.rows import TabbedRows, is_terminal, write_json
+from linear_retry.cli.output.rows import TabbedRows, is_terminal, plural, write_json
 from linear_retry.journal.group_state import GroupStates
 from linear_retry.journal.group_view import OpenCircuit
 from linear_retry.journal.reader import JournalTail
-from linear_retry.journal.standing import Standing, Standings
-from linear_retry.records.printable import one_line
+from linear_retry.journal.standing import Liveness, Standing, Standings
+from linear_retry.records.durations import span_text
+from linear_retry.records.printable import in_one_line, moment, one_line
 from linear_retry.retry.clock import now_ms
 
 
@@ -53,10 +57,86 @@ def _print(
     elif not rows:
         return
     elif is_terminal():
-        from linear_retry.cli.circuits.tables import print_circuits
+        from linear_retry.cli.circuits.listing import print_circuits
 
         print_circuits(rows, at_ms)
     else:
         TabbedRows(formats.HEAD).write(
             formats.cells(*row, at_ms, found[row[0]].liveness) for row in rows
         )
+
+
+STYLES = {"open": "red", "half-open": "yellow"}
+LIVENESS_STYLES: Mapping[Liveness, str] = {
+    "live": "green",
+    "no-member": "red",
+    "past": "dim",
+    "unknown": "yellow",
+}
+
+
+def print_circuits(rows: Sequence[tuple[str, OpenCircuit]], now_ms: int) -> None:
+    """Prints circuits, group by group."""
+    console = Console(highlight=False)
+    for group in dict.fromkeys(name for name, _ in rows):
+        console.print(Text(in_one_line(group), "bold"))
+        console.print(circuit_table((one for name, one in rows if name == group), now_ms))
+
+
+def drawn(standing: Standing) -> Text:
+    """Shows what Kafka says of a group."""
+    return Text(str(standing), LIVENESS_STYLES[standing.liveness])
+
+
+def circuit_table(circuits: Iterable[OpenCircuit], now_ms: int) -> Table:
+    """Shows each circuit's state, remaining wait and message; below that, `retry_at` and the error.
+
+    On narrow terminals, names are folded and errors truncated.
+    """
+    table = Table.grid(padding=(0, 2, 0, 0), expand=True)
+    table.add_column(no_wrap=True, width=len("half-open"))
+    table.add_column(no_wrap=True, width=len("in 59m59s"))
+    table.add_column(overflow="fold", ratio=1)
+    for one in circuits:
+        state = one.state(now_ms)
+        table.add_row(
+            Text(state, STYLES[state]), Text(_left(one, now_ms), "bold"), _what(one, now_ms)
+        )
+        error = Text(one_line(one.error) or "-", "dim", no_wrap=True, overflow="ellipsis")
+        table.add_row("", Text(clock(one.due_ms), "dim"), error)
+    return table
+
+
+def clock(at_ms: int) -> str:
+    """Formats the time of day, as the remaining time is beside it."""
+    whole = moment(at_ms)
+    return whole[11:] if whole.endswith("Z") else whole
+
+
+def _left(circuit: OpenCircuit, now_ms: int) -> str:
+    left_ms = circuit.due_ms - now_ms
+    # Rounded up: "in 0s" would mean that it is due.
+    return f"in {span_text(left_ms + 999)}" if left_ms > 0 else f"for {span_text(-left_ms)}"
+
+
+def _what(circuit: OpenCircuit, now_ms: int) -> Text:
+    message = "no message" if circuit.held is None else in_one_line(str(circuit.held))
+    text = Text(message, "bold")
+    for fact in _facts(circuit, now_ms):
+        text.append(f", {fact}", "not bold")
+    return text
+
+
+def _facts(circuit: OpenCircuit, now_ms: int) -> Iterable[str]:
+    yield in_one_line(circuit.member)
+    if circuit.process is not None:
+        yield in_one_line(str(circuit.process))
+    if circuit.failures is not None:
+        yield plural(circuit.failures, "failure")
+    if circuit.waits_for == "letter":
+        yield f"letter not sent ({circuit.sends} times)"
+    if circuit.waits_for == "limit":
+        yield "held by the limit"
+    if circuit.scope.topic is not None:
+        yield f"pauses {in_one_line(str(circuit.scope))} only"
+    yield f"open for {span_text(now_ms - circuit.since_ms)}"

@@ -89,7 +89,7 @@ def show(
     Exit codes: 1, there is no such letter.
     """
     with exit_on_error(), connection.topic(topic) as letters:
-        from linear_retry.cli.dlq.show import show as run
+        from linear_retry.cli.dlq.listing import show as run
 
         run(letters, letter_id, payload=payload, as_json=connection.as_json)
 
@@ -157,6 +157,6 @@ def export(
     """
     with exit_on_error(), connection.topic(topic) as letters:
         letter_filter = selection.filter()
-        from linear_retry.cli.dlq.export import export as run
+        from linear_retry.cli.dlq.listing import export as run
 
         run(letters, to, letter_filter, overwrite=overwrite, as_json=connection.as_json)

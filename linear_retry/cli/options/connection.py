@@ -1,6 +1,7 @@
-"""The options that name a cluster, and the expansion of dataclasses to options."""
+"""The options that name a cluster or its file, and the expansion of dataclasses to options."""
 
 import inspect
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, is_dataclass
@@ -11,6 +12,47 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from linear_retry.cli.options.values import user_directory
+from linear_retry.files import printable_path, read_text
+
+_FORM = "write lines of key=value, or a JSON object of texts, numbers, true and false"
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Reads the keys in the file at `path`: lines of key=value, as for Kafka's tools, or JSON.
+
+    Raises `ValueError` with one sentence.
+    """
+    text = read_text(path)
+    where = printable_path(path)
+    return _from_json(text, where) if text.lstrip().startswith("{") else _from_lines(text, where)
+
+
+def _from_lines(text: str, where: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for number, line in enumerate(text.split("\n"), 1):
+        written = line.strip()
+        if not written or written[0] in "#!":
+            continue
+        key, equals, value = (part.strip() for part in written.partition("="))
+        if not (key and equals):
+            # Not the line itself, which may contain a password.
+            raise ValueError(f"{where}:{number}: not key=value; {_FORM}")
+        found[key] = value
+    return found
+
+
+def _from_json(text: str, where: str) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{where}: not JSON ({error}); {_FORM}") from None
+    for key, value in found.items():
+        if not isinstance(value, str | int | float):
+            raise ValueError(  # noqa: TRY004  (the file is wrong, not the program)
+                f"{where}: the value of {key!r} is {type(value).__name__}; {_FORM}"
+            )
+    return found
+
 
 BOOTSTRAP_NAMES = ("--bootstrap", "--bootstrap-server", "-b")
 BOOTSTRAP_VARIABLE = "LINEAR_RETRY_BOOTSTRAP"
@@ -61,7 +103,7 @@ class Connection:
         return found
 
     def _from_file(self) -> dict[str, Any]:
-        from linear_retry.cli.options.config_file import read
+        from linear_retry.cli.options.connection import read
 
         file, source = self.config, "--config"
         if file is None:

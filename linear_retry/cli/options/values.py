@@ -12,11 +12,13 @@ from typing import Annotated
 
 import typer
 
-from linear_retry.errors import ConfigurationError
+from linear_retry.errors import ConfigurationError, StrategyError
 from linear_retry.files import printable_path, read_text
-from linear_retry.records.durations import DAY_MS, DURATION_REMEDY, duration_ms
+from linear_retry.records.durations import DAY_MS, DURATION_REMEDY, duration_ms, duration_text
 from linear_retry.retry.clock import now_ms
 from linear_retry.strategy.delays import shown
+from linear_retry.strategy.file import ready_names
+from linear_retry.strategy.strategy import Strategy
 
 _MAX_MS = 10 * 365 * DAY_MS
 _SECONDS = re.compile(r"[0-9]+(?:\.[0-9]+)?")
@@ -131,3 +133,26 @@ def web_address(value: str | None) -> str | None:
     if value is not None and not value.startswith(("http://", "https://")):
         raise typer.BadParameter(f"{value!r} must begin with http:// or https://")
     return value
+
+
+FILE_HELP = "A strategy file, or the name of a ready one, such as short-outage."
+
+
+def load(file: Path) -> Strategy | StrategyError:
+    """Returns the strategy in a file, or the ready-made one of this name if no such file exists."""
+    try:
+        if str(file) in ready_names() and not file.is_file():
+            return Strategy.named(str(file))
+        return Strategy.load(file)
+    except StrategyError as error:
+        return error
+
+
+def print_heading(strategy: Strategy) -> None:
+    """Its label, description and time limit."""
+    typer.echo(strategy.label)
+    if strategy.description:
+        typer.echo(strategy.description)
+    if strategy.max_elapsed_s is not None:
+        limit = duration_text(round(strategy.max_elapsed_s * 1000))
+        typer.echo(f"no retry begins later than {limit} after the first failure")

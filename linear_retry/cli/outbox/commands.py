@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from linear_retry.cli.options.connection import Connection, with_option_groups
-from linear_retry.cli.options.strategy_file import load
+from linear_retry.cli.options.values import load
 from linear_retry.cli.output.exit_codes import exit_on_error
 from linear_retry.cli.scheduler.http_options import HttpOptions
 from linear_retry.cli.store.options import StoreOptions

@@ -105,6 +105,6 @@ def reset_offset(
     """
     with exit_on_error(), store.tables() as database:
         config = connection.keys()
-        from linear_retry.cli.scheduler.reset_offset import reset_offset as run
+        from linear_retry.cli.scheduler.run import reset_offset as run
 
         run(database, config, (topic, partition), offset, options, as_json=connection.as_json)

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import typer
 
-from linear_retry.cli.options.strategy_file import load, print_heading
+from linear_retry.cli.options.values import load, print_heading
 from linear_retry.cli.output.exit_codes import (
     INSUFFICIENT_DATA,
     NEGATIVE,

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from linear_retry.cli.options.strategy_file import FILE_HELP, load, print_heading
+from linear_retry.cli.options.values import FILE_HELP, load, print_heading
 from linear_retry.cli.output.exit_codes import DONE, NEGATIVE
 from linear_retry.cli.output.rows import plural, write_aligned, write_json
 from linear_retry.errors import StrategyError

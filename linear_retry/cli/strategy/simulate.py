@@ -7,8 +7,14 @@ from typing import Annotated, NoReturn
 import typer
 
 from linear_retry.cli.options.connection import with_option_groups
-from linear_retry.cli.options.strategy_file import FILE_HELP, load, print_heading
-from linear_retry.cli.options.values import length_ms, read_lengths, refused
+from linear_retry.cli.options.values import (
+    FILE_HELP,
+    length_ms,
+    load,
+    print_heading,
+    read_lengths,
+    refused,
+)
 from linear_retry.cli.output.exit_codes import NEGATIVE, exit_on_error
 from linear_retry.cli.output.rows import write_aligned, write_json
 from linear_retry.cli.spark.options import RecordedOutages, require_pyspark

@@ -56,7 +56,7 @@ def create(options: SetupOptions, connection: Connection) -> None:
     """
     with exit_on_error():
         setup, config = options.setup(), connection.keys()
-        from linear_retry.cli.topics.create import create_topics
+        from linear_retry.cli.topics.plan import create_topics
 
         create_topics(setup, config, options.replication, as_json=connection.as_json)
 
@@ -78,7 +78,7 @@ def check(options: SetupOptions, connection: Connection) -> None:
     """
     with exit_on_error():
         setup, config = options.setup(), connection.keys()
-        from linear_retry.cli.topics.check import check_topics
+        from linear_retry.cli.topics.plan import check_topics
 
         check_topics(setup, config, options.replication, as_json=connection.as_json)
 

@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from linear_retry.cli.options.strategy_file import load
-from linear_retry.cli.options.values import length_ms, refused, topic_name
+from linear_retry.cli.options.values import length_ms, load, refused, topic_name
 from linear_retry.errors import StrategyError
 from linear_retry.journal.entry import DEFAULT_TOPIC as JOURNAL
 from linear_retry.records.control import DEFAULT_TOPIC as CONTROL

@@ -9,7 +9,7 @@ import typer
 
 from linear_retry.cli.output.progress import ProgressBar
 from linear_retry.cli.output.rows import write_json, write_table
-from linear_retry.cli.topics.cluster import unread
+from linear_retry.cli.topics.plan import unread
 from linear_retry.dlq.letters.letter import read_letter
 from linear_retry.errors import UnknownTopicError
 from linear_retry.kafka.topics.groups import Groups

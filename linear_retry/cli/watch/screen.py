@@ -12,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from linear_retry.cli.circuits import formats
-from linear_retry.cli.circuits.tables import STYLES as CIRCUIT_STYLES
-from linear_retry.cli.circuits.tables import circuit_table, clock, drawn
+from linear_retry.cli.circuits.listing import STYLES as CIRCUIT_STYLES
+from linear_retry.cli.circuits.listing import circuit_table, clock, drawn
 from linear_retry.journal.entry import Entry
 from linear_retry.journal.group_state import GroupStates
 from linear_retry.journal.group_view import Counts, GroupView, Member, MemberState, OpenCircuit

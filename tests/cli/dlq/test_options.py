@@ -14,8 +14,7 @@ from typer.testing import CliRunner
 
 from linear_retry.cli import app
 from linear_retry.cli.dlq.options import Connection, Selection
-from linear_retry.cli.options.config_file import read
-from linear_retry.cli.options.connection import with_option_groups
+from linear_retry.cli.options.connection import read, with_option_groups
 from linear_retry.cli.options.values import past_ms
 from linear_retry.dlq import Filter, State
 

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from linear_retry import events as e
-from linear_retry.cli.circuits.tables import circuit_table
+from linear_retry.cli.circuits.listing import circuit_table
 from linear_retry.cli.watch.screen import Screen
 from linear_retry.journal.entry import Entry, Unreadable
 from linear_retry.journal.group_state import GroupStates

@@ -2,7 +2,7 @@
 
 import pytest
 
-from linear_retry.cli.dlq.tables import print_letters, table_row
+from linear_retry.cli.dlq.listing import print_letters, table_row
 from linear_retry.dlq.letters.letter import State
 from linear_retry.records.text import ErrorText
 from tests.dlq.sample_letters import our_letter
