@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from difflib import unified_diff
 
-from linear_retry.console.decoding.decoder import visible
-from linear_retry.console.decoding.json_text import JsonDecoder
+from linear_retry.console.decoding.views import JsonDecoder, visible
 from linear_retry.dlq import Message
 
 _DIFF_HEAD_LINES = 2

@@ -12,8 +12,7 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 import linear_retry
-from linear_retry.console.decoding.decoder import visible
-from linear_retry.console.decoding.views import short_text
+from linear_retry.console.decoding.views import short_text, visible
 from linear_retry.console.frame.page import Page
 from linear_retry.console.frame.services import Services
 from linear_retry.journal.group_view import Member

@@ -12,7 +12,7 @@ from linear_retry.console.frame.places import Places
 from linear_retry.console.frame.targets import Targets
 from linear_retry.console.jobs.jobs import Jobs
 from linear_retry.console.letters.dead_letters import DeadLetters
-from linear_retry.console.live.live import Live
+from linear_retry.console.live.threads import Live
 from linear_retry.console.state.audit import Audit
 from linear_retry.console.state.settings import Settings
 from linear_retry.console.state.state import State

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -9,7 +10,6 @@ from functools import partial
 from threading import Event, Lock, Thread
 from typing import Any, TypeAlias
 
-from linear_retry.console.jobs.active import Active, CancelledError
 from linear_retry.console.jobs.book import JobBook
 from linear_retry.console.jobs.job import Action, Job, JobError, Options, Stage, Summary
 from linear_retry.console.jobs.planning import plan_job
@@ -18,6 +18,60 @@ from linear_retry.console.state.audit import Audit
 from linear_retry.console.state.state import State, StateError, Statement
 from linear_retry.dlq import DeadLetterTopic, Filter, Mark, Outcome
 from linear_retry.errors import LinearRetryError
+from linear_retry.kafka.topics.reader import Progress
+
+_WRITTEN_EVERY_S = 1.0
+
+
+class CancelledError(Exception):
+    """Leaves the work of a job that is cancelled, between two transactions."""
+
+
+class Active:
+    """Belongs to one thread; others read it, and may cancel it."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        """As it was when the thread began."""
+        self.done, self.total = job.done, job.total
+        self.cancelled_by: str | None = None
+        """Who has; None: the server ends."""
+        self.ended = Event()
+        self._cancelled = Event()
+        self._written_s = 0.0
+
+    def cancel(self, actor: str | None) -> None:
+        """Lets the next call of its progress raise `CancelledError`. The first one counts."""
+        if not self._cancelled.is_set():
+            self.cancelled_by = actor
+            self._cancelled.set()
+
+    def progress(self, write: Callable[[int], None]) -> Progress:
+        """Returns what the work calls after each part; `write` is called once a second."""
+
+        def progress(done: int, total: int) -> None:
+            if total:
+                self.done, self.total = done, total
+            now_s = time.monotonic()
+            if now_s - self._written_s > _WRITTEN_EVERY_S:
+                self._written_s = now_s
+                write(self.done)
+            if self._cancelled.is_set():
+                raise CancelledError
+
+        return progress
+
+    def how_far(self) -> str:
+        """Returns by whom it was cancelled, and after how much."""
+        by = "" if self.cancelled_by is None else f"by {self.cancelled_by} "
+        if not self.job.total:
+            return f"{by}before it was planned"
+        return f"{by}after {self.done} of {self.job.total} letters"
+
+    def at_least(self) -> str:
+        """Returns after how much it has failed: what was done last may not be known."""
+        return f"after {self.done} of {self.job.total} letters or more"
+
 
 _PLANNED_AT_ONCE = 4
 _ENDED_WITHIN_S = 10.0

@@ -9,8 +9,10 @@ from linear_retry.console.letters.conditions import Condition, on_kinds, on_lett
 from linear_retry.console.letters.filters import LetterFilter, Selection
 from linear_retry.console.letters.index import Index
 from linear_retry.console.letters.rows import cut, cut_key, digest, earlier_digest
+from linear_retry.dlq.letters.filters import Filter
 from linear_retry.dlq.letters.letter import Letter, State
 from linear_retry.dlq.reading.resolutions import Resolution
+from linear_retry.dlq.reading.spill import SpilledSet
 from linear_retry.errors import LinearRetryError
 
 COUNTED = 10_000
@@ -269,3 +271,26 @@ def resolution(index: Index, letter: Letter) -> Resolution | None:
 
 def _epoch(database: sqlite3.Connection) -> str:
     return str(database.execute("SELECT epoch FROM about").fetchone()[0])
+
+
+def filter_of(index: Index, selection: Selection) -> Filter:
+    """Selects the letters that were counted, and no other.
+
+    Matching raises `StaleSelectionError` if the index was built again since.
+    """
+    return Filter(states=selection.filter.states, chosen=_Chosen(index, selection))
+
+
+class _Chosen:
+    """Resolution keys, read once, on first use: by the thread that then asks for each letter."""
+
+    def __init__(self, index: Index, selection: Selection) -> None:
+        self._index, self._selection = index, selection
+        self._keys: SpilledSet | None = None
+
+    def __contains__(self, key: object) -> bool:
+        if self._keys is None:
+            self._keys = SpilledSet()
+            for each in keys(self._index, self._selection):
+                self._keys.add(each)
+        return key in self._keys

@@ -1,15 +1,53 @@
-"""Holds the newest snapshot, and wakes those who wait for the next."""
+"""The newest snapshot of all groups, and those who wait for the next."""
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from threading import Lock
+from types import MappingProxyType
 from typing import Any
 
-from linear_retry.console.live.snapshot import Snapshot, Trouble
+from linear_retry.journal.group_view import GroupView
+from linear_retry.journal.standing import Lags, Liveness
 from linear_retry.retry.clock import now_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Why something cannot be read, and since when, in UTC milliseconds."""
+
+    text: str
+    since_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The groups of a journal. Each change makes a new one, with the next version.
+
+    `is_complete` says whether the journal was read to its end once; until then `read` of `total`
+    entries were. `liveness` is Kafka's answer about each group; a group is missing as long as it
+    was not asked. `lags` has the lags of each group; a group is missing as long as they are
+    unknown. `lag_trouble` says what keeps the lag of all groups from being asked.
+    """
+
+    version: int = 0
+    views: tuple[GroupView, ...] = ()
+    is_complete: bool = False
+    read: int = 0
+    total: int = 0
+    trouble: Trouble | None = None
+    unreadable: int = 0
+    last_unreadable: str = ""
+    liveness: Mapping[str, Liveness] = field(default_factory=lambda: MappingProxyType({}))
+    lags: Mapping[str, Lags] = field(default_factory=lambda: MappingProxyType({}))
+    lag_trouble: str | None = None
+
+    def view(self, group: str) -> GroupView | None:
+        """Returns the group; None if the journal has nothing about it."""
+        return next((view for view in self.views if view.group == group), None)
+
 
 _LOOKS_FOR_S = 30.0
 

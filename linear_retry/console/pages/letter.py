@@ -9,8 +9,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.exceptions import HTTPException
 
-from linear_retry.console.decoding.decoder import Decoder
-from linear_retry.console.decoding.views import cut, views
+from linear_retry.console.decoding.views import Decoder, cut, views
 from linear_retry.console.frame.page import By, Form, Number, Page, see_other
 from linear_retry.console.frame.rendering import Renderer
 from linear_retry.console.frame.services import Services

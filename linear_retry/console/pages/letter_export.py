@@ -16,8 +16,8 @@ from linear_retry.console.frame.page import By, Number, Page
 from linear_retry.console.frame.rendering import Renderer, counted
 from linear_retry.console.frame.services import Services
 from linear_retry.console.letters import queries
-from linear_retry.console.letters.chosen import filter_of
 from linear_retry.console.letters.dead_letters import Indexed
+from linear_retry.console.letters.queries import filter_of
 from linear_retry.console.pages.letter import PATH, find, opened
 from linear_retry.console.pages.letters import filter_asked, known
 from linear_retry.dlq import DeadLetterTopic, Exported, Filter

@@ -11,7 +11,7 @@ from linear_retry.console.frame.rendering import Renderer
 from linear_retry.console.frame.services import Services
 from linear_retry.console.jobs.job import Action
 from linear_retry.console.letters import queries
-from linear_retry.console.letters.chosen import filter_of
+from linear_retry.console.letters.queries import filter_of
 from linear_retry.console.letters.query_string import (
     UnreadableError,
     query_of,

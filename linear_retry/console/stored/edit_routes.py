@@ -11,8 +11,7 @@ from linear_retry.console.frame.editing import Editing, Original
 from linear_retry.console.frame.page import By, Form, Number, see_other
 from linear_retry.console.frame.rendering import Renderer
 from linear_retry.console.frame.services import Services
-from linear_retry.console.stored.outcomes import Outcome, Outcomes
-from linear_retry.console.stored.records import StoredRecords, message_of
+from linear_retry.console.stored.records import Outcome, Outcomes, StoredRecords, message_of
 from linear_retry.errors import DeadLetterError
 from linear_retry.scheduler.changes import Reason
 from linear_retry.store.records import Service, StoredDeadLetter

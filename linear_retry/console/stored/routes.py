@@ -16,8 +16,14 @@ from linear_retry.console.frame.services import Services
 from linear_retry.console.stored import forms
 from linear_retry.console.stored.edit_routes import add_edit
 from linear_retry.console.stored.forms import FormError
-from linear_retry.console.stored.outcomes import Outcome, Outcomes
-from linear_retry.console.stored.records import Chosen, Filter, StoredRecords, action_of
+from linear_retry.console.stored.records import (
+    Chosen,
+    Filter,
+    Outcome,
+    Outcomes,
+    StoredRecords,
+    action_of,
+)
 from linear_retry.errors import DeadLetterError
 from linear_retry.scheduler.changes import Reason
 from linear_retry.store.records import Service

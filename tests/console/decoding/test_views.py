@@ -5,8 +5,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linear_retry.console.decoding.json_text import JsonDecoder
-from linear_retry.console.decoding.views import SHOWN_CHARACTERS, views
+from linear_retry.console.decoding.views import SHOWN_CHARACTERS, JsonDecoder, views
 
 
 def _texts(content: bytes) -> dict[str, str]:

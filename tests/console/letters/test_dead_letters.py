@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from linear_retry.console.letters import dead_letters
-from linear_retry.console.letters.dead_letters import DeadLetters
-from linear_retry.console.letters.finding import has_letters, names_to_look_at
+from linear_retry.console.letters.dead_letters import DeadLetters, has_letters, names_to_look_at
 from linear_retry.console.letters.index import Index
 from linear_retry.dlq import Filter
 from linear_retry.errors import BrokerError

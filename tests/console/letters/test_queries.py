@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from linear_retry.console.letters import conditions, queries, schema
-from linear_retry.console.letters.chosen import filter_of
 from linear_retry.console.letters.filters import LetterFilter
 from linear_retry.console.letters.index import Index, make_tables, transaction
+from linear_retry.console.letters.queries import filter_of
 from linear_retry.console.letters.rows import OTHERS, pattern_of
 from linear_retry.console.letters.writer import Writer
 from linear_retry.console.state.state import StateError

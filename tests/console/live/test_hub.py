@@ -2,8 +2,7 @@
 
 import asyncio
 
-from linear_retry.console.live.hub import Hub
-from linear_retry.console.live.snapshot import Trouble
+from linear_retry.console.live.hub import Hub, Trouble
 
 
 def test_only_a_change_makes_a_version() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from linear_retry.console.stored.forms import FormError, place
-from linear_retry.console.stored.records import Action, StoredRecords, action_of
+from linear_retry.console.stored.records import Action, Outcome, Outcomes, StoredRecords, action_of
 from linear_retry.errors import DeadLetterError
 from linear_retry.scheduler.changes import Reason
 from linear_retry.scheduler.destination_setting import remember
@@ -96,3 +96,11 @@ def test_one_is_shown_whole(stored: StoredRecords) -> None:
     for is_dead in (False, True):
         with pytest.raises(RefusedError, match=r"waits no more|is gone"):
             stored.one(999, is_dead=is_dead)
+
+
+def test_the_oldest_outcome_makes_room() -> None:
+    """However many changes are made, no more are kept than that."""
+    outcomes = Outcomes(most=2)
+    made = [Outcome("delete", number, number) for number in range(3)]
+    tokens = [outcomes.keep(each) for each in made]
+    assert [None, *made[1:]] == [outcomes.get(token) for token in tokens]

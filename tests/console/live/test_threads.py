@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from linear_retry.console.live.hub import Hub
-from linear_retry.console.live.standing_thread import StandingThread
+from linear_retry.console.live.threads import StandingThread
 from linear_retry.events import Assigned
 from linear_retry.journal.entry import Entry
 from linear_retry.journal.group_state import GroupStates
