@@ -432,7 +432,7 @@ _CATCHES = {
     # The caller's; the next message needs it too.
     ("outbox.storing", "_call_recover", "BaseException"),
     # It has a thread of its own: whatever ends it is logged.
-    ("outbox.sender_thread", "_run", "BaseException"),
+    ("outbox.outbox_sender", "_run", "BaseException"),
     # The handler's call: whatever a user may raise is an outcome.
     ("consumer.runners.run_handler", "attempt_all", "Exception"),
     ("consumer.runners.async_handler", "attempt_all", "Exception"),

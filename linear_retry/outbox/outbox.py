@@ -7,6 +7,7 @@ import uuid
 import weakref
 from collections import deque
 from collections.abc import Callable
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Self
 
@@ -26,9 +27,7 @@ from linear_retry.outbox.message import (
     reported,
     timestamp_number,
 )
-from linear_retry.outbox.opening import opened
-from linear_retry.outbox.outbox_sender import OutboxSender
-from linear_retry.outbox.sender_thread import SenderThread
+from linear_retry.outbox.outbox_sender import OutboxSender, SenderThread
 from linear_retry.outbox.sending import Sending
 from linear_retry.outbox.status import OutboxCounts, OutboxHealth, health_of
 from linear_retry.outbox.storing import Storing
@@ -36,6 +35,8 @@ from linear_retry.outbox.transaction import Transactions
 from linear_retry.retry.callables import UndoneError, check_result, why_not
 from linear_retry.store import lanes
 from linear_retry.store.database import Database
+from linear_retry.store.migrations import check_version, migrate
+from linear_retry.store.sender.identity import store_id
 from linear_retry.strategy.strategy import Strategy
 
 _STRATEGY = Strategy([3, 3, 3])
@@ -340,3 +341,16 @@ def _noting_fork(found: weakref.ref[Outbox]) -> Callable[[], None]:
             outbox._is_forked = outbox._is_closed = outbox._is_unusable = True
 
     return note
+
+
+def opened(database: Database) -> tuple[set[tuple[str, str]], str]:
+    """Checks the store; returns the lanes that still have messages, and its id."""
+    with ExitStack() as undo:
+        undo.callback(database.close)
+        if database.is_sqlite:
+            migrate(database)
+        check_version(database)
+        with database.begin() as connection:
+            opened = set(lanes.waiting(connection, "outbox")), store_id(database, connection)
+        undo.pop_all()
+        return opened

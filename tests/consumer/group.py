@@ -26,7 +26,7 @@ from linear_retry.consumer.settings.checks import plan
 from linear_retry.consumer.settings.consumer_config import Dependencies
 from linear_retry.consumer.settings.line import WhenExhausted
 from linear_retry.kafka import Message
-from linear_retry.records.topics.retry_topics import retry_group
+from linear_retry.records.topics.names import retry_group
 from linear_retry.retry.circuits import Circuits
 from linear_retry.retry.decision import OnPermanent
 from linear_retry.scope import Partition, Scope, ScopeKind

@@ -16,7 +16,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from linear_retry import events
-from linear_retry.records.topics.retry_topics import retry_group
+from linear_retry.records.topics.names import retry_group
 from linear_retry.retry.clock import SystemClock
 from linear_retry.scope import ScopeKind
 from linear_retry.testing import AttemptFinished, Entry, EventEmitted, EventLog

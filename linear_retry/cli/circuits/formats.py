@@ -9,7 +9,7 @@ from linear_retry.journal.group_state import GroupStates
 from linear_retry.journal.group_view import GroupView, Member, OpenCircuit
 from linear_retry.journal.standing import Liveness, Standing
 from linear_retry.records.printable import in_one_line, moment, one_line
-from linear_retry.records.topics.retry_topics import RETRY_SUFFIX
+from linear_retry.records.topics.names import RETRY_SUFFIX
 from linear_retry.scope import Partition
 
 HEAD = (

@@ -24,8 +24,7 @@ from linear_retry.records.topics.acls import (
 )
 from linear_retry.records.topics.check import TopicProblem, check_topic, unused_topic
 from linear_retry.records.topics.description import NeededTopic, TopicDescription
-from linear_retry.records.topics.names import colliding
-from linear_retry.records.topics.retry_topics import delay_of, retry_group
+from linear_retry.records.topics.names import colliding, delay_of, retry_group
 from linear_retry.records.topics.setup import TopicSetup, needed_topics, scheduler_group
 
 

@@ -17,7 +17,7 @@ from linear_retry.kafka.topics.reader import Progress, TopicReader
 from linear_retry.records.durations import delay_text
 from linear_retry.records.printable import moment, one_line
 from linear_retry.records.record import Record
-from linear_retry.records.topics.retry_topics import delay_of, retry_group
+from linear_retry.records.topics.names import delay_of, retry_group
 from linear_retry.retry.clock import now_ms
 
 _HEAD = ("topic", "delay", "out", "due", "first due", "last due")

@@ -10,7 +10,7 @@ from linear_retry.kafka.topics.groups import Groups
 from linear_retry.log.lines import log_retry_topics, log_topic_problem
 from linear_retry.records.topics.check import check_topic
 from linear_retry.records.topics.description import NeededTopic, Purpose, TopicDescription
-from linear_retry.records.topics.retry_topics import retry_group
+from linear_retry.records.topics.names import retry_group
 
 _WITHIN_S = 5.0
 _RETURNS = "back_to_source=True or Scheduler"

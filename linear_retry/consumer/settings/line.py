@@ -9,7 +9,7 @@ from linear_retry.consumer.settings.retry_topics import RetryTopics
 from linear_retry.consumer.settings.scheduler import Scheduler
 from linear_retry.consumer.settings.topics import check_topics
 from linear_retry.errors import ConfigurationError
-from linear_retry.records.topics.retry_topics import RETRY_SUFFIX, retry_group
+from linear_retry.records.topics.names import RETRY_SUFFIX, retry_group
 from linear_retry.retry.decision import OnExhausted
 
 Topics: TypeAlias = list[str] | tuple[str, ...] | RetryTopics

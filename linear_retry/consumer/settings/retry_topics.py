@@ -8,8 +8,7 @@ from typing import Any, Literal, TypeAlias
 from linear_retry.consumer.settings.values import as_strategy, check_limit, read_hold_s
 from linear_retry.errors import ConfigurationError
 from linear_retry.records.lineage import Hop
-from linear_retry.records.topics.names import check_topic_name
-from linear_retry.records.topics.retry_topics import DELAY_PATTERN, delay_of, retry_topic
+from linear_retry.records.topics.names import DELAY_PATTERN, check_topic_name, delay_of, retry_topic
 from linear_retry.retry.decision import Left
 from linear_retry.strategy.delays import Element
 from linear_retry.strategy.strategy import Strategy, check_retry_delays

@@ -6,8 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 from linear_retry.errors import ConfigurationError
 from linear_retry.kafka.key_check import pattern_refusal
-from linear_retry.records.topics.names import is_topic_name
-from linear_retry.records.topics.retry_topics import DELAY_PATTERN, is_retry_topic
+from linear_retry.records.topics.names import DELAY_PATTERN, is_retry_topic, is_topic_name
 
 IGNORED = "topic.blacklist"
 """librdkafka's key: patterns of topics that it does not subscribe to, separated by commas."""

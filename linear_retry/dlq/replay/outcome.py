@@ -11,7 +11,7 @@ from linear_retry.dlq.reading.spill import SpilledSet
 from linear_retry.dlq.replay.plan import Plan
 from linear_retry.records.record import Record
 from linear_retry.records.retry_headers import GENERATION, GROUP_ID, ID, REPLAY_ID, RETRY, SEND_TO
-from linear_retry.records.topics.retry_topics import retry_group
+from linear_retry.records.topics.names import retry_group
 from linear_retry.scope import Place
 
 _SHOWN = 20

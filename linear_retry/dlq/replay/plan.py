@@ -15,7 +15,7 @@ from linear_retry.dlq.replay.order import Entry, InOrder
 from linear_retry.dlq.replay.outgoing import Fetch, NotReplayableError, Outgoing, outgoing, unpacked
 from linear_retry.records.durations import read_delay_ms
 from linear_retry.records.lineage import content_digest
-from linear_retry.records.topics.retry_topics import retry_group
+from linear_retry.records.topics.names import retry_group
 from linear_retry.retry.clock import now_ms
 
 IN_RETRY = "of a retry topic, whose retry line brings it back: a replay would double it"

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from linear_retry.records.topics.retry_topics import retry_group
+from linear_retry.records.topics.names import retry_group
 from linear_retry.records.topics.setup import TopicSetup, scheduler_group
 
 Resource: TypeAlias = Literal["Topic", "Group", "TransactionalId"]

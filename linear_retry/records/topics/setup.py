@@ -8,8 +8,12 @@ from linear_retry.records.dead_letter import resolutions_topic
 from linear_retry.records.durations import DAY_MS, HOUR_MS
 from linear_retry.records.topics.check import LEAST_KEPT_MS, kept_ms
 from linear_retry.records.topics.description import NeededTopic, Purpose, TopicDescription
-from linear_retry.records.topics.names import CONVENTION, follows_convention, is_topic_name
-from linear_retry.records.topics.retry_topics import retry_topic
+from linear_retry.records.topics.names import (
+    CONVENTION,
+    follows_convention,
+    is_topic_name,
+    retry_topic,
+)
 
 _MONTH_MS = 30 * DAY_MS
 _HEADERS_BYTES = 16 * 1024

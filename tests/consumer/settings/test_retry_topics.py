@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from linear_retry import ConfigurationError, RetryTopics, Strategy
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from linear_retry.records.lineage import Hop
-from linear_retry.records.topics.retry_topics import delay_of
+from linear_retry.records.topics.names import delay_of
 from linear_retry.retry.decision import Left
 from tests.kafka_operations import wait_until
 

@@ -21,7 +21,7 @@ from linear_retry.kafka.consumer.messages import read
 from linear_retry.records.dead_letter import FailureInfo, to_dead_letter
 from linear_retry.records.lineage import Hop, Line, check_retried, lineage_of
 from linear_retry.records.record import Record
-from linear_retry.records.topics.retry_topics import delay_of
+from linear_retry.records.topics.names import delay_of
 from tests.dlq.sample_letters import REPLAYED, our_letter
 from tests.dlq.scene import NewScene, Scene
 

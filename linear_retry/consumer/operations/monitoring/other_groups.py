@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from linear_retry.events import Assigned, Event, PassedOver
 from linear_retry.log.lines import log_topic_problem
-from linear_retry.records.topics.retry_topics import is_retry_topic
+from linear_retry.records.topics.names import is_retry_topic
 
 
 class OtherGroupsRetries:

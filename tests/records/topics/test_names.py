@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linear_retry.records.topics.names import is_topic_name
-from linear_retry.records.topics.retry_topics import delay_of, retry_topic
+from linear_retry.records.topics.names import delay_of, is_topic_name, retry_topic
 
 _LONGEST_MS = 7 * 86_400_000
 _DELAYS = st.integers(0, _LONGEST_MS) | st.sampled_from([1, 1000, 60_000, 3_600_000]).flatmap(

@@ -9,8 +9,7 @@ import pytest
 
 from linear_retry import Strategy
 from linear_retry.errors import ConfigurationError, StoreVersionError
-from linear_retry.outbox.outbox_sender import OutboxSender
-from linear_retry.outbox.sender_thread import SenderThread
+from linear_retry.outbox.outbox_sender import OutboxSender, SenderThread
 from linear_retry.store.database import Database
 from tests import dying_with_parent
 from tests.kafka_operations import wait_until
