@@ -13,7 +13,7 @@ if typing.TYPE_CHECKING:
         run_together_async,
     )
     from linear_retry.consumer.settings.dead_letters import DeadLetters
-    from linear_retry.consumer.settings.recovery import Recovery
+    from linear_retry.consumer.settings.line import Recovery
     from linear_retry.consumer.settings.retry_topics import RetryTopics
     from linear_retry.consumer.settings.scheduler import Scheduler
     from linear_retry.errors import (
@@ -95,7 +95,7 @@ _HOMES = {
     "LinearRetryError": "errors",
     "Listener": "events",
     "PermanentError": "errors",
-    "Recovery": "consumer.settings.recovery",
+    "Recovery": "consumer.settings.line",
     "RetryAfter": "retry.retry_after",
     "RetryLineError": "errors",
     "RetryTopics": "consumer.settings.retry_topics",

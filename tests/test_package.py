@@ -435,7 +435,7 @@ _CATCHES = {
     ("outbox.outbox_sender", "_run", "BaseException"),
     # The handler's call: whatever a user may raise is an outcome.
     ("consumer.runners.run_handler", "attempt_all", "Exception"),
-    ("consumer.runners.async_handler", "attempt_all", "Exception"),
+    ("consumer.runners.async_hand_over", "attempt_all", "Exception"),
     ("consumer.runners.run_handler", "attempt_batch", "Exception"),
     # The recovery callback is the user's: where it raises, it is called again.
     ("consumer.letters.recovery", "send", "Exception"),
@@ -450,7 +450,7 @@ _CATCHES = {
     ("consumer.operations.monitoring.monitor", "emit", "Exception"),
     # What ends the retry line is raised where the live line runs, and ends that too.
     ("consumer.runners.together.child", "serve", "BaseException"),
-    ("consumer.runners.together.retry_thread", "_run", "BaseException"),
+    ("consumer.runners.together.run_together", "_run", "BaseException"),
     # The other line ends first; then it goes on.
     ("consumer.runners.together.run_together", "_beside", "BaseException"),
     ("consumer.runners.together.run_together", "run_together_async", "BaseException"),

@@ -12,7 +12,7 @@ from linear_retry.consumer.operations.monitoring.monitor import Counts, Monitor,
 from linear_retry.consumer.operations.operator_methods import OperatorMethods
 from linear_retry.consumer.operations.requests import OperatorRequest
 from linear_retry.consumer.partitions.batches import BatchLimits
-from linear_retry.consumer.runners.async_handler import AsyncHandler
+from linear_retry.consumer.runners.async_hand_over import AsyncHandler
 from linear_retry.consumer.runners.background import Background, Consume
 from linear_retry.consumer.runners.handler_checks import check_async_handler, check_handler
 from linear_retry.consumer.runners.own_loop import Attempt

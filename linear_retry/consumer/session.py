@@ -16,9 +16,7 @@ from linear_retry.consumer.operations.monitoring.monitor import Monitor
 from linear_retry.consumer.operations.requests import OperatorRequest, refused
 from linear_retry.consumer.partitions.batches import BatchLimits
 from linear_retry.consumer.partitions.read_ahead import ReadAhead
-from linear_retry.consumer.runners.async_hand_over import AsyncHandOver, HandOver
-from linear_retry.consumer.runners.async_handler import AsyncHandler
-from linear_retry.consumer.runners.async_signals import stopping_async_on_signals
+from linear_retry.consumer.runners.async_hand_over import AsyncHandler, AsyncHandOver, HandOver
 from linear_retry.consumer.runners.own_loop import Attempt, Attempts
 from linear_retry.consumer.runners.run_handler import (
     Batch,
@@ -30,7 +28,11 @@ from linear_retry.consumer.runners.run_handler import (
     attempt_each,
     run,
 )
-from linear_retry.consumer.runners.signals import deferring_interrupts, stopping_on_signals
+from linear_retry.consumer.runners.signals import (
+    deferring_interrupts,
+    stopping_async_on_signals,
+    stopping_on_signals,
+)
 from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.consumer.settings.consumer_config import ConsumerConfig
 from linear_retry.kafka import Message

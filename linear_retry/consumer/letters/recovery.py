@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from linear_retry.consumer.letters.publisher import Steps
-from linear_retry.consumer.settings.recovery import Recovery
+from linear_retry.consumer.settings.line import Recovery
 from linear_retry.errors import UsageError
 from linear_retry.kafka import Message
 from linear_retry.records.text import brief

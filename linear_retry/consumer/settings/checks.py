@@ -15,12 +15,12 @@ from linear_retry.consumer.settings.consumer_config import (
 from linear_retry.consumer.settings.dead_letters import DeadLetters
 from linear_retry.consumer.settings.line import (
     LineConfig,
+    Recovery,
     Retries,
     Topics,
     WhenExhausted,
     line_config,
 )
-from linear_retry.consumer.settings.recovery import Recovery
 from linear_retry.consumer.settings.topics import IGNORED, refuse_own_topics
 from linear_retry.consumer.settings.values import as_strategy
 from linear_retry.errors import ConfigurationError

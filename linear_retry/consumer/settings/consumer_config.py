@@ -10,8 +10,7 @@ from uuid import uuid4
 
 from linear_retry.consumer.partitions.offsets import StartPositions
 from linear_retry.consumer.settings.dead_letters import DeadLetters
-from linear_retry.consumer.settings.line import Retries
-from linear_retry.consumer.settings.recovery import Recovery
+from linear_retry.consumer.settings.line import Recovery, Retries
 from linear_retry.journal.journal import Journal, JournalContext
 from linear_retry.kafka import AdminClient, Consumer, Producer
 from linear_retry.kafka.consumer.settings import ConsumerSettings

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
-from linear_retry.consumer.runners.async_handler import AsyncHandler
+from linear_retry.consumer.runners.async_hand_over import AsyncHandler
 from linear_retry.events import Event
 from linear_retry.kafka import Message
 from linear_retry.scope import Partition

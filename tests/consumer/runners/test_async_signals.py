@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from linear_retry.consumer.runners.async_signals import stopping_async_on_signals
-from linear_retry.consumer.runners.signals import stopping_on_signals
+from linear_retry.consumer.runners.signals import stopping_async_on_signals, stopping_on_signals
 from linear_retry.kafka import Message
 from tests.consumer.runners.async_life import Life, awaiting, forever
 from tests.consumer.runners.test_signals import Stops

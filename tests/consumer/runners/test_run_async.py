@@ -19,7 +19,7 @@ from linear_retry import (
     UsageError,
     events,
 )
-from linear_retry.consumer.runners.async_handler import AsyncAttempting
+from linear_retry.consumer.runners.async_hand_over import AsyncAttempting
 from linear_retry.consumer.runners.run_handler import Batch
 from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.kafka import Message

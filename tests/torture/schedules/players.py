@@ -5,7 +5,7 @@ from collections.abc import Generator
 from contextlib import closing
 
 from linear_retry.consumer.partitions.batches import BatchLimits
-from linear_retry.consumer.runners.async_handler import AsyncAttempting
+from linear_retry.consumer.runners.async_hand_over import AsyncAttempting
 from linear_retry.consumer.runners.own_loop import Attempts
 from linear_retry.consumer.runners.run_handler import Batch, Results, attempt_all, attempt_batch
 from linear_retry.kafka import Message

@@ -1,22 +1,61 @@
 """Runs both lines of a group: the live line here, the retry line in a process or a thread."""
 
 import asyncio
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeAlias
 
 from linear_retry.consumer.linear_consumer import LinearConsumer
-from linear_retry.consumer.runners.async_handler import AsyncHandler
-from linear_retry.consumer.runners.async_signals import stopping_async_on_signals
+from linear_retry.consumer.runners.async_hand_over import AsyncHandler
 from linear_retry.consumer.runners.handler_checks import check_async_handler, check_handler
 from linear_retry.consumer.runners.run_handler import Handler
-from linear_retry.consumer.runners.together.child import Work
+from linear_retry.consumer.runners.signals import stopping_async_on_signals
+from linear_retry.consumer.runners.together.child import Work, run_line
 from linear_retry.consumer.runners.together.lines import LiveLine, RetryLine
 from linear_retry.consumer.runners.together.retry_process import RetryProcess
-from linear_retry.consumer.runners.together.retry_thread import RetryThread
 from linear_retry.errors import ConfigurationError
 from linear_retry.kafka import Message
 from linear_retry.log.relay import levels
+
+
+class RetryThread:
+    """The retry line beside the live one, as `RetryProcess`, for handlers that wait for I/O."""
+
+    def __init__(self, work: Work) -> None:
+        """Raises what creating the consumer raises."""
+        self._work = work
+        self._consumer = work.live.retry_line(work.retry)
+        self._asked = False
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="linear_retry retry line")
+        self._thread.daemon = True  # an interrupted program does not wait for its handler
+
+    def start(self, on_end: Callable[[], object]) -> None:
+        """Starts the thread; `on_end` is called if it ends before it was told to stop."""
+        self._on_end = on_end
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._asked = True
+        self._consumer.stop()
+
+    def end(self, within_s: float | None = None) -> BaseException | None:
+        """Waits until it has ended, at most for that time, and returns the error."""
+        if not self._asked:
+            self.stop()
+        self._thread.join(within_s)
+        return self._error
+
+    def _run(self) -> None:
+        try:
+            run_line(self._consumer, self._work)
+        except BaseException as error:  # noqa: BLE001  (raised by the thread that ends it)
+            self._error = error
+        finally:
+            if not self._asked:
+                self._on_end()
+
 
 _Running: TypeAlias = RetryThread | RetryProcess
 """The retry line, wherever it runs."""
