@@ -106,7 +106,9 @@ def log_not_sent(topic: str, letters: int, undelivered: int, problem: str) -> No
         f"{problem}"
     )
     _write(
-        *(logging.WARNING, text, "NotSent"),
+        logging.WARNING,
+        text,
+        "NotSent",
         topic=topic,
         letters=letters,
         undelivered=undelivered,
@@ -182,7 +184,9 @@ def log_journal_losses(topic: str, member: str, dropped: int, since: datetime, e
         f"{since.isoformat(timespec='seconds')}{because}; the consumer continues"
     )
     _write(
-        *(logging.WARNING, text, "JournalLosses"),
+        logging.WARNING,
+        text,
+        "JournalLosses",
         topic=topic,
         member=member,
         dropped=dropped,

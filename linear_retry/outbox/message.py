@@ -1,7 +1,7 @@
 """The value of a message, as it is stored and as callbacks get it."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import index
 from typing import Any, TypeAlias
 
@@ -75,12 +75,7 @@ def reported(report: Report) -> OutboxMessage:
     message = message_of(report.unsent)
     if report.offset is None:
         return message
-    return OutboxMessage(
-        *(message.topic, message.key, message.value, message.headers),
-        report.partition,
-        message.timestamp_ms,
-        report.offset,
-    )
+    return replace(message, partition=report.partition, offset=report.offset)
 
 
 def partition_number(given: int) -> int:

@@ -105,7 +105,8 @@ class Outbox:
             largest_bytes=settings.largest_bytes,
         )
         self._storing = Storing(
-            *(self._database, self._reports),
+            self._database,
+            self._reports,
             timeout_s=settings.timeout_s,
             recover=recover,
             lanes=waiting,

@@ -187,7 +187,11 @@ class SchedulerService:
         # Asked each time: partitions may have been added since.
         _, partitions = cluster_and_partitions(settings.config, settings.topic)
         check_continues(
-            *(self._database, cluster, partitions, settings.config, settings.group_id),
+            self._database,
+            cluster,
+            partitions,
+            settings.config,
+            settings.group_id,
             takes_over=self._takes_over,
         )
         remember(self._database, settings.destinations)

@@ -35,7 +35,12 @@ class JobBook:
         return self._state.change(
             "INSERT INTO job (topic, action, stage, actor, why, created_ms, changed_ms, done,"
             " total, outcome, options, plan) VALUES (?, ?, ?, ?, '', ?, ?, 0, 0, '', ?, '')",
-            *(topic, action.value, Stage.PLANNING.value, actor, at_ms, at_ms),
+            topic,
+            action.value,
+            Stage.PLANNING.value,
+            actor,
+            at_ms,
+            at_ms,
             json.dumps(asdict(options)),
         )
 
@@ -59,7 +64,10 @@ class JobBook:
         """Records that the job is planned."""
         self._state.change(
             "UPDATE job SET stage = ?, plan = ?, done = 0, total = ?, changed_ms = ? WHERE id = ?",
-            *(Stage.PLANNED.value, json.dumps(summary.as_json()), summary.letters, now_ms()),
+            Stage.PLANNED.value,
+            json.dumps(summary.as_json()),
+            summary.letters,
+            now_ms(),
             job_id,
         )
 

@@ -137,7 +137,16 @@ def _letters(text: str | None) -> int | None:
 def _commands(order: Order, by: str, why: str) -> list[Command]:
     reason = why if order.command == "lift-limit" else None
     command = Command(
-        *("", order.command, order.group, None, None, None, by, 0, order.member, order.letters),
+        command_id="",
+        command=order.command,
+        group=order.group,
+        topic=None,
+        partition=None,
+        offset=None,
+        by=by,
+        at_ms=0,
+        member=order.member,
+        letters=order.letters,
         reason=reason,
         last=order.is_last,
     )

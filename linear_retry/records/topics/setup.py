@@ -145,7 +145,10 @@ class _Shape:
 
     def _retry(self, name: str, delay_ms: int) -> NeededTopic:
         return NeededTopic(
-            *(name, "retry", self._partitions, self._replication),
+            name,
+            "retry",
+            self._partitions,
+            self._replication,
             self._safe({**_BY_BROKER, **_kept(kept_ms(delay_ms)), **self._sizes()}),
             delay_ms,
             self._largest_bytes,
@@ -153,7 +156,10 @@ class _Shape:
 
     def _only_copies(self, name: str, purpose: Purpose, retention_ms: int) -> NeededTopic:
         return NeededTopic(
-            *(name, purpose, self._partitions, self._replication),
+            name,
+            purpose,
+            self._partitions,
+            self._replication,
             self._safe({**_kept(retention_ms), **self._sizes()}),
             largest_bytes=self._largest_bytes,
         )
