@@ -80,7 +80,7 @@ def test_an_outage(kafka: EmbeddedKafka) -> None:
     """What is seen while a message is held, and after."""
     dependency = Dependency()
     with consuming(kafka, dependency) as consumer:
-        metrics = Metrics(consumer)
+        metrics = Metrics(consumer, lag_timeout_s=PATIENCE_S)
         wait_until(lambda: consumer.health().state == "open", "a circuit is open")
         wait_until(lambda: consumer.lag() == {("orders", 0): 2}, "the rest is committed")
         seen = _figures(metrics)
@@ -131,7 +131,7 @@ def test_messages_that_are_out(kafka: EmbeddedKafka) -> None:
     )
     with living(live, Dependency()), living(retry, Dependency()):
         wait_until(lambda: retry.health().waiting == 1, "a message waits")
-        seen, health = _figures(Metrics(live, retry)), retry.health()
+        seen, health = _figures(Metrics(live, retry, lag_timeout_s=PATIENCE_S)), retry.health()
         to = ("billing", "orders", "0", "orders.billing.retry.1h")
         assert {to: 1.0} == seen["linear_retry_sent_to_retry_total"]
         waiting = {("billing",): 0.0, ("billing.retry",): 1.0}

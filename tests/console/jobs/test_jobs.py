@@ -131,7 +131,13 @@ def test_a_replay_on_the_shell_ends_it_and_it_says_so(console: Console) -> None:
     given.replay()
     fenced = console.ended(job.id)
     assert Stage.FAILED is fenced.stage
-    assert "a newer replay, resolve, reopen or purge has taken over" in fenced.outcome
+    # To a commit in the very moment of the fencing a broker (4.1) may answer "unknown" instead.
+    newer, unknown = (
+        "a newer replay, resolve, reopen or purge has taken over",
+        "EndTxn commit failed",
+    )
+    assert newer in fenced.outcome or unknown in fenced.outcome
+    assert "nothing is half-done" in fenced.outcome
     assert {0: [(n, 1) for n in range(8)]} == given.arrived()
     assert "0 letters sent, 8 no longer open or no longer there" == console.run(job.id).outcome
 
