@@ -198,7 +198,6 @@ def test_no_module_needs_itself() -> None:
 _OWNERS = {
     *("retry.circuits", "consumer.partitions.assignment"),
     *("consumer.partitions.offsets", "consumer.partitions.read_ahead"),
-    "consumer.operations.watchdogs.slow_handler",
     *("consumer.operations.requests", "consumer.operations.monitoring.monitor"),
 }
 
@@ -449,7 +448,7 @@ _CATCHES = {
     # A listener is the user's: it must not disturb the loop.
     ("consumer.operations.monitoring.monitor", "emit", "Exception"),
     # What ends the retry line is raised where the live line runs, and ends that too.
-    ("consumer.runners.together.child", "serve", "BaseException"),
+    ("consumer.runners.together.retry_line", "serve", "BaseException"),
     ("consumer.runners.together.run_together", "_run", "BaseException"),
     # The other line ends first; then it goes on.
     ("consumer.runners.together.run_together", "_beside", "BaseException"),

@@ -17,10 +17,6 @@ from linear_retry.consumer.lifecycle.startup import Brokers, RetentionCheck, Sta
 from linear_retry.consumer.loop import Chore, Loop
 from linear_retry.consumer.operations.control_topic import ControlTopicFollower
 from linear_retry.consumer.operations.monitoring.monitor import Monitor
-from linear_retry.consumer.operations.monitoring.other_groups import (
-    NewRetryTopics,
-    OtherGroupsRetries,
-)
 from linear_retry.consumer.operations.operator_actions import OperatorActions
 from linear_retry.consumer.operations.remote_commands import RemoteCommands
 from linear_retry.consumer.operations.requests import Requests
@@ -34,15 +30,18 @@ from linear_retry.consumer.operations.watchdogs.replaced_log import ReplacedLogW
 from linear_retry.consumer.operations.watchdogs.stalled_partition import StalledPartitionWatchdog
 from linear_retry.consumer.outcomes import Outcomes, Partitions
 from linear_retry.consumer.partitions.assignment import Assignment
-from linear_retry.consumer.partitions.client_errors import ClientErrors
+from linear_retry.consumer.partitions.client_events import ClientErrors, Rebalance
 from linear_retry.consumer.partitions.delayed_read_ahead import DelayedFlow, DelayedReadAhead
 from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.consumer.partitions.lag import Lag
 from linear_retry.consumer.partitions.offset_reset import OffsetReset
 from linear_retry.consumer.partitions.offsets import OffsetCommits, Offsets
+from linear_retry.consumer.partitions.other_groups import (
+    NewRetryTopics,
+    OtherGroupsRetries,
+)
 from linear_retry.consumer.partitions.polling import DeliveryFilter, OffsetCheck, Poller
 from linear_retry.consumer.partitions.read_ahead import ReadAhead
-from linear_retry.consumer.partitions.rebalance import Rebalance
 from linear_retry.consumer.partitions.unreadable_batches import UnreadableBatches
 from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.consumer.settings.consumer_config import ConsumerConfig
@@ -188,7 +187,16 @@ def assemble(
 
     # What the client delivers and reports.
     errors = ClientErrors(client, clock.now_s, settings.group_id, flow_control, emit)
-    client.set_listener(Rebalance(flow_control, commits, errors, config.own_topics, emit))
+    client.set_listener(
+        Rebalance(
+            flow_control=flow_control,
+            commits=commits,
+            errors=errors,
+            own_topics=config.own_topics,
+            emit=emit,
+            new_retry_topics=None if config.reads_retries else NewRetryTopics(config.topics),
+        )
+    )
     reset = OffsetReset(
         client=client,
         assignment=assignment,
@@ -283,8 +291,6 @@ def assemble(
         waits = DelayedFlow(read_ahead, flow_control)
         chores.insert(0, (waits, waits.tick))
         monitor.listen(OtherGroupsRetries(config.line.group_id))
-    else:
-        monitor.listen(NewRetryTopics(config.topics))
 
     return Parts(
         config=config,

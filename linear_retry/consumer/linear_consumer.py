@@ -1,27 +1,38 @@
 """The public consumer: consumes in order, and waits when a message fails temporarily."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
+from types import TracebackType
 from typing import Any, Never, Self, overload
 
-from linear_retry.consumer.lifecycle.closing import ClosedAtExit
 from linear_retry.consumer.operations.monitoring.health import Health
 from linear_retry.consumer.operations.monitoring.monitor import Counts, Monitor, bind_listeners
-from linear_retry.consumer.operations.operator_methods import OperatorMethods
-from linear_retry.consumer.operations.requests import OperatorRequest
+from linear_retry.consumer.operations.requests import (
+    GiveUp,
+    Retry,
+    SkipUnreadable,
+    checked_lift,
+    checked_place,
+)
 from linear_retry.consumer.partitions.batches import BatchLimits
 from linear_retry.consumer.runners.async_hand_over import AsyncHandler
 from linear_retry.consumer.runners.background import Background, Consume
-from linear_retry.consumer.runners.handler_checks import check_async_handler, check_handler
 from linear_retry.consumer.runners.own_loop import Attempt
-from linear_retry.consumer.runners.run_handler import BatchHandler, Handler
+from linear_retry.consumer.runners.run_handler import (
+    BatchHandler,
+    Handler,
+    check_async_handler,
+    check_handler,
+)
 from linear_retry.consumer.session import Session
 from linear_retry.consumer.settings.checks import Transient, check_listeners, plan
 from linear_retry.consumer.settings.consumer_config import Dependencies
 from linear_retry.consumer.settings.dead_letters import DeadLetters
 from linear_retry.consumer.settings.line import Topics, WhenExhausted
+from linear_retry.errors import LinearRetryError, UsageError
 from linear_retry.events import Listener
 from linear_retry.journal.journal import Journal
 from linear_retry.kafka import Message
@@ -32,7 +43,7 @@ from linear_retry.strategy.delays import Element
 from linear_retry.strategy.strategy import Strategy
 
 
-class LinearConsumer(OperatorMethods, ClosedAtExit):
+class LinearConsumer:
     """Consumes topics in order, at least once, and waits when a message fails temporarily.
 
     On a transient error the partitions in scope are paused, and the failed message is held and
@@ -109,8 +120,6 @@ class LinearConsumer(OperatorMethods, ClosedAtExit):
         self._monitor = Monitor(listeners, wanted.dependencies.clock.utc_ms)
         self._config = wanted
         self._session = Session(wanted, self._circuits, self._monitor)
-        self._gives_up = wanted.dead_letters is not None
-        self._has_limit = wanted.retry.policy.has_limit
 
     # -- for the owner thread ----------------------------------------------------------------
 
@@ -226,18 +235,46 @@ class LinearConsumer(OperatorMethods, ClosedAtExit):
         """
         self._session.close()
 
-    @property
-    def _closes_here(self) -> bool:
-        return self._session.is_here
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._close_after(error)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        # Waits off the event loop, which `run_async` in another task needs in order to end.
+        # A coroutine that is being garbage-collected cannot await anything.
+        if self._session.is_here or isinstance(error, GeneratorExit):
+            self._close_after(error)
+        else:
+            await asyncio.to_thread(self._close_after, error)
+
+    def _close_after(self, error: BaseException | None) -> None:
+        try:
+            self.close()
+        except LinearRetryError as last:
+            if error is None:
+                raise
+            error.add_note(f"and at close: {last}")
 
     # -- for any thread ----------------------------------------------------------------------
 
     def stop(self) -> None:
         """Ends `run` after the current message, for good. Safe in signal handlers."""
         self._session.stop.ask()
-
-    def _ask(self, wish: OperatorRequest) -> Future[bool]:
-        return self._session.submit(wish)
 
     @property
     def circuits(self) -> Mapping[Scope, CircuitView]:
@@ -276,3 +313,75 @@ class LinearConsumer(OperatorMethods, ClosedAtExit):
         It follows the circuit. Do not call through it, and do not open or close it.
         """
         return self._circuits.breaker(scope or Scope())
+
+    # -- for operators, from any thread --------------------------------------------------------
+
+    def retry_now(
+        self, topic: str | None = None, partition: int | None = None, offset: int | None = None
+    ) -> Future[bool]:
+        """Attempts this held message now, without waiting for `retry_at`. For operators.
+
+        Without coordinates: ends the wait of every open circuit. If a circuit holds no message,
+        since that went to another member, the next message to arrive is attempted. True once the
+        waits have ended, False if no circuit is open.
+
+        True as soon as the attempt starts, before its outcome is known; if only the dead letter
+        waits to be sent, as soon as that starts. False if the message is not (or no longer) held,
+        and if the consumer has not started, is stopped or closed; after a `run` that raised, and
+        between two loops of your own, the next one answers, or `close`. A message in the handler is
+        not attempted twice: the answer comes afterwards, True if the message is held again, else
+        False.
+
+        A failure counts as usual, and the strategy continues from there. Two requests at the same
+        time make one attempt. Requests are taken about once a second, between two messages. Do not
+        wait for the future in the handler or in a listener: it is completed by their thread, which
+        also runs its callbacks. A future that is cancelled in time has no effect.
+
+        Raises `UsageError` for invalid coordinates, and after a fork.
+        """
+        if topic is None and partition is None and offset is None:
+            return self._session.submit(Retry(None))
+        return self._session.submit(Retry(checked_place(topic, partition, offset)))
+
+    def give_up(self, topic: str, partition: int, offset: int) -> Future[bool]:
+        """Sends this held message to the dead letters now, reason `given-up`. For operators.
+
+        True once the letter is acknowledged; pending while the sending is retried. False if the
+        message is not (or no longer) held, is revoked or lost, or the consumer stops first. A
+        message in the handler is given up afterwards, if it failed and is held again. If a
+        `retry_now` was requested before and is not answered yet, the attempt comes first.
+
+        Otherwise as `retry_now`. Also raises `UsageError` if there is no dead-letter topic.
+        """
+        if self._config.dead_letters is None:
+            raise UsageError(
+                "give_up: the consumer has no dead-letter topic; name one with dead_letters="
+            )
+        return self._session.submit(GiveUp(checked_place(topic, partition, offset)))
+
+    def lift_limit(self, letters: int | None = None, *, reason: str) -> Future[bool]:
+        """Lets messages leave beyond the `limit` of `DeadLetters` or `RetryTopics`. For operators.
+
+        Until a handler succeeds; with `letters`, for at most that many. Messages that the limit
+        holds are attempted at once. `reason` is recorded (`LimitLifted`). True once the limit is
+        lifted; otherwise as `retry_now`. Also raises `UsageError` if there is no limit.
+        """
+        if not self._config.retry.policy.has_limit:
+            raise UsageError(
+                "lift_limit: the consumer has no limit; set one with DeadLetters(limit=...) or "
+                "RetryTopics(limit=...)"
+            )
+        return self._session.submit(checked_lift(letters, reason))
+
+    def skip_unreadable(self, topic: str, partition: int, offset: int) -> Future[bool]:
+        """Skips the batch at which this partition is blocked, for good. For operators.
+
+        `offset` is that of `PartitionUnreadable`. Everything in its batch from there on is lost,
+        and reported as `DataLost`. The brokers are asked where the batch ends, which takes a
+        moment.
+
+        True once the partition continues after the batch. False if it is not (or no longer) blocked
+        there, if it turns out to be readable, and if no broker reports the end of the batch within
+        30 s. Otherwise as `retry_now`.
+        """
+        return self._session.submit(SkipUnreadable(checked_place(topic, partition, offset)))

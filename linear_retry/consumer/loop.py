@@ -302,5 +302,7 @@ class Loop:
 
     def _too_slow(self, batch: Batch) -> bool:
         """Ends a batch; whether the group has removed us meanwhile: then nothing is stored."""
-        self._monitor.end_batch(self._now_s())
-        return self._overrun.overran(batch.last_attempted)
+        now_s = self._now_s()
+        self._monitor.end_batch(now_s)
+        is_doubtful = now_s > self._read_ahead.doubtful_at_s
+        return is_doubtful and self._overrun.overran(batch.last_attempted)

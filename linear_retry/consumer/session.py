@@ -152,7 +152,7 @@ class Session:
             self._finish_attempts()
             loop = self._started()
             if not self.stop.asked:
-                run(lambda: loop.turn(limits), handler, attempt, self.stop)
+                run(partial(loop.turn, limits), handler, attempt, self.stop)
         self._monitor.finish()
 
     async def run_async(

@@ -11,7 +11,7 @@ from linear_retry.consumer.operations.monitoring.monitor import Monitor
 from linear_retry.consumer.operations.operator_actions import OperatorActions
 from linear_retry.consumer.operations.requests import Requests
 from linear_retry.consumer.partitions.assignment import Assignment
-from linear_retry.consumer.partitions.client_errors import ClientErrors
+from linear_retry.consumer.partitions.client_events import ClientErrors
 from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.consumer.partitions.offset_reset import OffsetReset
 from linear_retry.consumer.partitions.offsets import OffsetCommits, Offsets

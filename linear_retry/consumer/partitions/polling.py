@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from linear_retry.consumer.partitions.assignment import Assignment
-from linear_retry.consumer.partitions.client_errors import ClientErrors
+from linear_retry.consumer.partitions.client_events import ClientErrors
 from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.consumer.partitions.offset_reset import OffsetReset
 from linear_retry.consumer.partitions.offsets import OffsetCommits

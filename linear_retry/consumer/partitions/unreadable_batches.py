@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from linear_retry.consumer.operations.requests import Request, Requests, SkipUnreadable
 from linear_retry.consumer.partitions.assignment import Assignment, Unreadable
-from linear_retry.consumer.partitions.client_errors import error_text
+from linear_retry.consumer.partitions.client_events import error_text
 from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.events import DataLost, Event, PartitionReadable, PartitionUnreadable
 from linear_retry.kafka import KafkaError, KafkaException

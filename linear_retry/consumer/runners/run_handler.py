@@ -11,7 +11,13 @@ from linear_retry.errors import UsageError
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.messages import headers_of, place_of
 from linear_retry.retry.batch_error import BatchError
-from linear_retry.retry.callables import UndoneError, check_result
+from linear_retry.retry.callables import (
+    UndoneError,
+    check_result,
+    is_coroutine_function,
+    is_generator_function,
+    why_not_with,
+)
 from linear_retry.retry.clock import NowS
 from linear_retry.retry.failed_attempt import release
 from linear_retry.scope import Place
@@ -131,6 +137,7 @@ Handler: TypeAlias = Callable[[Message], object]
 BatchHandler: TypeAlias = Callable[[list[Message]], object]
 H = TypeVar("H")
 _KNOWN_TYPES = 64
+_TAKES = "one message"
 
 
 class Results:
@@ -237,3 +244,37 @@ def _check_meant(failed: BatchError, batch: Batch) -> None:
             f"{where} cause={failed.cause!r}: must be an instance of Exception, such as "
             "OSError('down')"
         ) from failed
+
+
+def check_handler(handler: object, takes: str = _TAKES) -> None:
+    """Raises `UsageError` if each call would fail, or would count as done without running.
+
+    `takes` names its arguments, joined by "and".
+    """
+    _check(handler, takes)
+    if is_coroutine_function(handler):
+        raise UsageError(
+            f"handler={handler!r}: a coroutine function would never be awaited; use run_async, or "
+            "run_together_async"
+        )
+
+
+def check_async_handler(handler: object) -> None:
+    """Raises `UsageError` if each call would fail, or return nothing to await."""
+    _check(handler, _TAKES)
+
+
+def _check(handler: object, takes: str) -> None:
+    if not callable(handler):
+        raise UsageError(f"handler={handler!r}: must be a callable of {takes}")
+    if is_generator_function(handler):
+        raise UsageError(
+            f"handler={handler!r}: a generator function would never run; give a plain function"
+        )
+    # A TypeError per message would dead-letter the whole topic.
+    refusal = why_not_with(handler, takes.count(" and ") + 1)
+    if refusal is not None:
+        raise UsageError(
+            f"handler={handler!r}: it cannot be called with {takes}, by position ({refusal}); wrap "
+            "it in a lambda or functools.partial"
+        )

@@ -19,7 +19,7 @@ from linear_retry.consumer.letters.publisher import (
 )
 from linear_retry.consumer.operations.monitoring.client_log import with_log
 from linear_retry.consumer.operations.monitoring.monitor import Monitor, bind_listeners
-from linear_retry.consumer.runners.handler_checks import check_handler
+from linear_retry.consumer.runners.run_handler import check_handler
 from linear_retry.consumer.settings.checks import (
     Transient,
     answer_within_s,

@@ -14,9 +14,9 @@ from linear_retry.consumer.operations.watchdogs.stalled_partition import Stalled
 from linear_retry.consumer.outcomes import Outcomes
 from linear_retry.consumer.partitions.assignment import Assignment, _Silence
 from linear_retry.consumer.partitions.batches import Batches
+from linear_retry.consumer.partitions.client_events import Rebalance
 from linear_retry.consumer.partitions.offsets import OffsetCommits, _Position
 from linear_retry.consumer.partitions.read_ahead import ReadAhead
-from linear_retry.consumer.partitions.rebalance import Rebalance
 from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.kafka.consumer.callbacks import CallbackGuard
 from linear_retry.kafka.consumer.client import Client

@@ -7,7 +7,7 @@ import pytest
 
 from linear_retry import BrokerError, ConfigurationError, FencedError, events
 from linear_retry.consumer.lifecycle.startup import Brokers
-from linear_retry.consumer.operations.watchdogs import slow_handler
+from linear_retry.consumer.operations.watchdogs import overrun
 from linear_retry.consumer.partitions.read_ahead import ReadAhead
 from linear_retry.consumer.runners.own_loop import Attempts
 from linear_retry.retry import engine
@@ -96,7 +96,7 @@ def test_permanent_unasked_or_not_so(on_permanent: str, monkeypatch: pytest.Monk
 
 def test_too_slow_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
     """The handler was too slow once, which is no reason to end."""
-    monkeypatch.setattr(slow_handler, "HOPELESS_AFTER", 1)
+    monkeypatch.setattr(overrun, "HOPELESS_AFTER", 1)
     with pytest.raises(BrokenError, match="UnexplainedHandlerTooSlowError"):
         _play(_step("too_long", inside="in the handler"))
 

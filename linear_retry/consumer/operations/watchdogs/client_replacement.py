@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 
 from linear_retry.consumer.partitions.assignment import Assignment
-from linear_retry.consumer.partitions.client_errors import ClientErrors
+from linear_retry.consumer.partitions.client_events import ClientErrors
 from linear_retry.events import ClientReplaced, Event, InstanceIdTaken, Lost
 from linear_retry.kafka import KafkaError
 from linear_retry.kafka.consumer.client import Client

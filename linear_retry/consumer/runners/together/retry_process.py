@@ -11,7 +11,6 @@ from multiprocessing import current_process, get_context, resource_tracker
 from typing import Any
 
 from linear_retry.consumer.runners.signals import SIGNALS
-from linear_retry.consumer.runners.together.child import Work, serve
 from linear_retry.consumer.runners.together.messages import (
     LOOK_EVERY_S,
     STOP,
@@ -19,6 +18,7 @@ from linear_retry.consumer.runners.together.messages import (
     Dropped,
     Ended,
 )
+from linear_retry.consumer.runners.together.retry_line import Work, serve
 from linear_retry.errors import ConfigurationError, RetryLineError, UsageError
 from linear_retry.log.lines import log_records_dropped
 from linear_retry.log.relay import log_relayed

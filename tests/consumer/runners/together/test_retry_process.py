@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from linear_retry import ConfigurationError, PermanentError, RetryLineError, UsageError
-from linear_retry.consumer.runners.together.child import Work
+from linear_retry.consumer.runners.together.retry_line import Work
 from linear_retry.consumer.runners.together.retry_process import RetryProcess
 from linear_retry.log.relay import levels
 from tests.consumer.runners.together import lines

@@ -1,8 +1,8 @@
 """Warns of what is another group's: retries on a retry line, retry topics on a live one."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
-from linear_retry.events import Assigned, Event, PassedOver
+from linear_retry.events import Event, PassedOver
 from linear_retry.log.lines import log_topic_problem
 from linear_retry.records.topics.names import is_retry_topic
 
@@ -28,7 +28,7 @@ class OtherGroupsRetries:
 
 
 class NewRetryTopics:
-    """Listens on a live line: what was created since its start, and matches a pattern.
+    """Warns, on a live line, of what was created since its start and matches a pattern.
 
     At its start it is refused. Later it is not, or another group's new topic would end this one.
     """
@@ -37,10 +37,9 @@ class NewRetryTopics:
         """`sources` are names and patterns; what is named is meant."""
         self._known = {*sources}
 
-    def __call__(self, event: Event) -> None:
-        if not isinstance(event, Assigned):
-            return
-        for topic in sorted({topic for topic, _ in event.partitions} - self._known):
+    def note(self, topics: Iterable[str]) -> None:
+        """Notes topics that were assigned; logs each retry topic among them once."""
+        for topic in sorted({*topics} - self._known):
             self._known.add(topic)
             if is_retry_topic(topic):
                 log_topic_problem(

@@ -2,11 +2,11 @@
 
 import pytest
 
-from linear_retry.consumer.operations.monitoring.other_groups import (
+from linear_retry.consumer.partitions.other_groups import (
     NewRetryTopics,
     OtherGroupsRetries,
 )
-from linear_retry.events import Assigned, PassedOver, Stopped
+from linear_retry.events import PassedOver, Stopped
 
 
 def test_retries_of_another_group(caplog: pytest.LogCaptureFixture) -> None:
@@ -24,9 +24,8 @@ def test_retries_of_another_group(caplog: pytest.LogCaptureFixture) -> None:
 def test_a_retry_topic_that_comes_to_match(caplog: pytest.LogCaptureFixture) -> None:
     """Another group created its retry topics, and `^orders` read them as new messages without a
     word. One that is named is meant."""
-    listener = NewRetryTopics(["^orders", "named.retry.5m"])
+    warner = NewRetryTopics(["^orders", "named.retry.5m"])
     for topic in ("orders", "named.retry.5m", "orders.retry.5m", "orders.retry.5m"):
-        listener(Assigned(((topic, 0), (topic, 1))))
-    listener(Stopped(left_group=True))
+        warner.note([topic, topic])
     (said,) = caplog.messages
     assert said.startswith("orders.retry.5m has the name of a retry topic")

@@ -4,8 +4,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from linear_retry import BrokerError, ConfigurationError, events
+from linear_retry.consumer.partitions.client_events import Rebalance
 from linear_retry.consumer.partitions.read_ahead import LARGEST_BATCH
-from linear_retry.consumer.partitions.rebalance import Rebalance
 from linear_retry.kafka import Message
 from tests.consumer.joined_parts import Joined
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from linear_retry.consumer.operations.watchdogs.slow_handler import SlowHandlerCount, raise_if_fatal
+from linear_retry.consumer.operations.watchdogs.overrun import SlowHandlerCount, raise_if_fatal
 from linear_retry.errors import HandlerTooSlowError
 from linear_retry.events import HandlerTooSlow
 

@@ -1,11 +1,13 @@
-"""Sorts the client's errors: fatal, in need of a new client, or only reported."""
+"""Handles what the client reports, inside `poll` and `consume`: errors, rebalances, commits."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from linear_retry.consumer.partitions.flow_control import FlowControl
-from linear_retry.errors import BrokerError
-from linear_retry.events import ClientError, CommitFailed, Event
+from linear_retry.consumer.partitions.offsets import OffsetCommits
+from linear_retry.consumer.partitions.other_groups import NewRetryTopics
+from linear_retry.errors import BrokerError, ConfigurationError
+from linear_retry.events import ClientError, CommitFailed, Event, Lost, Revoked
 from linear_retry.kafka import KafkaError
 from linear_retry.kafka.consumer.client import Client
 from linear_retry.kafka.consumer.fatal_errors import (
@@ -20,13 +22,15 @@ from linear_retry.retry.clock import NowS
 from linear_retry.scope import Partition
 
 _REASON_WITHIN_S = 2.0
+# Not that others have them: it may be the only member, and the brokers may be away.
+_REMOVED = "the group did not hear from this member in time, or has removed it"
 
 
 class ClientErrors:
-    """Handles the client's errors. `useless` is why the client must be replaced; None if not.
+    """Sorts the client's errors: fatal, in need of a new client, or only reported.
 
-    `due_at_s` is then at once. `unexplained`: when a commit's answer reported a fatal error
-    without saying which.
+    `useless` is why the client must be replaced; None if not. `due_at_s` is then at once.
+    `unexplained`: when a commit's answer reported a fatal error without saying which.
     """
 
     def __init__(
@@ -101,3 +105,63 @@ class ClientErrors:
 def error_text(error: KafkaError) -> str:
     """The name of the error and librdkafka's text."""
     return f"{error.name()}: {error.str()}"
+
+
+class Rebalance:
+    """Listens to the client. No handler runs during these callbacks.
+
+    So everything finished is already in `Offsets` and can be committed.
+    """
+
+    def __init__(
+        self,
+        flow_control: FlowControl,
+        commits: OffsetCommits,
+        errors: ClientErrors,
+        own_topics: frozenset[str],
+        emit: Callable[[Event], None],
+        new_retry_topics: NewRetryTopics | None = None,
+    ) -> None:
+        """`own_topics` are those that we write to: consuming them would cause a loop."""
+        self._flow_control = flow_control
+        self._commits = commits
+        self._errors = errors
+        self._own_topics = own_topics
+        self._emit = emit
+        self._new_retry_topics = new_retry_topics
+
+    def assigned(self, partitions: list[Partition]) -> None:
+        """Starts a new epoch for each, paused if its circuit is open."""
+        matched = sorted({topic for topic, _ in partitions} & self._own_topics)
+        if matched:
+            raise ConfigurationError(
+                f"the subscription matches {', '.join(matched)}, to which this consumer writes its "
+                "dead letters, retries, journal or answers: it would consume them; narrow the "
+                "pattern"
+            )
+        self._flow_control.assign(partitions)
+        if self._new_retry_topics is not None:
+            self._new_retry_topics.note(topic for topic, _ in partitions)
+
+    def revoked(self, partitions: list[Partition]) -> None:
+        """Commits what is done, then drops the state: the next owner counts from zero."""
+        self._commits.commit_revoked(partitions)
+        self._flow_control.drop(partitions)
+        self._emit(Revoked(tuple(partitions)))
+
+    def lost(self, partitions: list[Partition]) -> None:
+        """Drops the state without a commit: another member may own them already."""
+        self._flow_control.drop(partitions)
+        self._emit(Lost(tuple(partitions), _REMOVED))
+
+    def committed(self, offsets: Mapping[Partition, int]) -> None:
+        self._flow_control.offsets.committed(offsets)
+
+    def commit_failed(self, error: KafkaError, partitions: tuple[Partition, ...]) -> None:
+        """Handles a refused or empty commit (`ClientErrors.commit_refused`)."""
+        if error.code() != KafkaError._NO_OFFSET:
+            self._errors.commit_refused(error, partitions)
+
+    def client_error(self, error: KafkaError) -> None:
+        """Handles an error of librdkafka that is not about a message."""
+        self._errors.report(error)
