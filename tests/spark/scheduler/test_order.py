@@ -1,12 +1,13 @@
 """Messages for one partition are sent in the order of their times, also amid an outage of it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pandas as pd  # type: ignore[import-untyped]  # it has no types
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
@@ -26,6 +27,7 @@ from tests.spark.scheduler.partly import partly_stuck
 from tests.spark.scheduler.running import now_ms
 
 _NO_HEADERS = header_bytes.write(())
+_TRIES = 5
 
 
 def _held(topic: str, due_ms: int, number: int, partition: int | None = None) -> Held:
@@ -74,6 +76,19 @@ def test_nothing_overtakes(kafka: RealKafka, topic: TopicFactory) -> None:
     assert [4, 1, 3, 6, 7] == ours
 
 
+def _run(batches: Callable[[], object]) -> None:
+    """Again where Spark's worker had not begun within the 10 s that it is given: a busy machine."""
+    for _ in range(_TRIES - 1):
+        try:
+            batches()
+        except StreamingQueryException as error:
+            if "Python worker failed to connect back" not in str(error):
+                raise
+        else:
+            return
+    batches()
+
+
 def test_lanes_wait_in_the_state_of_spark(spark: SparkSession, tmp_path: Path) -> None:
     """The next micro-batch knows the lanes that wait, and each is released with its own bucket."""
     lanes: list[Lane] = [("orders", 3), ("orders", None), *(("many", n) for n in range(200))]
@@ -114,8 +129,7 @@ def test_lanes_wait_in_the_state_of_spark(spark: SparkSession, tmp_path: Path) -
         known.writeStream.format("text")
         .option("checkpointLocation", str(tmp_path / "checkpoint"))
         .trigger(availableNow=True)
-        .start(str(done))
     )
-    query.awaitTermination()
+    _run(lambda: query.start(str(done)).awaitTermination())
     waiting = sorted(str(lane) for lane in lanes[1::2])
     assert {str([]), str(waiting)} == {each.read_text().strip() for each in done.glob("part-*")}
