@@ -62,9 +62,10 @@ def test_watch_says_that_no_member_lives(kafka: RealKafka, killed: _Killed, tmp_
     with Piped(tmp_path, *arguments) as lines:
         wait_until(lambda: [f"{group}: no live member, 3 waiting"] == lines.output, "it is said")
     with Piped(tmp_path, *arguments, "--json") as objects:
-        wait_until(
-            lambda: objects.lines and objects.objects[-1]["liveness"] == "no-member", "as JSON"
+        said = wait_until(
+            lambda: [one for one in objects.objects if one.get("liveness") == "no-member"],
+            "as JSON",
         )
-        assert 3 == objects.objects[-1]["waiting"]
+        assert 3 == said[-1]["waiting"]
     with terminal(*arguments) as shown:
         shown.wait_for("no live member, 3 waiting")

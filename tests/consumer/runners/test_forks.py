@@ -84,10 +84,17 @@ def _run_async(life: OwnLife, handle: _Act) -> None:
     async def awaited(message: Message) -> None:
         handle(message)
 
+    async def tick() -> None:
+        # A child that polls takes its parent's wake-ups away: the parent wakes up by itself.
+        while True:
+            await asyncio.sleep(0.1)
+
     async def main() -> None:
-        # A child that polls takes its parent's wake-ups away: the parent must not wait for ever.
-        async with asyncio.timeout(10):
+        ticking = asyncio.create_task(tick())
+        try:
             await life.consumer.run_async(awaited)
+        finally:
+            ticking.cancel()
 
     loop = asyncio.new_event_loop()
     loop.run_until_complete(main())
