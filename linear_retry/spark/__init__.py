@@ -12,8 +12,8 @@ from linear_retry.spark.lake.lake import DEAD_LETTERS, EPISODES, JOURNAL, Lake, 
 from linear_retry.spark.lake.maintenance import Optimized, optimize
 from linear_retry.spark.reporting.durations import survival
 from linear_retry.spark.reporting.report import Reported, ReportError, report
-from linear_retry.spark.streaming.bad_rows import BadRows
 from linear_retry.spark.streaming.foreach_batch import ForeachBatch, foreach_batch
+from linear_retry.spark.streaming.places import BadRows
 from linear_retry.spark.tables.entries import journal
 from linear_retry.spark.tables.letters import dead_letters
 

@@ -15,7 +15,7 @@ from linear_retry.records.record import Record
 from linear_retry.records.text import sendable
 from linear_retry.retry.clock import Clock
 from linear_retry.scope import Partition
-from linear_retry.spark.streaming.failures import FailureCount
+from linear_retry.spark.streaming.checkpoint_file import FailureCount
 from linear_retry.spark.streaming.places import PLACE, Range, named, ranges_of, split, within
 
 Handler: TypeAlias = Callable[[DataFrame, int], object]

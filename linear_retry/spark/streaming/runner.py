@@ -31,8 +31,8 @@ from linear_retry.retry.engine import (
 )
 from linear_retry.retry.failed_attempt import FailedAttempt, release
 from linear_retry.scope import Scope
-from linear_retry.spark.streaming.bad_rows import BadRows
 from linear_retry.spark.streaming.batch import SparkBatch
+from linear_retry.spark.streaming.places import BadRows
 
 _SCOPE = Scope()
 _MAX_HALVINGS = 100

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from pyspark.sql import SparkSession
 
-from linear_retry.spark.streaming.failures import FailureCount
+from linear_retry.spark.streaming.checkpoint_file import FailureCount
 from tests.conftest import TopicFactory
 from tests.docs.markdown import ROOT
 from tests.patience import PATIENCE_S
