@@ -68,7 +68,7 @@ def owners(journal: DataFrame) -> DataFrame:
     # The brokers' clock where the topic has it: members' may differ.
     at_ms = F.coalesce(F.unix_millis("timestamp"), F.col("at_ms"))
     assigned = journal.where("problems IS NULL AND event = 'Assigned'").select(
-        *("group", "instance", at_ms.alias("assigned_ms")), F.explode("partitions").alias("own")
+        "group", "instance", at_ms.alias("assigned_ms"), F.explode("partitions").alias("own")
     )
     return assigned.groupBy(
         "group",
@@ -95,8 +95,18 @@ def _entries(readable: DataFrame) -> DataFrame:
     needed = readable.select(
         # A sort compares the first eight bytes first, and many groups' names start alike.
         F.xxhash64("group", "member").alias(_HASH),
-        *("group", "member", "instance", "sequence", "topic", "partition", "offset"),
-        *("event", "at_ms", "outcome", "open_s", "failures"),
+        "group",
+        "member",
+        "instance",
+        "sequence",
+        "topic",
+        "partition",
+        "offset",
+        "event",
+        "at_ms",
+        "outcome",
+        "open_s",
+        "failures",
         # A record's timestamp is the same clock's, unless the topic has the brokers set it.
         (F.unix_millis("timestamp") - F.col("at_ms")).alias("clock_ms"),
         F.when(event == "RetriedNow", F.col("at_ms"))
@@ -203,7 +213,11 @@ def _aggregates() -> list[Column]:
     good_ms = F.when(F.col("moves") > before["moves"], F.col("at_ms")).otherwise(F.col("start_ms"))
     gave_up = F.col("outcome").isin(*_GAVE_UP) & (before["event"] != "DeadLetterFailed")
     close = F.struct(
-        *("sequence", "at_ms", "lost", "outcome", "open_s"),
+        "sequence",
+        "at_ms",
+        "lost",
+        "outcome",
+        "open_s",
         F.when(F.col("outcome") == "recovered", good_ms).alias("good_ms"),
         F.when(gave_up, F.col("start_ms")).alias("gave_up_ms"),
     )

@@ -25,7 +25,11 @@ def distinct(letters: DataFrame) -> DataFrame:
     dead = letters.where(~F.coalesce(F.col("send_to") == RETRY, F.lit(False)))
     return dead.dropDuplicates(["group_id", "id", "generation"]).select(
         F.col("group_id").alias("group"),
-        *("reason", "exception_type", "exception_message", "key", "failures"),
+        "reason",
+        "exception_type",
+        "exception_message",
+        "key",
+        "failures",
         F.coalesce(last_ms, _possible(F.unix_millis("timestamp"))).alias("died_ms"),
         F.when(last_ms >= first_ms, last_ms - first_ms).alias("waited_ms"),
         F.col("problems").isNotNull().alias("unreadable"),

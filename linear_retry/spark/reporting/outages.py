@@ -23,8 +23,17 @@ def measured(episodes: DataFrame) -> DataFrame:
     has_end = F.col("upper_ms").isNotNull()
     rest = F.col("blocked_s") - F.col("down_s")
     return known.withColumn("down_s", down).select(
-        *("group", "members", "began_ms", "last_at_ms", "lower_ms", "upper_ms", "attempts"),
-        *("blocked_s", "down_s", "still_open", "missing"),
+        "group",
+        "members",
+        "began_ms",
+        "last_at_ms",
+        "lower_ms",
+        "upper_ms",
+        "attempts",
+        "blocked_s",
+        "down_s",
+        "still_open",
+        "missing",
         F.when(has_end, rest).otherwise(0.0).alias("unsure_s"),
         F.when(~has_end, rest).otherwise(0.0).alias("other_s"),
         simple_name(F.col("error_type")).alias("error"),

@@ -205,7 +205,10 @@ def _columns() -> tuple[Column, ...]:
     is_valid, is_invalid = "size(found) = 0", "size(found) <> 0"
     garbled = array([struct({"name": "'value'", "value": "value"})])
     return columns(
-        *("topic", "partition", "offset", f"{moment('timestamp')} AS timestamp"),
+        "topic",
+        "partition",
+        "offset",
+        f"{moment('timestamp')} AS timestamp",
         *(f"{when(is_valid, value)} AS `{name}`" for name, value in values.items()),
         f"{when(is_invalid, 'found')} AS problems",
         f"{when(is_invalid, garbled)} AS garbled",

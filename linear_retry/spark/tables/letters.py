@@ -94,16 +94,15 @@ def letter_projections() -> Projections:
     passed_on = (*_RECORD, "timestamp_ms", "written_by", "own_headers")
     return (
         columns(
-            *(
-                *_RECORD,
-                "timestamp_ms",
-                f"{_written_by()} AS written_by",
-                f"{_CONTENTS} AS contents",
-            ),
+            *_RECORD,
+            "timestamp_ms",
+            f"{_written_by()} AS written_by",
+            f"{_CONTENTS} AS contents",
             f"{when(_IS_USUAL, f'size({NAMES}) - {len(_USUAL)}')} AS own_headers",
         ),
         columns(
-            *(*passed_on, f"{is_fine} AS is_fine"),
+            *passed_on,
+            f"{is_fine} AS is_fine",
             f"{when(f'NOT ({_IS_OURS})', foreign.parsed('written_by'))} AS other_system",
             *(f"{each.reading(at)} AS {each.column}" for each, at in found.items()),
         ),
@@ -164,7 +163,9 @@ def _columns() -> tuple[Column, ...]:
     )
     kept = (name for name in _RECORD if name not in ("timestamp", "headers"))
     return columns(
-        *(*kept, f"{moment('timestamp')} AS timestamp", f"{_HEADERS} AS headers"),
+        *kept,
+        f"{moment('timestamp')} AS timestamp",
+        f"{_HEADERS} AS headers",
         f"if(is_fine OR written_by <> '{OURS}', written_by, '{NONE}') AS format",
         *(f"{column} AS {name}" for name, column in found.items()),
         f"{when(f'size({problems}) > 0', problems)} AS problems",
