@@ -36,10 +36,7 @@ from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.consumer.partitions.lag import Lag
 from linear_retry.consumer.partitions.offset_reset import OffsetReset
 from linear_retry.consumer.partitions.offsets import OffsetCommits, Offsets
-from linear_retry.consumer.partitions.other_groups import (
-    NewRetryTopics,
-    OtherGroupsRetries,
-)
+from linear_retry.consumer.partitions.other_groups import NewRetryTopics, OtherGroupsRetries
 from linear_retry.consumer.partitions.polling import DeliveryFilter, OffsetCheck, Poller
 from linear_retry.consumer.partitions.read_ahead import ReadAhead
 from linear_retry.consumer.partitions.unreadable_batches import UnreadableBatches

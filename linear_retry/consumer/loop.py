@@ -70,9 +70,7 @@ class Loop:
         self._reads_retries = reads_retries
         self._why_not = foreign_or_unfit if reads_retries else foreign_group
         self._returns = returns
-        self._overrun = OverrunWatchdog(
-            self._now_s, self._read_ahead, self._flow_control, outcomes.emit
-        )
+        self._overrun = OverrunWatchdog(self._read_ahead, self._flow_control, outcomes.emit)
         self._limits: BatchLimits | None = None
 
     def turn(self, limits: BatchLimits | None = None) -> Generator[Batch]:
@@ -105,7 +103,7 @@ class Loop:
             self._poller.give_up_if_overran()
             for polls_at_once in steps:
                 if isinstance(leaving.route, ToCallback):
-                    self._overrun.overran(leaving.held.message, RECOVERY)
+                    self._overran(leaving.held.message, RECOVERY)
                 if polls_at_once:
                     self.poll_along()
                 else:
@@ -302,7 +300,13 @@ class Loop:
 
     def _too_slow(self, batch: Batch) -> bool:
         """Ends a batch; whether the group has removed us meanwhile: then nothing is stored."""
+        self._monitor.end_batch(self._now_s())
+        return self._overran(batch.last_attempted)
+
+    def _overran(self, message: Message, what: str = "handler") -> bool:
+        """Whether the group has removed us while the user's code, `what`, had this message."""
         now_s = self._now_s()
-        self._monitor.end_batch(now_s)
-        is_doubtful = now_s > self._read_ahead.doubtful_at_s
-        return is_doubtful and self._overrun.overran(batch.last_attempted)
+        if not self._read_ahead.overran(now_s):
+            return False
+        self._overrun.note(now_s, message, what)
+        return True

@@ -74,8 +74,11 @@ class OffsetReset:
         self._emit = emit
         self.missing: dict[Partition, _Missing] = {}
         self.cut: dict[Partition, _Cut] = {}
-        self.due_at_s = math.inf
         self._unanswered_at_s = -math.inf
+
+    @property
+    def due_at_s(self) -> float:
+        return -math.inf if self.cut else math.inf
 
     def lost(self, partition: Partition, offset: int | None, text: str = _NONE_COMMITTED) -> None:
         """Handles a partition without a committed offset, or with one that is gone.
@@ -145,7 +148,6 @@ class OffsetReset:
                 self._offsets.begin([partition])
                 self._offsets.start_at(partition, there)
                 self._flow_control.reassign(partition)
-        self.due_at_s = -math.inf if self.cut else math.inf
 
     def ask_again(self) -> None:
         """Repeats unanswered requests. Must be called before new arrivals are processed.

@@ -264,8 +264,7 @@ class Poller:
 
         librdkafka reports that only some polls later, so held messages must not be attempted yet.
         """
-        now_s = self._assignment.now_s()
-        if now_s > self._read_ahead.doubtful_at_s and self._read_ahead.overran(now_s):
+        if self._read_ahead.overran(self._assignment.now_s()):
             self._flow_control.mark_all_lost("no poll for too long")
 
     def _accept(self, read: Callable[[], list[Message]]) -> None:

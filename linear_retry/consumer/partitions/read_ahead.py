@@ -62,7 +62,9 @@ class ReadAhead:
 
         Because of `max.poll.interval.ms`, or because the machine was suspended for too long.
         """
-        return now_s > self.overruns_at_s or self._slept_s(now_s) > self._session_timeout_s
+        return now_s > self.doubtful_at_s and (
+            now_s > self.overruns_at_s or self._slept_s(now_s) > self._session_timeout_s
+        )
 
     def last_of(self, partition: Partition) -> int | None:
         """Returns the offset of its last unhandled message in memory; None without one."""

@@ -1,4 +1,4 @@
-"""Batches of messages to attempt, and the calls of a plain handler, or of one of batches."""
+"""Batches of messages to attempt, and the checks and calls of handlers, plain or of batches."""
 
 import math
 from collections.abc import Callable, Generator, Iterator, Sequence

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from linear_retry.records.json_fields import InvalidError, integer, read_object
 
+_NAME = "linear-retry.json"
 _WHOLE = "fs.capability.outputstream.abortable"
 """Hadoop's name for: a new file is there once its stream is closed, and not before."""
 
@@ -57,9 +58,6 @@ class CheckpointFile:
             stream = self._files.createAtomic(self._path, True)
         stream.write(content)
         stream.close()
-
-
-_NAME = "linear-retry.json"
 
 
 class FailureCount:

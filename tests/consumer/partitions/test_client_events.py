@@ -5,6 +5,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from linear_retry import BrokerError, ConfigurationError, events
 from linear_retry.consumer.partitions.client_events import Rebalance
+from linear_retry.consumer.partitions.other_groups import NewRetryTopics
 from linear_retry.consumer.partitions.read_ahead import LARGEST_BATCH
 from linear_retry.kafka import Message
 from tests.consumer.joined_parts import Joined
@@ -55,6 +56,19 @@ def test_a_topic_of_our_own() -> None:
     with pytest.raises(ConfigurationError, match=r"orders\.dlq"):
         scene.rebalance.assigned([_P0, ("orders.dlq", 0)])
     assert () == scene.joined.assignment.partitions
+
+
+def test_a_retry_topic_is_assigned(caplog: pytest.LogCaptureFixture) -> None:
+    """Created since the start, and matched by a pattern: it is read, and warned of."""
+    joined = Joined()
+    rebalance = Rebalance(
+        *(joined.flow_control, joined.commits, joined.errors, frozenset[str](), joined.emit),
+        NewRetryTopics(["^orders"]),
+    )
+    rebalance.assigned([_P0, ("orders.retry.5m", 0)])
+    assert _P0 in joined.assignment
+    (said,) = caplog.messages
+    assert said.startswith("orders.retry.5m has the name of a retry topic")
 
 
 def test_the_first_batch_after_an_assignment() -> None:

@@ -2,10 +2,7 @@
 
 import pytest
 
-from linear_retry.consumer.partitions.other_groups import (
-    NewRetryTopics,
-    OtherGroupsRetries,
-)
+from linear_retry.consumer.partitions.other_groups import NewRetryTopics, OtherGroupsRetries
 from linear_retry.events import PassedOver, Stopped
 
 

@@ -114,7 +114,7 @@ REFERENCES = (
     .of(Loop, lambda it: (it._assignment, it._chores, it._circuits, it._commits, it._engine))
     .of(Loop, lambda it: (it._flow_control, it._now_s, it._offsets, it._operator_actions))
     .of(Loop, lambda it: (it._poller, it._read_ahead, it._requests, it._outcomes))
-    .of(OverrunWatchdog, lambda it: (it._emit, it._flow_control, it._now_s, it._read_ahead))
+    .of(OverrunWatchdog, lambda it: (it._emit, it._flow_control, it._read_ahead))
     .of(Batches, lambda it: (it._assignment, it._read_ahead))
     .of(Outcomes, lambda it: (it._assignment, it._commits, it._flow_control, it._offsets))
     .of(Outcomes, lambda it: (it._operator_actions, it._publisher, it._read_ahead, it.engine))
