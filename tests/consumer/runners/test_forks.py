@@ -18,6 +18,7 @@ from tests.consumer.group import OutageError
 from tests.consumer.runners.async_life import Life
 from tests.consumer.runners.own_life import OwnLife
 from tests.fake.cluster import FakeKafka
+from tests.patience import PATIENCE_S
 
 _Act: TypeAlias = Callable[[Message], object]
 
@@ -92,7 +93,8 @@ def _run_async(life: OwnLife, handle: _Act) -> None:
     async def main() -> None:
         ticking = asyncio.create_task(tick())
         try:
-            await life.consumer.run_async(awaited)
+            async with asyncio.timeout(PATIENCE_S):
+                await life.consumer.run_async(awaited)
         finally:
             ticking.cancel()
 

@@ -1,4 +1,4 @@
-"""What came of a batch is noted truly, wherever an interrupt comes."""
+"""A handler that cannot work is refused; what came of a batch is noted truly at any interrupt."""
 
 import asyncio
 import functools
