@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 OF_consumer := tests/consumer tests/fake
 OF_commands := tests/cli tests/dlq tests/strategy
 OF_pages := tests/docs tests/demo tests/journal tests/testing tests/examples
-OF_others = tests $(addprefix --ignore=,$(COMPUTING) $(OF_consumer) $(OF_commands) $(OF_pages))
+OF_others = tests $(addprefix --ignore=,$(COMPUTING) $(TORTURE) $(OF_consumer) $(OF_commands) $(OF_pages))
 LANES := $(addprefix tests-of-,consumer commands pages others)
 
 .DEFAULT_GOAL := help
@@ -72,15 +72,17 @@ checks: install
 # needs one; the longest begin. None has another's share of the processors: Spark waits 10 s for a
 # new Python worker, and no longer. Those with many clients are apart: each client of librdkafka
 # takes one of 1,024 keys of a process's threads.
-COMPUTING := tests/spark tests/torture tests/tuning
-MEMBERS := tests/scenarios
+COMPUTING := tests/spark
+TORTURE := tests/torture tests/tuning
+SCENARIOS := tests/scenarios
+MEMBERS := $(wildcard $(SCENARIOS)/test_[a-m]*.py)
 STORES := tests/store tests/scheduler tests/outbox
 LETTERS := tests/dlq tests/cli
 DOCS := tests/docs tests/benchmarks tests/packaging
 PROGRAMS := tests/soak tests/demo tests/examples
 CONSOLE := tests/console
 BROWSERS := tests/console/browser
-REAL_LANES := tests-that-compute $(addprefix tests-of-,members stores letters docs the-rest programs console browsers)
+REAL_LANES := tests-that-compute $(addprefix tests-of-,members groups stores letters browsers the-rest console docs torture programs)
 .PHONY: $(REAL_LANES)
 $(LANES): tests-of-%: install
 	$(BIN)/pytest -q -m "not broker" $(OF_$*) | sed -u 's/^/$*: /'
@@ -88,8 +90,14 @@ $(LANES): tests-of-%: install
 tests-that-compute: jars
 	$(BIN)/pytest -q --durations=15 -m "not long" $(COMPUTING) | sed -u 's/^/compute: /'
 
+tests-of-torture: jars
+	$(BIN)/pytest -q --durations=15 -m "not long" $(TORTURE) | sed -u 's/^/torture: /'
+
 tests-of-members: jars
 	$(BIN)/pytest -q --durations=15 $(MEMBERS) | sed -u 's/^/members: /'
+
+tests-of-groups: jars
+	$(BIN)/pytest -q --durations=15 $(addprefix --ignore=,$(MEMBERS)) $(SCENARIOS) | sed -u 's/^/groups: /'
 
 tests-of-letters: jars
 	$(BIN)/pytest -q --durations=15 $(LETTERS) | sed -u 's/^/letters: /'
@@ -98,7 +106,7 @@ tests-of-docs: jars
 	$(BIN)/pytest -q --durations=15 $(DOCS) | sed -u 's/^/docs: /'
 
 tests-of-the-rest: jars
-	$(BIN)/pytest -q --durations=15 $(addprefix --ignore=,$(COMPUTING) $(MEMBERS) $(STORES) $(LETTERS) $(DOCS) $(PROGRAMS) $(CONSOLE)) | sed -u 's/^/rest: /'
+	$(BIN)/pytest -q --durations=15 $(addprefix --ignore=,$(COMPUTING) $(TORTURE) $(SCENARIOS) $(STORES) $(LETTERS) $(DOCS) $(PROGRAMS) $(CONSOLE)) | sed -u 's/^/rest: /'
 
 tests-of-programs: jars
 	$(BIN)/pytest -q --durations=15 $(PROGRAMS) | sed -u 's/^/programs: /'

@@ -18,6 +18,7 @@ from benchmarks import (
     memory,
     outbox_produce,
     retry,
+    side_by_side,
     spark_days,
     spark_episodes,
     spark_ingest,
@@ -45,6 +46,7 @@ Benchmark: TypeAlias = Callable[[RealKafka, Scale], Result]
 
 BENCHMARKS: dict[str, Benchmark] = {
     "throughput": throughput.run,
+    "side-by-side": side_by_side.run,
     "lone-message": lone_message.run,
     "retry": retry.run,
     "closing": closing.run,

@@ -18,7 +18,7 @@ from benchmarks.report import say
 from benchmarks.scale import Scale
 from benchmarks.topics import PARTITIONS
 from linear_retry.console.letters import queries
-from linear_retry.console.letters.filters import LetterFilter
+from linear_retry.console.letters.conditions import LetterFilter
 from linear_retry.console.letters.index import Index
 from linear_retry.console.letters.indexer import Indexer
 from linear_retry.console.letters.query_string import query_of

@@ -65,11 +65,15 @@ def linear_consumer(
     *,
     delays_s: list[float] | None = None,
     dead_letters: str | None = None,
+    concurrency: int = 1,
     transactional: bool = False,
     listeners: tuple[Callable[[Event], object], ...] = (),
     dependencies: Dependencies | None = None,
 ) -> LinearConsumer:
-    """Ours. `OSError` is transient; without a dead-letter topic, giving up stops it."""
+    """Ours. `OSError` is transient; without a dead-letter topic, giving up stops it.
+
+    With `concurrency`, partitions are handled side by side.
+    """
     discard_logs()
     give_up: Any = "stop" if dead_letters is None else "dead-letter"
     letters = None
@@ -85,6 +89,8 @@ def linear_consumer(
         dead_letters=letters,
         on_exhausted=give_up,
         on_permanent=give_up,
+        scope="consumer" if concurrency == 1 else "partition",
+        concurrency=concurrency,
         listeners=listeners,
         _dependencies=dependencies,
     )

@@ -5,8 +5,8 @@ import typing
 
 if typing.TYPE_CHECKING:
     from linear_retry.consumer.linear_consumer import LinearConsumer
-    from linear_retry.consumer.operations.monitoring.health import Health
-    from linear_retry.consumer.operations.monitoring.monitor import Counts
+    from linear_retry.consumer.operations.health import Health
+    from linear_retry.consumer.operations.monitor import Counts
     from linear_retry.consumer.runners.own_loop import Attempt
     from linear_retry.consumer.runners.together.run_together import (
         run_together,
@@ -33,8 +33,8 @@ if typing.TYPE_CHECKING:
     from linear_retry.events import Event, Listener
     from linear_retry.journal.journal import Journal
     from linear_retry.kafka.consumer.messages import message_id
-    from linear_retry.retry.batch_error import BatchError
     from linear_retry.retry.circuits import CircuitView
+    from linear_retry.retry.failed_attempt import BatchError
     from linear_retry.retry.retry_after import RetryAfter
     from linear_retry.scope import Scope
     from linear_retry.strategy.strategy import Strategy
@@ -77,11 +77,11 @@ __all__ = [
 
 _HOMES = {
     "Attempt": "consumer.runners.own_loop",
-    "BatchError": "retry.batch_error",
+    "BatchError": "retry.failed_attempt",
     "BrokerError": "errors",
     "CircuitView": "retry.circuits",
     "ConfigurationError": "errors",
-    "Counts": "consumer.operations.monitoring.monitor",
+    "Counts": "consumer.operations.monitor",
     "DataLossError": "errors",
     "DeadLetterError": "errors",
     "DeadLetters": "consumer.settings.dead_letters",
@@ -89,7 +89,7 @@ _HOMES = {
     "ExhaustedError": "errors",
     "FencedError": "errors",
     "HandlerTooSlowError": "errors",
-    "Health": "consumer.operations.monitoring.health",
+    "Health": "consumer.operations.health",
     "Journal": "journal.journal",
     "LinearConsumer": "consumer.linear_consumer",
     "LinearRetryError": "errors",

@@ -53,7 +53,10 @@ class PermanentError(_MessageError):
 
 
 class HandlerTooSlowError(_MessageError):
-    """The handler took longer than `max.poll.interval.ms` three times in a row for one offset."""
+    """The handler took longer than `max.poll.interval.ms` three times in a row for one offset.
+
+    With workers: half of them did, or one of them took three times as long.
+    """
 
 
 class DeadLetterError(LinearRetryError):

@@ -278,7 +278,8 @@ class DataLost(_OfMessage):
 class HandlerTooSlow(_OfMessage):
     """No poll for `elapsed_s`, `attempts` times in a row here: the partitions count as lost.
 
-    `what` was too slow: the handler, or the recovery callback.
+    `what` was too slow: the handler, or the recovery callback. A "worker's handler" keeps nobody
+    from polling: its partition stays, and its event comes once, while it runs.
     """
 
     elapsed_s: float

@@ -9,13 +9,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from tests.patience import PATIENCE_S
 
 _PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 _INSTALL = ("apt-get", "install", "-y", "-q", "--no-install-recommends", "chromium")
 _INSTALL_LIMIT_S = 600
 _DRAWN = "html[data-charts=drawn]"
-_DRAWN_LIMIT_MS = 120_000
+
+
+Scheme = Literal["light", "dark"]
 
 
 class NoChromiumError(Exception):
@@ -69,6 +73,8 @@ class Seen:
 
 @contextmanager
 def browser() -> Iterator[Browser]:
+    """The installed Chromium. What is expected of its pages may take a slow machine long."""
+    expect.set_options(timeout=PATIENCE_S * 1000)
     with sync_playwright() as playwright:
         # Root's Chromium has no sandbox; what it opens here is a page of ours.
         options = ["--no-sandbox"] if os.geteuid() == 0 else []
@@ -79,18 +85,23 @@ def browser() -> Iterator[Browser]:
             opened.close()
 
 
-@contextmanager
-def seen(
-    by: Browser, file: Path, width: int, scheme: Literal["light", "dark"] = "light"
-) -> Iterator[Seen]:
-    """The page of a file, once all its charts are drawn."""
+def new_page(by: Browser, width: int = 1280, scheme: Scheme = "light") -> Page:
+    """An empty page with cookies of its own, which waits as long as tests do."""
     page = by.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page.set_default_timeout(PATIENCE_S * 1000)
+    return page
+
+
+@contextmanager
+def seen(by: Browser, file: Path, width: int, scheme: Scheme = "light") -> Iterator[Seen]:
+    """The page of a file, once all its charts are drawn."""
+    page = new_page(by, width, scheme)
     found = Seen(page)
     page.on("console", lambda message: found.output.append(message.text))
     page.on("pageerror", lambda error: found.output.append(str(error)))
     page.on("dialog", lambda dialog: found.output.append(dialog.message))
     page.on("request", lambda request: found.asked_for.append(request.url))
     page.goto(file.as_uri())
-    page.wait_for_selector(_DRAWN, state="attached", timeout=_DRAWN_LIMIT_MS)
+    page.wait_for_selector(_DRAWN, state="attached")
     yield found
     page.close()

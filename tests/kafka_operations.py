@@ -1,7 +1,8 @@
 """What tests do to a Kafka cluster besides running the consumer."""
 
+import faulthandler
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from confluent_kafka import (
@@ -41,14 +42,21 @@ _NOT_YET = (
     KafkaError.UNKNOWN_LEADER_EPOCH,
     KafkaError.FENCED_LEADER_EPOCH,
 )
+_NO_COORDINATOR_YET = (
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+)
 _BETWEEN_LOOKS_S = 0.02
 
 
-def _committed(consumer: Consumer, asked: list[TopicPartition]) -> list[TopicPartition] | None:
+def _answered(
+    ask: Callable[[], list[TopicPartition] | None],
+) -> list[TopicPartition] | None:
     try:
-        return consumer.committed(asked, timeout=PATIENCE_S)
+        return ask()
     except KafkaException as error:
-        if error.args[0].code() != KafkaError.NOT_COORDINATOR:
+        if error.args[0].code() not in _NO_COORDINATOR_YET:
             raise
         return None  # a broker that has just started takes up its groups one by one
 
@@ -62,12 +70,14 @@ def wait_until(
 ) -> _T:
     """Ask `predicate` until its answer is true, and return that; fails saying `what` did not come.
 
-    `detail`, called when the time is over, adds what a person needs to find out why.
+    `detail`, called when the time is over, adds what a person needs to find out why; and where each
+    thread is goes to stderr.
     """
     until = time.monotonic() + within_s
     while not (answer := predicate()):
         if time.monotonic() > until:
             more = f"\n{detail()}" if detail else ""
+            faulthandler.dump_traceback(2)
             raise AssertionError(f"not within {within_s:g} s: {what}; last: {answer!r}{more}")
         # A look, and no event: brokers, other processes and their files tell nobody of a change.
         time.sleep(_BETWEEN_LOOKS_S)
@@ -171,13 +181,31 @@ class KafkaOperations:
         try:
             numbers = _partitions(consumer.list_topics(topic, timeout=PATIENCE_S), topic)
             asked = [TopicPartition(topic, number) for number in numbers]
-            places = wait_until(lambda: _committed(consumer, asked), "the group's coordinator")
+            places = wait_until(
+                lambda: _answered(lambda: consumer.committed(asked, timeout=PATIENCE_S)),
+                "the group's coordinator",
+            )
         finally:
             consumer.close()
         for place in places:
             if place.error is not None:
                 raise KafkaException(place.error)
         return {place.partition: place.offset for place in places if place.offset >= 0}
+
+    def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+        """Partition to the offset that the group, which has no member, has committed from now on.
+
+        A coordinator that is still loading its groups is asked again.
+        """
+        consumer = Consumer(self.client_settings(**{"group.id": group}))
+        places = [TopicPartition(topic, *each) for each in offsets.items()]
+        try:
+            wait_until(
+                lambda: _answered(lambda: consumer.commit(offsets=places, asynchronous=False)),
+                "the group's coordinator",
+            )
+        finally:
+            consumer.close()
 
     def end_offsets(
         self, topic: str, isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED

@@ -119,18 +119,9 @@ _MAY_IMPORT = {
     | _EVERYONES,
 }
 _PURE = {
-    *(
-        "errors",
-        "events",
-        "scope",
-        "files",
-        "retry.decision",
-        "retry.decision",
-        "retry.retry_after",
-    ),
-    *("journal.entry", "journal.group_state", "journal.group_view", "journal.instance_state"),
-    *("journal.episodes", "journal.outages"),
-    *("tuning.solver",),
+    *("errors", "events", "scope", "files", "retry.decision", "retry.retry_after"),
+    *("journal.entry", "journal.group_state", "journal.episodes", "journal.outages"),
+    "tuning.solver",
 }
 _PURE_ROOMS = {"records", "strategy"}
 
@@ -198,7 +189,7 @@ def test_no_module_needs_itself() -> None:
 _OWNERS = {
     *("retry.circuits", "consumer.partitions.assignment"),
     *("consumer.partitions.offsets", "consumer.partitions.read_ahead"),
-    *("consumer.operations.requests", "consumer.operations.monitoring.monitor"),
+    *("consumer.ownership.requests", "consumer.operations.monitor"),
 }
 
 
@@ -256,7 +247,7 @@ _DOORS = {
     "markupsafe": ["report.page"],
     "delta": ["spark.lake"],
     "google": ["kafka.schema_registry"],
-    "py4j": ["spark.errors"],
+    "py4j": ["spark.session"],
 }
 
 
@@ -437,16 +428,19 @@ _CATCHES = {
     ("consumer.runners.async_hand_over", "attempt_all", "Exception"),
     ("consumer.runners.run_handler", "attempt_batch", "Exception"),
     # The recovery callback is the user's: where it raises, it is called again.
-    ("consumer.letters.recovery", "send", "Exception"),
+    ("consumer.letters.publisher", "send", "Exception"),
     # What ended the thread is raised in the task that awaits it, and the other way round.
     ("consumer.runners.async_hand_over", "run_owner", "BaseException"),
     ("consumer.runners.async_hand_over", "run", "BaseException"),
     # The read-ahead is invalid, and the exception goes on.
-    ("consumer.loop", "turn", "BaseException"),
+    ("consumer.attempts.loop", "turn", "BaseException"),
+    ("consumer.lanes.lane_loop", "run", "BaseException"),
+    # What ends a worker's attempt is raised in the owner thread.
+    ("consumer.lanes.workers", "_work", "BaseException"),
     ("consumer.partitions.read_ahead", "_polled", "BaseException"),
     ("spark.streaming.runner", "_error_of", "Exception"),
     # A listener is the user's: it must not disturb the loop.
-    ("consumer.operations.monitoring.monitor", "emit", "Exception"),
+    ("consumer.operations.monitor", "emit", "Exception"),
     # What ends the retry line is raised where the live line runs, and ends that too.
     ("consumer.runners.together.retry_line", "serve", "BaseException"),
     ("consumer.runners.together.run_together", "_run", "BaseException"),
@@ -455,7 +449,7 @@ _CATCHES = {
     ("consumer.runners.together.run_together", "run_together_async", "BaseException"),
     # A user's object, or exception, may raise anything when it is pickled.
     ("consumer.runners.together.retry_process", "_pickled", "Exception"),
-    ("consumer.runners.together.messages", "_portable", "Exception"),
+    ("consumer.runners.together.retry_line", "_portable", "Exception"),
     # What raises here would be the handler's error, and permanent: a dead letter for an outage.
     ("retry.retry_after", "_read", "Exception"),
     # A bug in a thread of the console is said on the page, which else looks complete for ever.
@@ -467,7 +461,7 @@ _CATCHES = {
     # An attempt that reached nobody is taken back, and the exception goes on.
     ("consumer.session", "_next_attempt", "BaseException"),
     # What a signal handler raises goes on once the loop is whole.
-    ("consumer.runners.signals", "hear", "BaseException"),
+    ("consumer.ownership.stop", "hear", "BaseException"),
     # pybreaker calls the user's listeners in there.
     ("retry.circuits", "_drive", "Exception"),
     # The predicate is the user's: what it raises becomes a UsageError that says so.

@@ -6,9 +6,16 @@ from docs.generators.markdown import codes, table
 from linear_retry.journal.entry import DEFAULT_TOPIC as JOURNAL
 from linear_retry.records.control import DEFAULT_TOPIC as CONTROL
 from linear_retry.records.dead_letter import resolutions_topic
-from linear_retry.records.topics.acls import Acl, live_acls, retry_acls, scheduler_acls, watch_acls
 from linear_retry.records.topics.names import retry_group
-from linear_retry.records.topics.setup import TopicSetup, retry_topics
+from linear_retry.records.topics.setup import (
+    Acl,
+    TopicSetup,
+    live_acls,
+    retry_acls,
+    retry_topics,
+    scheduler_acls,
+    watch_acls,
+)
 
 SCHEDULER = "billing.scheduled"
 _EXAMPLE = TopicSetup(

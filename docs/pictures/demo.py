@@ -9,7 +9,7 @@ from rich.console import Console, RenderableType
 from rich.terminal_theme import MONOKAI
 
 from linear_retry.demo.display import Circuits, Screen
-from linear_retry.demo.record import Record
+from linear_retry.demo.evidence import Record
 from linear_retry.demo.run import embedded_topics, run
 from linear_retry.scope import Scope
 

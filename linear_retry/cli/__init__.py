@@ -17,9 +17,9 @@ from linear_retry.cli.circuits import commands as circuits
 from linear_retry.cli.options.connection import (
     BOOTSTRAP_NAMES,
     Connection,
+    JournalSpan,
     with_option_groups,
 )
-from linear_retry.cli.options.journal import JournalSpan
 from linear_retry.cli.output.exit_codes import MEANINGS
 from linear_retry.cli.spark import commands as spark
 from linear_retry.cli.strategy import commands as strategy

@@ -13,11 +13,9 @@ from fastapi.responses import RedirectResponse, Response
 from starlette.exceptions import HTTPException
 
 from linear_retry.console import pages
-from linear_retry.console.frame.page import Page
-from linear_retry.console.frame.refusals import LOGIN, LOGOUT, note_refused_change
+from linear_retry.console.frame.page import LOGIN, LOGOUT, Page, note_refused_change
 from linear_retry.console.frame.rendering import STATIC, Renderer
-from linear_retry.console.frame.services import Services
-from linear_retry.console.frame.targets import TargetError
+from linear_retry.console.frame.services import Services, TargetError
 from linear_retry.console.jobs.job import JobError
 from linear_retry.console.state.audit import RepeatedError
 from linear_retry.dlq import RefusedError as NotPossibleError

@@ -1,46 +1,64 @@
 """Builds and connects the parts of a running consumer."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from uuid import uuid4
 
+from linear_retry.consumer.attempts.hand_out import HandOut
+from linear_retry.consumer.attempts.housekeeping import Chore, Housekeeping
+from linear_retry.consumer.attempts.intake import Intake
+from linear_retry.consumer.attempts.loop import Loop
+from linear_retry.consumer.attempts.outcomes import Outcomes, Partitions
+from linear_retry.consumer.lanes.lane_loop import LaneLoop
+from linear_retry.consumer.lanes.lane_read_ahead import Lane, LaneReadAhead
+from linear_retry.consumer.lanes.workers import Workers
 from linear_retry.consumer.letters.publisher import (
     AckWait,
     DeadLetterDelivery,
     DeadLetterPublisher,
     PlainDelivery,
+    RecoveryCall,
 )
-from linear_retry.consumer.letters.recovery import RecoveryCall
 from linear_retry.consumer.letters.transactional import TransactionalDelivery
-from linear_retry.consumer.lifecycle.shutdown import Shutdown
-from linear_retry.consumer.lifecycle.startup import Brokers, RetentionCheck, Startup
-from linear_retry.consumer.loop import Chore, Loop
-from linear_retry.consumer.operations.control_topic import ControlTopicFollower
-from linear_retry.consumer.operations.monitoring.monitor import Monitor
-from linear_retry.consumer.operations.operator_actions import OperatorActions
-from linear_retry.consumer.operations.remote_commands import RemoteCommands
-from linear_retry.consumer.operations.requests import Requests
-from linear_retry.consumer.operations.watchdogs.broker import BrokerWatchdog
-from linear_retry.consumer.operations.watchdogs.client_replacement import (
+from linear_retry.consumer.operations.client_replacement import (
+    BrokerWatchdog,
     ClientReplacement,
     InstanceIdWait,
 )
-from linear_retry.consumer.operations.watchdogs.joining import JoiningWatchdog
-from linear_retry.consumer.operations.watchdogs.replaced_log import ReplacedLogWatchdog
-from linear_retry.consumer.operations.watchdogs.stalled_partition import StalledPartitionWatchdog
-from linear_retry.consumer.outcomes import Outcomes, Partitions
+from linear_retry.consumer.operations.control_topic import ControlTopicFollower, RemoteCommands
+from linear_retry.consumer.operations.lag import Lag
+from linear_retry.consumer.operations.lifecycle import Brokers, RetentionCheck, Shutdown, Startup
+from linear_retry.consumer.operations.monitor import Monitor
+from linear_retry.consumer.operations.operator_actions import OperatorActions
+from linear_retry.consumer.operations.overrun import HangingHandlers
+from linear_retry.consumer.operations.replaced_log import ReplacedLogWatchdog
+from linear_retry.consumer.operations.stalled_partition import (
+    JoiningWatchdog,
+    StalledPartitionWatchdog,
+)
+from linear_retry.consumer.ownership.requests import Requests
+from linear_retry.consumer.ownership.stop import StopFlag
 from linear_retry.consumer.partitions.assignment import Assignment
-from linear_retry.consumer.partitions.client_events import ClientErrors, Rebalance
-from linear_retry.consumer.partitions.delayed_read_ahead import DelayedFlow, DelayedReadAhead
+from linear_retry.consumer.partitions.client_events import (
+    ClientErrors,
+    NewRetryTopics,
+    OtherGroupsRetries,
+    Rebalance,
+)
+from linear_retry.consumer.partitions.commit_notes import CommitNotes
+from linear_retry.consumer.partitions.delayed_read_ahead import (
+    DelayedFlow,
+    DelayedReadAhead,
+    delayed_queues,
+)
 from linear_retry.consumer.partitions.flow_control import FlowControl
-from linear_retry.consumer.partitions.lag import Lag
 from linear_retry.consumer.partitions.offset_reset import OffsetReset
 from linear_retry.consumer.partitions.offsets import OffsetCommits, Offsets
-from linear_retry.consumer.partitions.other_groups import NewRetryTopics, OtherGroupsRetries
 from linear_retry.consumer.partitions.polling import DeliveryFilter, OffsetCheck, Poller
+from linear_retry.consumer.partitions.queued_read_ahead import HoldBack
 from linear_retry.consumer.partitions.read_ahead import ReadAhead
 from linear_retry.consumer.partitions.unreadable_batches import UnreadableBatches
-from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.consumer.settings.consumer_config import ConsumerConfig
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.client import Client
@@ -75,7 +93,9 @@ class Parts:
     requests: Requests
     commands: RemoteCommands
     letters: DeadLetterPublisher | None
+    housekeeping: Housekeeping
     loop: Loop
+    lanes: LaneLoop | None
     startup: Startup
     retention: RetentionCheck
     follower: ControlTopicFollower | None
@@ -109,6 +129,8 @@ class Parts:
                 if self.follower is not None:
                     left_s = give_up_at_s - now_s()
                     self.follower.close(min(max(left_s, 0.1), _LAST_ANSWERS_S))
+                if self.lanes is not None:
+                    self.lanes.close()
                 self.admin.close()
                 self.lag.close()
 
@@ -132,11 +154,9 @@ def assemble(
     requests = Requests()
 
     # The partitions: what is assigned, read ahead, done and committed.
-    assignment, offsets = Assignment(clock.now_s), Offsets()
-    make_read_ahead = (
-        partial(DelayedReadAhead, config.line.delay_ms) if config.reads_retries else ReadAhead
-    )
-    read_ahead = make_read_ahead(
+    assignment = Assignment(clock.now_s)
+    offsets = Offsets(lambda *place: client.note_of(*place))
+    read_ahead = _read_ahead_of(config)(
         client,
         clock,
         lambda: assignment.epoch,
@@ -152,6 +172,14 @@ def assemble(
         emit=emit,
         start_positions=dependencies.start_positions,
     )
+    notes = CommitNotes(
+        client=client,
+        assignment=assignment,
+        circuits=circuits,
+        remembers=config.remember_failures,
+        on_unreadable=config.on_unreadable_note,
+    )
+    client.note_of = notes.of
     commits = OffsetCommits(client, clock.now_s, offsets, emit)
     partitions = Partitions(
         assignment=assignment,
@@ -184,16 +212,16 @@ def assemble(
 
     # What the client delivers and reports.
     errors = ClientErrors(client, clock.now_s, settings.group_id, flow_control, emit)
-    client.set_listener(
-        Rebalance(
-            flow_control=flow_control,
-            commits=commits,
-            errors=errors,
-            own_topics=config.own_topics,
-            emit=emit,
-            new_retry_topics=None if config.reads_retries else NewRetryTopics(config.topics),
-        )
+    rebalance = Rebalance(
+        flow_control=flow_control,
+        commits=commits,
+        notes=notes,
+        errors=errors,
+        own_topics=config.own_topics,
+        emit=emit,
+        new_retry_topics=None if config.reads_retries else NewRetryTopics(config.topics),
     )
+    client.set_listener(rebalance)
     reset = OffsetReset(
         client=client,
         assignment=assignment,
@@ -214,7 +242,14 @@ def assemble(
     delivery_filter = DeliveryFilter(
         assignment=assignment,
         read_ahead=read_ahead,
-        offset_check=OffsetCheck(assignment, read_ahead, flow_control, commits, errors),
+        offset_check=OffsetCheck(
+            assignment=assignment,
+            read_ahead=read_ahead,
+            flow_control=flow_control,
+            commits=commits,
+            notes=notes,
+            errors=errors,
+        ),
         offset_reset=reset,
         unreadable=unreadable,
         errors=errors,
@@ -288,6 +323,38 @@ def assemble(
         waits = DelayedFlow(read_ahead, flow_control)
         chores.insert(0, (waits, waits.tick))
         monitor.listen(OtherGroupsRetries(config.line.group_id))
+    if isinstance(read_ahead, LaneReadAhead):
+        held_back = HoldBack(read_ahead, flow_control)
+        chores.insert(0, (held_back, held_back.tick))
+    housekeeping = Housekeeping(poller, outcomes, actions, chores)
+    hand_out = HandOut(
+        intake=Intake(outcomes, notes, reads_retries=config.reads_retries, returns=config.returns),
+        outcomes=outcomes,
+        operator_actions=actions,
+        monitor=monitor,
+        reads_retries=config.reads_retries,
+    )
+    lanes = None
+    if isinstance(read_ahead, LaneReadAhead):
+        lanes = LaneLoop(
+            housekeeping=housekeeping,
+            hand_out=hand_out,
+            read_ahead=read_ahead,
+            assignment=assignment,
+            workers=Workers(config.concurrency),
+            hanging=HangingHandlers(
+                flow_control,
+                clock.now_s,
+                emit,
+                limit_s=settings.max_poll_interval_s,
+                workers=config.concurrency,
+            ),
+            operator_actions=actions,
+            monitor=monitor,
+            stop=stop,
+            close_timeout_s=config.close_timeout_s,
+        )
+        rebalance.drain = lanes.drain
 
     return Parts(
         config=config,
@@ -309,16 +376,16 @@ def assemble(
         requests=requests,
         commands=commands,
         letters=letters,
+        housekeeping=housekeeping,
         loop=Loop(
-            poller=poller,
-            outcomes=outcomes,
-            operator_actions=actions,
+            housekeeping=housekeeping,
+            hand_out=hand_out,
+            read_ahead=read_ahead,
+            circuits=circuits,
             monitor=monitor,
             stop=stop,
-            chores=chores,
-            reads_retries=config.reads_retries,
-            returns=config.returns,
         ),
+        lanes=lanes,
         startup=Startup(
             config=config,
             brokers=Brokers(
@@ -338,6 +405,13 @@ def assemble(
         ),
         admin=admin,
     )
+
+
+def _read_ahead_of(config: ConsumerConfig) -> Callable[..., ReadAhead]:
+    if config.reads_retries:
+        queues = delayed_queues(config.line.delay_ms, config.dependencies.clock)
+        return partial(DelayedReadAhead, queues)
+    return ReadAhead if config.concurrency == 1 else partial(LaneReadAhead, lambda _: Lane())
 
 
 def _letters(

@@ -8,9 +8,9 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Never, Self, overload
 
-from linear_retry.consumer.operations.monitoring.health import Health
-from linear_retry.consumer.operations.monitoring.monitor import Counts, Monitor, bind_listeners
-from linear_retry.consumer.operations.requests import (
+from linear_retry.consumer.operations.health import Health
+from linear_retry.consumer.operations.monitor import Counts, Monitor, bind_listeners
+from linear_retry.consumer.ownership.requests import (
     GiveUp,
     Retry,
     SkipUnreadable,
@@ -18,6 +18,7 @@ from linear_retry.consumer.operations.requests import (
     checked_place,
 )
 from linear_retry.consumer.partitions.batches import BatchLimits
+from linear_retry.consumer.partitions.commit_notes import OnUnreadableNote
 from linear_retry.consumer.runners.async_hand_over import AsyncHandler
 from linear_retry.consumer.runners.background import Background, Consume
 from linear_retry.consumer.runners.own_loop import Attempt
@@ -67,10 +68,13 @@ class LinearConsumer:
         transient: Transient,
         dead_letters: str | DeadLetters | None = None,
         scope: ScopeKind = "consumer",
+        concurrency: int = 1,
         on_exhausted: WhenExhausted = "dead-letter",
         on_permanent: OnPermanent = "dead-letter",
         listeners: Sequence[Listener] = (),
         control: str | None = None,
+        remember_failures: bool = True,
+        on_unreadable_note: OnUnreadableNote = "refuse",
         start_timeout_s: float = 30.0,
         close_timeout_s: float = 10.0,
         _dependencies: Dependencies | None = None,
@@ -81,10 +85,17 @@ class LinearConsumer:
         ^. `strategy` may be a list of delays, for `Strategy(list)`. `transient` selects the
         exceptions that are retried: types, or a predicate on the exception. `scope` says what an
         open circuit pauses: all assigned partitions, the message's topic, or its partition.
+        `concurrency`, with `scope="partition"`, is how many partitions are handled side by side,
+        each in its order: 1 to 256 threads call the handler, which must be thread-safe.
         `listeners` are called with each event on the owner thread, after the state is safe; one
         that raises is logged. `control` names the topic over which operators may retry a held
-        message or give it up (`linear-retry circuits`); without it they cannot. `start_timeout_s`
-        limits the wait for the first broker, `close_timeout_s` that of `close`.
+        message or give it up (`linear-retry circuits`); without it they cannot.
+
+        `remember_failures`: how often a held message has failed, and when, is committed beside its
+        offset, so that after a restart, a kill or a rebalance its wait and its strategy continue.
+        False: the next owner starts with the first delay. `on_unreadable_note` is about such a note
+        of a newer release: `"refuse"` to run, or `"handle-again"`. `start_timeout_s` limits the
+        wait for the first broker, `close_timeout_s` that of `close`.
 
         Raises `ConfigurationError` with key, value, rule and remedy.
         """
@@ -97,10 +108,13 @@ class LinearConsumer:
             transient=transient,
             dead_letters=dead_letters,
             scope=scope,
+            concurrency=concurrency,
             on_exhausted=on_exhausted,
             on_permanent=on_permanent,
             start_timeout_s=start_timeout_s,
             close_timeout_s=close_timeout_s,
+            remember_failures=remember_failures,
+            on_unreadable_note=on_unreadable_note,
             dependencies=_dependencies or Dependencies(),
             journals=journals,
             control=control,

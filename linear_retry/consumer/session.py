@@ -9,32 +9,29 @@ from functools import partial
 from itertools import chain
 
 from linear_retry.consumer.assembly import Parts, assemble
-from linear_retry.consumer.lifecycle.owner_thread import OwnerThread
-from linear_retry.consumer.loop import Loop
-from linear_retry.consumer.operations.monitoring.health import Health, HealthInputs, evaluate
-from linear_retry.consumer.operations.monitoring.monitor import Monitor
-from linear_retry.consumer.operations.requests import OperatorRequest, refused
+from linear_retry.consumer.operations.health import Health, HealthInputs, evaluate
+from linear_retry.consumer.operations.monitor import Monitor
+from linear_retry.consumer.ownership.owner_thread import OwnerThread
+from linear_retry.consumer.ownership.requests import OperatorRequest, refused
+from linear_retry.consumer.ownership.stop import (
+    StopFlag,
+    deferring_interrupts,
+    stopping_async_on_signals,
+    stopping_on_signals,
+)
 from linear_retry.consumer.partitions.batches import BatchLimits
 from linear_retry.consumer.partitions.read_ahead import ReadAhead
 from linear_retry.consumer.runners.async_hand_over import AsyncHandler, AsyncHandOver, HandOver
 from linear_retry.consumer.runners.own_loop import Attempt, Attempts
 from linear_retry.consumer.runners.run_handler import (
-    Batch,
     BatchHandler,
-    H,
     Handler,
-    Results,
     attempt_batch,
     attempt_each,
     run,
 )
-from linear_retry.consumer.runners.signals import (
-    deferring_interrupts,
-    stopping_async_on_signals,
-    stopping_on_signals,
-)
-from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.consumer.settings.consumer_config import ConsumerConfig
+from linear_retry.errors import UsageError
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.fatal_errors import as_library_errors
 from linear_retry.retry.circuits import Circuits
@@ -81,6 +78,7 @@ class Session:
                 limit_s=self._plan.settings.max_poll_interval_s,
                 polled_s=polled_s,
                 handed_out=None if handed_out is None else handed_out[1],
+                handling_s=0.0 if handed_out is None else clock.now_s() - handed_out[0],
                 joined=joined,
                 stopping=self.stop.asked,
                 end=self._monitor.end,
@@ -136,24 +134,33 @@ class Session:
 
     def run(self, handler: Handler) -> None:
         """Runs the handler until a stop or the first signal."""
-        self._run(handler, attempt_each(self.stop, self._now_s))
+        with self._running() as parts:
+            if parts.lanes is not None:
+                parts.lanes.run(handler)
+            else:
+                run(parts.loop.turn, handler, attempt_each(self.stop, self._now_s), self.stop)
 
     def run_batches(self, handler: BatchHandler, limits: BatchLimits) -> None:
         """Runs the handler of batches until a stop or the first signal."""
-        self._run(handler, attempt_batch, limits)
+        self._check_one_by_one("run_batches")
+        with self._running() as parts:
+            run(partial(parts.loop.turn, limits), handler, attempt_batch, self.stop)
 
-    def _run(
-        self,
-        handler: H,
-        attempt: Callable[[Batch, H, Results], None],
-        limits: BatchLimits | None = None,
-    ) -> None:
+    @contextmanager
+    def _running(self) -> Iterator[Parts]:
+        """Yields the started parts, for a run until a stop or the first signal."""
         with self._use(), stopping_on_signals(self.stop.ask):
             self._finish_attempts()
-            loop = self._started()
-            if not self.stop.asked:
-                run(partial(loop.turn, limits), handler, attempt, self.stop)
+            yield self._started()
         self._monitor.finish()
+
+    def _check_one_by_one(self, way: str) -> None:
+        """Raises `UsageError` if `way` of running it would attempt one message at a time."""
+        if self._plan.concurrency > 1:
+            raise UsageError(
+                f"concurrency={self._plan.concurrency}, and {way} attempts one message at a time; "
+                "use run, or concurrency=1"
+            )
 
     async def run_async(
         self, handler: AsyncHandler, on_start: Callable[[], object] | None = None
@@ -162,6 +169,7 @@ class Session:
 
         That thread calls `on_start` once the consumer has started.
         """
+        self._check_one_by_one("run_async")
         awaiting = AsyncHandOver(handler, self.stop, self._now_s)
         with (
             self._owner_thread.delegated(),
@@ -227,18 +235,19 @@ class Session:
             if self._owner_thread.closes_at_end:
                 self.close()
 
-    def _started(self) -> Loop:
+    def _started(self) -> Parts:
         if self.parts is None:
             self.parts = assemble(self._plan, self._circuits, self._monitor, self.stop)
             self.stop.watch_forks()
         if not self._owner_thread.joined:  # a start that raised is repeated by the next use
             self.parts.start()
             self._owner_thread.joined = True
-        return self.parts.loop
+        return self.parts
 
     def _own_loop(self) -> Attempts:
+        self._check_one_by_one("a loop of your own")
         with self._use():
-            self._attempts = Attempts(self._started().turn, self.stop, self._now_s)
+            self._attempts = Attempts(self._started().loop.turn, self.stop, self._now_s)
             return self._attempts
 
     def _finish_attempts(self) -> None:
@@ -253,7 +262,7 @@ class Session:
         with self._use():
             self._finish_attempts()
             try:
-                loop = self._started()
+                loop = self._started().loop
                 if on_start is not None:
                     on_start()
                 while not self.stop.asked:
@@ -269,7 +278,7 @@ class Session:
                 if self._attempts is not None and not self._owner_thread.forked:
                     self._attempts.finish()
                 if self.parts is not None and not self._owner_thread.forked:
-                    self.parts.loop.await_delivery()
+                    self.parts.housekeeping.await_delivery()
         finally:
             if self.parts is not None and not self._owner_thread.forked:
                 timeout_s = self._plan.close_timeout_s

@@ -17,8 +17,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from linear_retry.demo.evidence import Verdict
-from linear_retry.demo.record import Progress, Record
+from linear_retry.demo.evidence import Progress, Record, Verdict
 from linear_retry.log.event_text import text_of
 from linear_retry.retry.circuits import CircuitView
 from linear_retry.scope import Scope

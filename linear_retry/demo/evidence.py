@@ -1,12 +1,14 @@
-"""What was observed, and by whom; all times are seconds of one monotonic clock."""
+"""What was observed, by whom, and the record of a run; in seconds of a monotonic clock."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from linear_retry.events import DeadLettered
 from linear_retry.scope import Partition, Place
-from linear_retry.testing.event_log import Entry
+from linear_retry.testing.event_log import AttemptFinished, Entry, EventEmitted, EventLog
 
 Answer: TypeAlias = Literal["paid", "rejected", "unavailable", "refused", "broken"]
 """`broken`: the connection was made, and no answer came."""
@@ -77,3 +79,63 @@ class Verdict:
     @property
     def holds(self) -> bool:
         return not self.violations
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionProgress:
+    """The progress of one partition."""
+
+    partition: int
+    paid: int
+    dead_lettered: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The progress of all partitions, `elapsed_s` after the start."""
+
+    elapsed_s: float
+    partitions: tuple[PartitionProgress, ...]
+    paid: int
+    dead_lettered: int
+    total: int
+    answers: Counter[Answer]
+
+
+class Record:
+    """The log of the one consumer, and the requests of its attempts, in their order."""
+
+    def __init__(
+        self, orders: Mapping[Place, str], *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.orders = orders
+        self.log = EventLog(clock)
+        self.requests: list[Request] = []
+        self.started_s = clock()
+
+    def events(self, since: int = 0) -> list[EventEmitted]:
+        """All events, or those after the first `since`."""
+        return [entry for entry in self.log.entries if isinstance(entry, EventEmitted)][since:]
+
+    def progress(self) -> Progress:
+        paid: Counter[int] = Counter()
+        dead: Counter[int] = Counter()
+        for entry in self.log.entries:
+            match entry:
+                case AttemptFinished(place=place, outcome="done"):
+                    paid[place.partition] += 1
+                case EventEmitted(event=DeadLettered(partition=partition)):
+                    dead[partition] += 1
+        totals = Counter(place.partition for place in self.orders)
+        return Progress(
+            self.log.now_s() - self.started_s,
+            tuple(
+                PartitionProgress(number, paid[number], dead[number], total)
+                for number, total in sorted(totals.items())
+            ),
+            paid.total(),
+            dead.total(),
+            totals.total(),
+            Counter(request.answer for request in self.requests),
+        )

@@ -19,8 +19,7 @@ from linear_retry.scope import Place
 from linear_retry.testing.event_log import AttemptFinished, AttemptStarted, EventEmitted
 from linear_retry.testing.guarantees.delivery import InOrder
 from linear_retry.testing.guarantees.guarantee import Guarantee, broken
-from linear_retry.testing.guarantees.open_circuits import NothingWhileOpen
-from linear_retry.testing.guarantees.timing import NothingEarly
+from linear_retry.testing.guarantees.open_circuits import NothingEarly, NothingWhileOpen
 
 _ANSWERED = frozenset(ANSWER_OF_STATUS.values())
 _SETTLED = ("paid", "rejected")

@@ -7,11 +7,17 @@ from dataclasses import dataclass
 
 from linear_retry import Journal, LinearConsumer, Strategy
 from linear_retry.demo.display import MakeDisplay, watching, without_log_lines
-from linear_retry.demo.evidence import Evidence, Letter, Verdict, offsets_of
-from linear_retry.demo.payments import ORDERS, PARTITIONS, REJECTED, TRANSIENT, Payments
+from linear_retry.demo.evidence import Evidence, Letter, Record, Verdict, offsets_of
 from linear_retry.demo.proof import prove
-from linear_retry.demo.record import Record
-from linear_retry.demo.service import Outage, PaymentService
+from linear_retry.demo.service import (
+    ORDERS,
+    PARTITIONS,
+    REJECTED,
+    TRANSIENT,
+    Outage,
+    Payments,
+    PaymentService,
+)
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from linear_retry.kafka.producers.acknowledged import write_all
 from linear_retry.kafka.quiet import QUIET

@@ -3,9 +3,8 @@
 from linear_retry.dlq.dead_letter_topic import DeadLetterTopic
 from linear_retry.dlq.export import Exported, read_export
 from linear_retry.dlq.forward import Message
-from linear_retry.dlq.letters.filters import EVERYTHING, Filter
 from linear_retry.dlq.letters.foreign import Origin
-from linear_retry.dlq.letters.letter import Letter, State
+from linear_retry.dlq.letters.letter import EVERYTHING, Filter, Letter, State
 from linear_retry.dlq.purge import Purge
 from linear_retry.dlq.reading.resolutions import Resolution
 from linear_retry.dlq.replay.checks import RefusedError

@@ -8,11 +8,10 @@ from typing import Any
 
 from linear_retry.dlq.export import Exported, write_export
 from linear_retry.dlq.forward import Message, edit_resolution, forward, original
-from linear_retry.dlq.letters.filters import EVERYTHING, Filter
-from linear_retry.dlq.letters.letter import Letter, State, read_letter
+from linear_retry.dlq.letters.letter import EVERYTHING, Filter, Letter, State, read_letter
 from linear_retry.dlq.purge import Purge, check_holds_letters, plan_purge, purge
 from linear_retry.dlq.reading import reading
-from linear_retry.dlq.reading.cluster import Cluster
+from linear_retry.dlq.reading.reading import Cluster
 from linear_retry.dlq.reading.resolutions import Resolution, Resolutions
 from linear_retry.dlq.reading.spill import SpilledSet
 from linear_retry.dlq.replay.checks import (
@@ -24,9 +23,8 @@ from linear_retry.dlq.replay.checks import (
 from linear_retry.dlq.replay.newer_messages import NewerMessages, newer_messages
 from linear_retry.dlq.replay.outcome import Mark, Outcome, mark, outcome
 from linear_retry.dlq.replay.plan import Plan
-from linear_retry.dlq.replay.rate_limit import RateLimit
 from linear_retry.dlq.replay.recording import Recorded, reopen, resolve
-from linear_retry.dlq.replay.replaying import plan_replay, replay
+from linear_retry.dlq.replay.replaying import RateLimit, plan_replay, replay
 from linear_retry.dlq.stats import Stats, stats_of
 from linear_retry.kafka.topics.reader import Progress
 from linear_retry.kafka.topics.standalone_consumer import ANSWER_TIMEOUT_S

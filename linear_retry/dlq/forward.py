@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from linear_retry.dlq.letters.letter import Letter, State
-from linear_retry.dlq.reading.cluster import Cluster
+from linear_retry.dlq.reading.reading import Cluster
 from linear_retry.dlq.reading.resolutions import Resolution, encoded
 from linear_retry.dlq.replay.checks import RefusedError, facts_of
 from linear_retry.dlq.replay.outgoing import NotReplayableError, Outgoing, outgoing

@@ -5,7 +5,7 @@ from itertools import islice
 
 from linear_retry.dlq.letters.letter import State, read_letter
 from linear_retry.dlq.reading import reading
-from linear_retry.dlq.reading.cluster import Cluster
+from linear_retry.dlq.reading.reading import Cluster
 from linear_retry.dlq.reading.resolutions import Resolutions
 from linear_retry.dlq.reading.spill import SpilledSet
 from linear_retry.dlq.replay.checks import RefusedError

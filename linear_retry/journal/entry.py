@@ -22,7 +22,6 @@ from linear_retry.records.json_fields import (
     readers_of,
     text,
 )
-from linear_retry.records.process import Process
 from linear_retry.scope import Partition, Scope
 
 VERSION = 1
@@ -33,6 +32,18 @@ LAST_MS = 253_402_300_799_999
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in get_args(Event)}
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A member's host, its process there, and its librdkafka `client.id`."""
+
+    host: str
+    pid: int
+    client_id: str
+
+    def __str__(self) -> str:
+        return f"{self.host}, pid {self.pid}, client.id {self.client_id}"
 
 
 @dataclass(frozen=True, slots=True)

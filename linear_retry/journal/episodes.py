@@ -8,7 +8,7 @@ from typing import TypeAlias, get_args
 from linear_retry import events as e
 from linear_retry.events import CloseOutcome
 from linear_retry.journal.entry import LAST_MS, Entry
-from linear_retry.journal.instance_state import to_ms
+from linear_retry.journal.group_state import to_ms
 from linear_retry.scope import Place, Scope
 
 Circuit: TypeAlias = tuple[str, str, Scope]

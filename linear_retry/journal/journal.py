@@ -8,12 +8,11 @@ from typing import Any
 
 from linear_retry.errors import ConfigurationError, UsageError
 from linear_retry.events import Event, Stopped
-from linear_retry.journal.entry import DEFAULT_TOPIC, Entry, encode
+from linear_retry.journal.entry import DEFAULT_TOPIC, Entry, Process, encode
 from linear_retry.kafka import Producer
 from linear_retry.kafka.key_check import check_keys
 from linear_retry.kafka.producers.journal import JournalProducer, journal_config
 from linear_retry.log.lines import log_journal_losses, log_journal_topic_missing
-from linear_retry.records.process import Process
 from linear_retry.records.record import OutgoingRecord
 from linear_retry.records.topics.names import check_topic_name
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, Self, TypeAlias
 
 from linear_retry.errors import BrokerError
-from linear_retry.journal.group_view import GroupView
+from linear_retry.journal.group_state import GroupView
 from linear_retry.kafka.consumer.committed import Committed
 from linear_retry.kafka.consumer.settings import connection
 from linear_retry.kafka.topics.description import Topics

@@ -49,9 +49,9 @@ _TEXTS: dict[type, str] = {
     "{due}",
     e.PartitionReadable: "{0.place} is readable again, after {0.stalled_s:.3f} s",
     e.DataLost: "data lost: {0.place} {lost}",
-    e.HandlerTooSlow: "{0.what} too slow: {0.place}, {0.elapsed_s:.1f} s since the last poll, "
-    "above max.poll.interval.ms ({0.max_poll_interval_s:g} s), {0.attempts} times in a row; its "
-    "result does not count. Make the {0.what} faster, or raise the limit",
+    e.HandlerTooSlow: "{0.what} too slow: {0.place}, {0.elapsed_s:.1f} s since {since}, "
+    "above max.poll.interval.ms ({0.max_poll_interval_s:g} s), {0.attempts} times in a row; "
+    "{outcome}. Make the {0.what} faster, or raise the limit",
     e.CommitFailed: "commit failed: {partitions}: {0.error}",
     e.ClientError: "librdkafka: {0.code}: {0.error} ({0.count} times)",
     e.ClientReplaced: "librdkafka's client was replaced: {0.reason}",
@@ -86,6 +86,10 @@ def _parts(event: e.Event) -> dict[str, object]:
             return {"lost": text.format(next_offset)}
         case e.PartitionRevived(offset=offset):
             return {"at": "the committed offset" if offset is None else offset}
+        case e.HandlerTooSlow(what="worker's handler"):
+            return {"since": "it began", "outcome": "its partition waits for it, others go on"}
+        case e.HandlerTooSlow():
+            return {"since": "the last poll", "outcome": "its result does not count"}
         case e.RetentionTooShort(retention_ms=retention_ms):
             return {"kept_s": retention_ms / 1000}
         case e.Stopped(left_group):

@@ -12,7 +12,6 @@ from typing import Any, Literal
 
 from linear_retry import events as e
 from linear_retry.log.event_text import text_of
-from linear_retry.records.process import Process
 from linear_retry.records.text import guarded, one_line
 from linear_retry.scope import Partition, Scope
 
@@ -35,10 +34,9 @@ def log(event: e.Event) -> None:
     _write(level, text_of(event), type(event).__name__, **fields)
 
 
-def log_start(group: str, member: str, process: Process) -> None:
-    """Logs that the consumer joins its group: this line connects the member with its process."""
+def log_start(group: str, member: str, process: str, **fields: Any) -> None:
+    """Logs that the consumer joins its group: this line connects the member with its `process`."""
     text = f"started: member {member} of group {group} on {process}"
-    fields = dataclasses.asdict(process)
     _write(logging.INFO, text, "Started", group=group, member=member, **fields)
 
 

@@ -1,4 +1,4 @@
-"""A thread of ours, whose work is begun again whatever ends it, and which says what that was."""
+"""A thread of ours that is begun again whatever ends it, and errors said once in a while."""
 
 from collections.abc import Callable
 from threading import Event, Thread
@@ -12,6 +12,9 @@ Work: TypeAlias = Callable[[Event], None]
 
 _AGAIN_S = 5.0
 _CLOSE_S = 0.5
+
+FORGOTTEN_AFTER_S = 60.0
+_KINDS = 1_000
 
 
 class Repeating:
@@ -65,3 +68,26 @@ class Repeating:
                 log_thread_failed(self._name)
                 self._note(f"an unexpected error: {error!r}")
             self._stop.wait(self._again_s)
+
+
+class ErrorThrottle:
+    """Counts each kind of error separately.
+
+    With a broker down several kinds alternate, hundreds of times a minute: counting only equal ones
+    in a row would report every one.
+    """
+
+    def __init__(self) -> None:
+        self._counted: dict[int | str, tuple[int, float]] = {}
+
+    def count(self, code: int | str, now_s: float) -> int | None:
+        """Counts one error; returns the count if it is to be reported, else None.
+
+        The count of a kind restarts after a minute without it.
+        """
+        count, last_s = self._counted.get(code, (0, now_s))
+        count = 1 if now_s - last_s > FORGOTTEN_AFTER_S else count + 1
+        if count == 1 and len(self._counted) >= _KINDS:
+            self._counted.clear()
+        self._counted[code] = count, now_s
+        return count if str(count).strip("0") == "1" else None

@@ -14,7 +14,7 @@ from typing import Any, Self, TypeAlias
 from urllib.parse import urlsplit
 
 from linear_retry.consumer.linear_consumer import LinearConsumer
-from linear_retry.consumer.operations.monitoring.health import Health
+from linear_retry.consumer.operations.health import Health
 from linear_retry.errors import ConfigurationError
 from linear_retry.log.repeating import Repeating
 from linear_retry.retry.circuits import CircuitView

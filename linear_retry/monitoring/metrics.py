@@ -18,8 +18,8 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from linear_retry.consumer.linear_consumer import LinearConsumer
-from linear_retry.consumer.operations.monitoring.health import HealthState
-from linear_retry.consumer.operations.monitoring.monitor import HANDLED_WITHIN_S, Counts
+from linear_retry.consumer.operations.health import HealthState
+from linear_retry.consumer.operations.monitor import HANDLED_WITHIN_S, Counts
 from linear_retry.events import Event
 
 __all__ = ["Metrics"]

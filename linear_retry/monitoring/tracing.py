@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 from opentelemetry import context, propagate, trace
 
 from linear_retry import events
-from linear_retry.consumer.operations.monitoring.monitor import BoundListener
+from linear_retry.consumer.operations.monitor import BoundListener
 from linear_retry.consumer.runners.own_loop import Attempt
 from linear_retry.errors import ConfigurationError, UsageError
 from linear_retry.kafka import Message

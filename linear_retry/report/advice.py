@@ -11,8 +11,7 @@ from linear_retry.report.errors import (
     too_soon,
 )
 from linear_retry.report.letters import with_share
-from linear_retry.report.section import Row, Tables, records
-from linear_retry.report.words import count, counted, moment, percent, shown
+from linear_retry.report.section import Row, Tables, count, counted, moment, percent, records, shown
 
 _FEWEST_OF_A_KEY, _LARGE_SHARE_OF_A_KEY = 10, 0.2
 _EVENTS = {

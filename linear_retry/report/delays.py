@@ -4,25 +4,23 @@ import shlex
 from typing import Any
 
 from linear_retry.report.section import (
+    NOTHING,
     Column,
     Grid,
     Row,
     Section,
     Tables,
-    count_column,
-    records,
-    text_column,
-)
-from linear_retry.report.words import (
-    NOTHING,
     between,
     count,
+    count_column,
     counted,
     duration,
     percent,
     printable,
+    records,
     shown,
     signed,
+    text_column,
 )
 
 _PROPOSED = "proposed"

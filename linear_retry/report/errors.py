@@ -9,10 +9,10 @@ from linear_retry.report.section import (
     Section,
     Tables,
     count_column,
+    counted,
     records,
     text_column,
 )
-from linear_retry.report.words import counted
 
 FEWEST_IN_VAIN = 5
 FEWEST_GIVEN_UP, FEWEST_RECOVERED = 3, 3

@@ -24,11 +24,17 @@ from linear_retry.report.section import (
     Row,
     Section,
     Tables,
+    count,
     count_column,
+    counted,
+    duration,
+    moment,
+    percent,
     records,
+    shown,
+    simple,
     text_column,
 )
-from linear_retry.report.words import count, counted, duration, moment, percent, shown, simple
 
 _ERRORS = 15
 _REASONS = {

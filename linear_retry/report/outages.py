@@ -26,11 +26,17 @@ from linear_retry.report.section import (
     Row,
     Section,
     Tables,
+    between,
+    count,
     count_column,
+    counted,
+    duration,
+    moment,
+    percent,
     records,
+    shown,
     text_column,
 )
-from linear_retry.report.words import between, count, counted, duration, moment, percent, shown
 
 _GROUPS = 20
 _CURVES = 12

@@ -23,12 +23,15 @@ from linear_retry.report.section import (
     Grid,
     Section,
     Tables,
+    count,
     count_column,
+    duration,
+    percent,
     records,
+    shown,
     text_column,
     total,
 )
-from linear_retry.report.words import count, duration, percent, shown
 
 _ROOM = files("linear_retry.report")
 _IN_SCRIPTS = str.maketrans({each: f"\\u{ord(each):04x}" for each in "<>&\u2028\u2029"})

@@ -108,13 +108,17 @@ class Circuits(Generic[T]):
     def get(self, scope: Scope) -> Circuit[T] | None:
         return self._open.get(scope)
 
-    def holding(self, partition: Partition, offset: int) -> tuple[Scope, Circuit[T]] | None:
-        """Returns the circuit that holds this message, with its scope, or None."""
+    def holding(
+        self, partition: Partition, offset: int | None = None
+    ) -> tuple[Scope, Circuit[T]] | None:
+        """Returns the circuit that holds this message, with its scope; None: none does.
+
+        Without `offset`: any message of the partition.
+        """
         for scope in self._over(partition):
-            circuit = self._open[scope]
-            held = circuit.held
-            if held is not None and (held.partition, held.offset) == (partition, offset):
-                return scope, circuit
+            held = self._open[scope].held
+            if held is not None and held.partition == partition and offset in (None, held.offset):
+                return scope, self._open[scope]
         return None
 
     def letters_in_doubt(self) -> int:
@@ -182,8 +186,8 @@ class Circuits(Generic[T]):
     def drop_held(self, partitions: Collection[Partition]) -> None:
         """Drops held messages of revoked or lost partitions; their circuits stay until `retry_at`.
 
-        The next owner counts failures from zero. A half-open circuit is opened again: the other
-        partitions in scope are still paused, and `due` must return it once more to resume them.
+        A half-open circuit is opened again: the other partitions in scope are still paused, and
+        `due` must return it once more to resume them.
         """
         for scope, circuit in self:
             if circuit.held is not None and circuit.held.partition in partitions:

@@ -8,11 +8,13 @@ from typing import Generic, TypeAlias, assert_never
 from linear_retry import events
 from linear_retry.errors import ExhaustedError, PermanentError
 from linear_retry.log.lines import log_handler_failed
+from linear_retry.records.commit_note import NotedFailures
 from linear_retry.records.lineage import Line, lineage_of
 from linear_retry.records.record import Record
 from linear_retry.retry.case import (
     Case,
     Failing,
+    Failures,
     Held,
     Leaving,
     Limited,
@@ -87,6 +89,7 @@ class ConsecutiveDeadLetters:
 
 _RESEND_DELAYS_S = (1.0, 2.0, 5.0, 10.0)
 _MOST_ORIGINS = 100
+_BEFORE = "it failed before a restart or a rebalance"
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +250,20 @@ class Engine(Generic[T]):
         lineage = lineage_of(record, line)
         route = ToSource(lineage.destination, lineage.hop)
         return leaving(held, record, "transient", line, route)
+
+    def restored(self, held: Held[T], noted: NotedFailures) -> Hold[T]:
+        """Holds a message for the failures that an owner before has noted, until its `retry_at`.
+
+        At most for as long as it was to wait after its last failure: clocks differ.
+        """
+        now_s, now_ms = self._clock.now_s(), self._clock.utc_ms()
+        first_s = now_s - max(now_ms - noted.first_ms, 0) / 1000
+        failures = Failures(noted.count, first_s, noted.first_ms, noted.last_ms, text=_BEFORE)
+        left_ms = min(noted.retry_at_ms - now_ms, noted.retry_at_ms - noted.last_ms)
+        # A circuit that waits for any first message waits for this one.
+        closed = self.close(self.scope_of(held), "dropped")
+        hold = self._hold(Failing(replace(held, failures=failures)), max(left_ms, 0) / 1000)
+        return hold if closed is None else replace(hold, events=(closed, *hold.events))
 
     def recovered(self, held: Held[T]) -> Settle[T]:
         """Returns the step after a success: a later failure belongs to a new outage."""

@@ -1,4 +1,7 @@
-"""The destinations of each scheduler, as settings in its store."""
+"""The destinations of each scheduler, as settings in its store.
+
+Apart from `destinations`, which executors of Spark import where there is no SQLAlchemy.
+"""
 
 from dataclasses import asdict
 from json import dumps, loads

@@ -1,4 +1,7 @@
-"""Makes the dead letter of a message that the scheduler does not send."""
+"""The dead letter of a message that the scheduler does not send.
+
+Apart from `drain`, for Spark's executors import it where there is no SQLAlchemy.
+"""
 
 import re
 from collections.abc import Iterator

@@ -9,8 +9,8 @@ from threading import Event
 from typing import Any
 
 from linear_retry.consumer.linear_consumer import LinearConsumer
-from linear_retry.consumer.operations.monitoring.health import Health
-from linear_retry.consumer.runners.signals import SignalEvent, stopping_on_signals
+from linear_retry.consumer.operations.health import Health
+from linear_retry.consumer.ownership.stop import SignalEvent, stopping_on_signals
 from linear_retry.consumer.settings.consumer_config import Dependencies
 from linear_retry.errors import (
     BrokerError,
@@ -25,8 +25,12 @@ from linear_retry.records.topics.setup import scheduler_group
 from linear_retry.scheduler.destination_setting import remember
 from linear_retry.scheduler.destinations import Destinations, check_patterns
 from linear_retry.scheduler.intake import Intake, PositionMovedError
-from linear_retry.scheduler.same_topic import check_topic
-from linear_retry.scheduler.start import beginnings, check_continues, cluster_and_partitions
+from linear_retry.scheduler.start import (
+    beginnings,
+    check_continues,
+    check_topic,
+    cluster_and_partitions,
+)
 from linear_retry.scope import Partition
 from linear_retry.store.database import Database
 from linear_retry.store.migrations import check_version

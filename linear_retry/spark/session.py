@@ -1,4 +1,4 @@
-"""The Spark session of the command line, and the error if there can be none."""
+"""The Spark session of the command line, the error if there can be none, and Spark's causes."""
 
 import contextlib
 import os
@@ -14,13 +14,14 @@ from types import FrameType
 from typing import IO, Any, TypeAlias
 
 import pyspark
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # it has no types
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
-from linear_retry.consumer.runners.signals import SignalEvent
+from linear_retry.consumer.ownership.stop import SignalEvent
 from linear_retry.errors import LinearRetryError
 
 OLDEST_JAVA = 17
@@ -49,6 +50,15 @@ _SETTINGS = DELTA_SETTINGS | {
     "spark.databricks.delta.snapshotPartitions": "4",
     "spark.executor.defaultJavaOptions": _JIT,
 }
+
+JavaError = Py4JJavaError
+"""An exception of the JVM for which PySpark has no class of its own."""
+_CAUSE = re.compile(r"^(?:Caused by: |: )?([\w.$]*(?:Error|Exception)\b.*)$", re.MULTILINE)
+_CONCURRENT = (
+    *("CONCURRENT_STREAM_LOG_UPDATE", "is already active", "are concurrently using"),
+    *("DELTA_CONCURRENT_", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED"),
+)
+_LONGEST = 500
 
 
 class SparkMissingError(LinearRetryError):
@@ -209,3 +219,14 @@ def _reason(log: str, error: BaseException) -> str:
         f"Spark does not start; it needs Java {OLDEST_JAVA} or later, on the path or in JAVA_HOME: "
         f"{' '.join(log.split())[:300]}"
     )
+
+
+def last_cause(text: str) -> str:
+    """The last of the causes that Spark lists, in one line; else its first line."""
+    causes = _CAUSE.findall(text) or text.strip().splitlines()[:1] or [""]
+    return str(causes[-1])[:_LONGEST]
+
+
+def is_concurrent(text: str) -> bool:
+    """Whether it is what Spark or Delta Lake says to the slower of two that write the same."""
+    return any(each in text for each in _CONCURRENT)

@@ -26,8 +26,8 @@ class Strategy:
     no retry begins later than that. A failure whose retry would, jitter and `RetryAfter` included,
     is the last one, however many delays are left, and there is no wait: the rule of tenacity's
     `stop_before_delay`. (stamina's `timeout` and Spring's `maxElapsedTime` allow one retry beyond
-    it.) An attempt that has begun is never cut short. The time counts while the message is held,
-    and starts again at its next owner, or after a restart, like the count of failures.
+    it.) An attempt that has begun is never cut short. The time counts on after a restart and at the
+    partition's next owner, like the count of failures.
 
     Equal strategies have the same waits, settings, name and description; strategies with the same
     fingerprint have the same waits, jitter and `max_elapsed`. Raises `StrategyError` with

@@ -1,4 +1,7 @@
-"""Finds the cheapest fixed interval, which is what delays are compared with."""
+"""Finds the cheapest fixed interval, which is what delays are compared with.
+
+Apart from `solver`, which the command line imports where there is no numpy.
+"""
 
 from __future__ import annotations
 

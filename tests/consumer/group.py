@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import random
 from collections.abc import Callable, Iterable
 from contextlib import closing
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from linear_retry import (
     BatchError,
@@ -16,12 +18,15 @@ from linear_retry import (
     Strategy,
 )
 from linear_retry.consumer.assembly import assemble
-from linear_retry.consumer.operations.monitoring.monitor import Monitor
+from linear_retry.consumer.lanes.lane_loop import LaneLoop
+from linear_retry.consumer.lanes.workers import Workers, attempt_work
+from linear_retry.consumer.operations.monitor import Monitor
+from linear_retry.consumer.ownership.stop import StopFlag
 from linear_retry.consumer.partitions.batches import BatchLimits
+from linear_retry.consumer.partitions.commit_notes import OnUnreadableNote
 from linear_retry.consumer.partitions.offsets import StartPositions
 from linear_retry.consumer.partitions.read_ahead import partition_of
 from linear_retry.consumer.runners.run_handler import Results, attempt_all, attempt_batch
-from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.consumer.settings.checks import plan
 from linear_retry.consumer.settings.consumer_config import Dependencies
 from linear_retry.consumer.settings.line import WhenExhausted
@@ -34,6 +39,7 @@ from linear_retry.testing import EventLog, broken
 from tests.fake.cluster import FakeKafka
 from tests.fake.consumer import FakeConsumer
 from tests.fake.topic import Headers
+from tests.fake.workers import FakeWorkers
 from tests.testing.nothing_late import NothingLate
 from tests.testing.violations import others_go_on, violations
 from tests.testing.within_time import WithinTime
@@ -127,6 +133,9 @@ class Member:
             start_timeout_s=START_TIMEOUT_S,
             close_timeout_s=10,
             dependencies=dependencies,
+            concurrency=group.concurrency,
+            remember_failures=group.remember_failures,
+            on_unreadable_note=group.on_unreadable_note,
         )
         self.name = name
         self.stop = StopFlag()
@@ -136,6 +145,12 @@ class Member:
 
         self.monitor = Monitor((self.events.append, listen), fake.clock.utc_ms)
         self.parts = assemble(wanted, self.circuits, self.monitor, self.stop)
+        self.workers = FakeWorkers(
+            group.concurrency, fake.clock, random.Random(name), self._is_killed
+        )
+        if self.parts.lanes is not None:
+            self.parts.lanes._workers = cast(Workers, self.workers)
+            self.stop.allow_until(math.inf)
         self.handler = group.witness.handler(name, group.dependency)
         self.batch_handler = group.witness.batch_handler(name, group.dependency.batch)
         self._batches = group.batches
@@ -153,6 +168,9 @@ class Member:
         now_s = self.parts.clock.now_s
         self._witness.idle(self.name, self._rests_since_s)
         try:
+            if self.parts.lanes is not None:
+                self.turn_side_by_side(self.parts.lanes)
+                return
             with closing(self.parts.loop.turn(self._batches)) as turn:
                 for work in turn:
                     if self._batches is None:
@@ -162,9 +180,24 @@ class Member:
         finally:
             self._rests_since_s = now_s()
 
+    def turn_side_by_side(self, lanes: LaneLoop) -> None:
+        """One turn of the loop of workers, whose errors end it as those of `run`."""
+        now_s, results = self.parts.clock.now_s, Results()
+        try:
+            lanes.turn(lambda work: attempt_work(work, self.handler, now_s, results))
+        except BaseException as error:
+            if not self._is_killed():
+                lanes.abandon(waits=not isinstance(error, KeyboardInterrupt))
+            raise
+
     def leave(self) -> None:
         """A clean end."""
+        if self.parts.lanes is not None:
+            self.parts.lanes.finish()
         self.parts.close(commit=True, timeout_s=10)
+
+    def _is_killed(self) -> bool:
+        return False
 
     def state_size(self) -> int:
         """Entries kept per partition, circuit or message, all owners together."""
@@ -191,12 +224,18 @@ class FakeGroup:
         fake: FakeKafka | None = None,
         start_positions: StartPositions | None = None,
         batches: BatchLimits | None = None,
+        concurrency: int = 1,
+        remember_failures: bool = True,
+        on_unreadable_note: OnUnreadableNote = "refuse",
     ) -> None:
         """Each of `topics` has as many `partitions`. `reads`: it is a retry line, of these."""
         self.fake = fake or FakeKafka()
         self.reads = reads
         self.start_positions = start_positions
         self.batches = batches
+        self.concurrency = concurrency
+        self.remember_failures = remember_failures
+        self.on_unreadable_note: OnUnreadableNote = on_unreadable_note
         self.group_id = GROUP if reads is None else retry_group(GROUP)
         self.topics = list(topics if reads is None else reads.topics)
         stamps = {"message.timestamp.type": "CreateTime" if reads is None else "LogAppendTime"}
@@ -315,7 +354,9 @@ class FakeGroup:
             retry_strategy_length=len(self.strategy),
         )
         limit_s = self.strategy.max_elapsed_s
-        timed = [NothingLate(), *([] if limit_s is None else [WithinTime(limit_s)])]
+        # Workers that are tests' own begin a probe some time after it is handed to them.
+        prompt = [] if self.concurrency > 1 else [NothingLate()]
+        timed = [*prompt, *([] if limit_s is None else [WithinTime(limit_s)])]
         late = broken(self.witness.entries, timed)
         return [*found, *map(str, late)]
 

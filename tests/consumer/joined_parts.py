@@ -6,12 +6,13 @@ from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, Message, TopicPartition
 
-from linear_retry.consumer.lifecycle.shutdown import Shutdown
-from linear_retry.consumer.operations.monitoring.monitor import Monitor
+from linear_retry.consumer.operations.lifecycle import Shutdown
+from linear_retry.consumer.operations.monitor import Monitor
 from linear_retry.consumer.operations.operator_actions import OperatorActions
-from linear_retry.consumer.operations.requests import Requests
+from linear_retry.consumer.ownership.requests import Requests
 from linear_retry.consumer.partitions.assignment import Assignment
 from linear_retry.consumer.partitions.client_events import ClientErrors
+from linear_retry.consumer.partitions.commit_notes import CommitNotes
 from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.consumer.partitions.offset_reset import OffsetReset
 from linear_retry.consumer.partitions.offsets import OffsetCommits, Offsets
@@ -77,6 +78,11 @@ class Joined:
         self.errors = ClientErrors(
             self.client, now_s, self.settings.group_id, self.flow_control, self.emit
         )
+        self.notes = CommitNotes(
+            *(self.client, self.assignment, self.circuits),
+            remembers=False,
+            on_unreadable="refuse",
+        )
         self.client.set_listener(_Told(self.offsets))
 
     @property
@@ -93,7 +99,8 @@ class Joined:
 
     def offset_check(self) -> OffsetCheck:
         return OffsetCheck(
-            *(self.assignment, self.read_ahead, self.flow_control, self.commits, self.errors)
+            *(self.assignment, self.read_ahead, self.flow_control, self.commits, self.notes),
+            self.errors,
         )
 
     def delivery_filter(
@@ -119,6 +126,7 @@ class Joined:
 
     def _make(self, config: Mapping[str, Any]) -> RecordingConsumer:
         self.librdkafka = RecordingConsumer(config)
+        self.librdkafka.answers["committed"] = lambda asked, timeout: asked
         return self.librdkafka
 
     def own(self, *partitions: Partition, done: int | None = None) -> None:
@@ -154,8 +162,11 @@ class _Told:
     def lost(self, partitions: list[Partition]) -> None:
         raise AssertionError(partitions)
 
-    def committed(self, offsets: Mapping[Partition, int]) -> None:
+    def committed(self, offsets: Mapping[Partition, tuple[int, str]]) -> None:
         self.offsets.committed(offsets)
+
+    def note_refused(self, partition: Partition, characters: int) -> None:
+        raise AssertionError(partition)
 
     def commit_failed(self, error: KafkaError, partitions: tuple[Partition, ...]) -> None:
         raise AssertionError(error, partitions)

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from linear_retry import ConfigurationError, DeadLetters, RetryTopics, Strategy, UsageError, events
-from linear_retry.consumer.operations.requests import GiveUp, LiftLimit
+from linear_retry.consumer.ownership.requests import GiveUp, LiftLimit
 from linear_retry.consumer.settings.checks import plan
 from linear_retry.consumer.settings.consumer_config import Dependencies
 from linear_retry.retry.decision import RetrySettings

@@ -12,13 +12,13 @@ from linear_retry import (
     RetryTopics,
     events,
 )
-from linear_retry.consumer.operations.requests import GiveUp
+from linear_retry.consumer.ownership.requests import GiveUp
 from linear_retry.kafka import Message
 from linear_retry.records.control import Command
 from linear_retry.retry.case import RECOVERY
 from tests.consumer.group import GROUP, LETTERS, TOPIC, FakeGroup
 from tests.consumer.misbehaviours.misbehaving import emitted, turn_until
-from tests.consumer.operations.test_requests import waiting
+from tests.consumer.ownership.test_requests import waiting
 from tests.consumer.two_lines import PREFIX, TwoLines
 
 

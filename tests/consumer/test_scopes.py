@@ -84,12 +84,21 @@ class _Scene:
 
 
 def _scene(
-    scope: Narrow, protocol: Protocol = "eager", *, strategy: Iterable[Any] = (1, 2, 5)
+    scope: Narrow,
+    protocol: Protocol = "eager",
+    *,
+    strategy: Iterable[Any] = (1, 2, 5),
+    remember_failures: bool = True,
 ) -> _Scene:
     topics = ["a", "b", "c", "d"] if scope == "topic" else [TOPIC]
     partitions = 4 // len(topics)
     group = FakeGroup(
-        protocol=protocol, scope=scope, topics=topics, partitions=partitions, strategy=strategy
+        protocol=protocol,
+        scope=scope,
+        topics=topics,
+        partitions=partitions,
+        strategy=strategy,
+        remember_failures=remember_failures,
     )
     return _Scene(group, scope)
 
@@ -213,9 +222,9 @@ def test_a_slow_probe_and_a_slow_message_behind_it(protocol: Protocol) -> None:
 @each_protocol
 @each_scope
 def test_one_of_two_held_messages_goes(scope: Narrow, protocol: Protocol) -> None:
-    """The one that stays keeps its count; the other's new owner counts again, and the circuit that
-    has lost its partition ends at `retry_at`."""
-    scene = _scene(scope, protocol, strategy=[10, 10])
+    """The one that stays keeps its count; the other's new owner counts again, if it is told to, and
+    the circuit that has lost its partition ends at `retry_at`."""
+    scene = _scene(scope, protocol, strategy=[10, 10], remember_failures=False)
     scene.fails(0, 1)
     scene.fill(range(4), 3)
     first = scene.joined()
@@ -318,7 +327,7 @@ def test_a_topic_with_nothing_held_has_one_probe(protocol: Protocol) -> None:
 def test_half_open_with_nothing_to_read(scope: Narrow, protocol: Protocol) -> None:
     """What was held has been done elsewhere, and nothing more has come: the circuit is half-open,
     stops nothing, and the next message, whenever it comes, is the probe."""
-    scene = _scene(scope, protocol, strategy=[5, 5])
+    scene = _scene(scope, protocol, strategy=[5, 5], remember_failures=False)
     scene.fails(0)
     scene.fill([0, 1], 1)
     first = scene.joined()
@@ -342,7 +351,7 @@ def test_half_open_with_nothing_to_read(scope: Narrow, protocol: Protocol) -> No
 def test_a_first_message_that_arrives_while_a_letter_is_awaited() -> None:
     """It is due at once, so the batch in hand waits after the message in progress: it used to wait
     for the whole batch."""
-    scene = _scene("partition", strategy=[5, 5])
+    scene = _scene("partition", strategy=[5, 5], remember_failures=False)
     group = scene.group
     scene.fails(0)
     scene.fill([0, 1], 1)

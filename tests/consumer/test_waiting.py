@@ -77,11 +77,11 @@ def test_a_probe_that_is_for_another_group() -> None:
     assert emitted(member, events.PassedOver)
 
 
-def test_max_elapsed_begins_again_with_the_next_owner() -> None:
+def test_max_elapsed_begins_again_where_failures_are_forgotten() -> None:
     """Its time goes with the count of failures, and with nothing else: other partitions that come
     and go, and the circuit that stays open, do not keep it."""
     strategy = Strategy([{"every": 1, "times": 50}], max_elapsed="5.5s")
-    group = FakeGroup(partitions=2, strategy=strategy)
+    group = FakeGroup(partitions=2, strategy=strategy, remember_failures=False)
     group.dependency.down_for = {P0}
     group.produce(0)
     (member,) = [group.join()]

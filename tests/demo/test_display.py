@@ -12,8 +12,7 @@ from rich.console import Console, RenderableType
 
 from linear_retry import events as e
 from linear_retry.demo.display import JsonLines, Lines, Screen, json_proof, table, watching
-from linear_retry.demo.evidence import Request, Verdict
-from linear_retry.demo.record import Record
+from linear_retry.demo.evidence import Record, Request, Verdict
 from linear_retry.retry.circuits import CircuitView
 from linear_retry.scope import Place, Scope
 from linear_retry.testing.event_log import AttemptFinished

@@ -8,8 +8,7 @@ import httpx
 import pytest
 
 from linear_retry.demo.evidence import Answer, Receipt, Request
-from linear_retry.demo.payments import TRANSIENT, PaymentRejected, Payments
-from linear_retry.demo.service import Outage, PaymentService
+from linear_retry.demo.service import TRANSIENT, Outage, PaymentRejected, Payments, PaymentService
 from linear_retry.retry.retry_after import RetryAfter
 
 

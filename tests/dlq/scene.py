@@ -5,10 +5,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from confluent_kafka import Consumer, TopicPartition
-
 from linear_retry.dlq import EVERYTHING, DeadLetterTopic, Filter
-from linear_retry.dlq.reading.cluster import Cluster
+from linear_retry.dlq.reading.reading import Cluster
 from linear_retry.kafka.consumer.messages import read
 from linear_retry.records.dead_letter import (
     DeadLetter,
@@ -72,9 +70,7 @@ class Scene:
 
     def commits(self, group: str) -> None:
         """This group has read the source topic: an offset of it is committed there."""
-        consumer = Consumer(self.kafka.client_settings(**{"group.id": group}))
-        consumer.commit(offsets=[TopicPartition(self.source, 0, 0)], asynchronous=False)
-        consumer.close()
+        self.kafka.commit(group, self.source, {0: 0})
 
     def replay(self, letter_filter: Filter = EVERYTHING, **more: Any) -> int:
         """Plan it, and do it; how many were sent."""

@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 
 from linear_retry.dlq.letters.letter import State, read_letter
-from linear_retry.dlq.reading.cluster import Cluster
+from linear_retry.dlq.reading.reading import Cluster
 from linear_retry.dlq.reading.resolutions import Resolution, Resolutions
 from linear_retry.dlq.replay.plan import Plan, Planner
-from linear_retry.dlq.replay.rate_limit import RateLimit
 from linear_retry.dlq.replay.recording import Recorder
-from linear_retry.dlq.replay.replaying import OpenLetters, send
+from linear_retry.dlq.replay.replaying import OpenLetters, RateLimit, send
 from linear_retry.records.record import OutgoingRecord, Record
 from tests.dlq.sample_letters import our_letter
 

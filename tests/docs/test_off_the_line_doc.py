@@ -3,7 +3,7 @@
 import re
 
 from linear_retry import Recovery, RetryTopics, Strategy
-from linear_retry.consumer.partitions.delayed_read_ahead import MOST_BYTES, MOST_MESSAGES
+from linear_retry.consumer.partitions.queued_read_ahead import MOST_BYTES, MOST_MESSAGES
 from linear_retry.records.retry_headers import RETRY_HEADERS
 from tests.docs.markdown import code, page, table
 

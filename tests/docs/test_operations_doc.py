@@ -18,8 +18,8 @@ from typer.testing import CliRunner
 from docs.generators.metrics import exported_name, labels_of
 from linear_retry import Journal
 from linear_retry.cli import app
-from linear_retry.consumer.operations.monitoring.health import HealthState
-from linear_retry.journal.group_view import MemberState
+from linear_retry.consumer.operations.health import HealthState
+from linear_retry.journal.group_state import MemberState
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from linear_retry.monitoring.metrics import Metrics
 from tests.cli.terminal import terminal

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 from linear_retry.cli import app
 from linear_retry.dlq.letters.letter import read_letter
 from linear_retry.dlq.replay.outgoing import outgoing
-from linear_retry.dlq.replay.rate_limit import LARGEST_BATCH
 from linear_retry.dlq.replay.recording import transactional_id
+from linear_retry.dlq.replay.replaying import LARGEST_BATCH
 from linear_retry.kafka.producers.batch_transactions import TRANSACTION_TIMEOUT_MS
 from linear_retry.records.dead_letter import FailureInfo, to_dead_letter
 from linear_retry.records.record import Record

@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import Producer
 
 from linear_retry import LinearConsumer
+from linear_retry.kafka import Message
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from linear_retry.scope import Scope, ScopeKind
 from tests.docs.markdown import blocks, code, page, table
@@ -16,7 +17,7 @@ from tests.kafka_operations import wait_until
 from tests.patience import PATIENCE_S
 
 _PAGE = page("docs/concepts/scopes.md")
-_PROGRAM, _TELL = blocks(_PAGE, "python")
+_PROGRAM, _BESIDE, _TELL = blocks(_PAGE, "python")
 
 
 @contextmanager
@@ -53,6 +54,39 @@ def test_the_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
             capsys.readouterr()
             names["tell"](names["consumer"])
             assert "" == capsys.readouterr().out
+
+
+def test_partitions_are_handled_side_by_side() -> None:
+    """Four handlers wait for one another: one thread alone would wait for ever."""
+    together, done = threading.Barrier(4), threading.Event()
+
+    def handle(_: Message) -> None:
+        together.wait(PATIENCE_S)
+        done.set()
+
+    names: dict[str, Any] = {}
+    exec(compile(_BESIDE, "scopes.md", "exec"), names)
+    with EmbeddedKafka() as broker:
+        broker.create_topic("orders", 4)
+        broker.create_topic("orders.dlq", 4)
+        producer = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0})
+        for number in range(4):
+            producer.produce("orders", b"order", partition=number)
+        assert 0 == producer.flush(PATIENCE_S)
+        made: list[LinearConsumer] = []
+
+        class Kept(LinearConsumer):
+            def __enter__(self) -> "Kept":
+                made.append(self)
+                return self
+
+        names["LinearConsumer"] = Kept
+        config = {"bootstrap.servers": broker.bootstrap, "group.id": "billing"}
+        thread = threading.Thread(target=names["side_by_side"], args=(config, handle))
+        thread.start()
+        assert done.wait(PATIENCE_S)
+        made[0].stop()
+        thread.join()
 
 
 def _until(capsys: pytest.CaptureFixture[str], names: dict[str, Any], *wanted: str) -> str:

@@ -6,8 +6,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from confluent_kafka import Consumer, TopicPartition
-
 from linear_retry.kafka.consumer.messages import read
 from linear_retry.records.dead_letter import DeadLetter, parse
 from tests.charges import Charges
@@ -55,9 +53,7 @@ class Scene:
 
     def rewind(self, group: str) -> None:
         """What a crash does before its last commit: partition 0 comes again from its beginning."""
-        consumer = Consumer(self.kafka.client_settings(**{"group.id": group}))
-        consumer.commit(offsets=[TopicPartition(self.orders, 0, 0)], asynchronous=False)
-        consumer.close()
+        self.kafka.commit(group, self.orders, {0: 0})
 
     def wait_until_committed(self, group: str) -> None:
         """Returns once nothing is left to read for the group."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import ClusterMetadata  # type: ignore[attr-defined]  # exported by import only
 
 from linear_retry.scope import Partition
@@ -46,6 +46,7 @@ class FakeKafka:
         self.session_ms = 45_000
         self.names_taken_until_s: dict[str, float] = {}
         self._groups: dict[str, dict[Partition, int]] = {}
+        self._notes: dict[str, dict[Partition, str]] = {}
         self._subscriptions: dict[FakeConsumer, tuple[str, ...]] = {}
         self._balanced = balanced
         self._idle_polls = idle_polls
@@ -165,6 +166,19 @@ class FakeKafka:
     def group(self, name: str) -> dict[Partition, int]:
         """What is committed: a dictionary that tests may change."""
         return self._groups.setdefault(name, {})
+
+    def notes(self, name: str) -> dict[Partition, str]:
+        """The metadata of the last commits that had some: a dictionary that tests may change."""
+        return self._notes.setdefault(name, {})
+
+    def store(self, group: str, items: Iterable[TopicPartition]) -> None:
+        """Takes commits: each replaces the offset, and the metadata beside it."""
+        for item in items:
+            key = item.topic, item.partition
+            self.group(group)[key] = item.offset
+            self.notes(group).pop(key, None)
+            if item.metadata:
+                self.notes(group)[key] = item.metadata
 
     def assign(
         self, consumer: FakeConsumer, partitions: Iterable[Partition], *, after: int = 0

@@ -125,10 +125,13 @@ def _taken(fake: FakeKafka, group: str, items: list[TopicPartition]) -> Answer:
     if any(fake.log_of((item.topic, item.partition)) is None for item in sent):
         code = KafkaError.UNKNOWN_TOPIC_OR_PART
         return KafkaError(code, "Commit failed: Broker: Unknown topic or partition"), items
+    if any(len(item.metadata or "") > faults.longest_note for item in sent):
+        code = KafkaError.OFFSET_METADATA_TOO_LARGE
+        return KafkaError(code, "Commit failed: Broker: Offset metadata string too large"), items
     answers = [_answered(fake, item) for item in sent]
-    done = {(item.topic, item.partition): item.offset for item in answers if item.error is None}
-    fake.group(group).update(done)
-    fake.transactions.overtake(group, done)
+    done = [item for item in answers if item.error is None]
+    fake.store(group, done)
+    fake.transactions.overtake(group, [(item.topic, item.partition) for item in done])
     return (fault.error if fault else None), answers
 
 

@@ -248,8 +248,11 @@ class FakeConsumer:
             raise refusal(
                 KafkaError._TIMED_OUT, "Failed to get committed offsets: Local: Timed out"
             )
-        stored = self._fake.group(self.group)
-        return [TopicPartition(*key, stored.get(key, OFFSET_INVALID)) for key in keys]
+        stored, notes = self._fake.group(self.group), self._fake.notes(self.group)
+        return [
+            TopicPartition(*key, stored.get(key, OFFSET_INVALID), metadata=notes.get(key, ""))
+            for key in keys
+        ]
 
     def _commit_answered(self, answer: Answer) -> None:
         callback = self._config.get("on_commit")

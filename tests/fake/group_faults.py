@@ -38,6 +38,8 @@ class GroupFaults:
     commits_retried: int = 0
     """So many that are sent off meet a coordinator in trouble, and are sent once more, behind what
     was sent since: librdkafka does so, and the older offset stays."""
+    longest_note: int = 4_096
+    """`offset.metadata.max.bytes`: a commit with a longer text is refused, offset and all."""
     commit_blocks_s: float = 0.0
     """A synchronous commit waits so long for brokers that are down: 45 s, measured."""
     close_takes_s: float = 0.0

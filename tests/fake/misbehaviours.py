@@ -8,7 +8,7 @@ ALWAYS = "always"
 _PAUSES = "consumer/misbehaviours/test_pauses.py"
 _READS = "consumer/misbehaviours/test_reads.py"
 _RESETS = "consumer/partitions/test_offset_reset.py"
-_REPLACED = "consumer/operations/watchdogs/test_replaced_log.py"
+_REPLACED = "consumer/operations/test_replaced_log.py"
 _WAITS = "consumer/misbehaviours/test_waits.py"
 _GROUP = "consumer/misbehaviours/test_group.py"
 _COMMITS = "consumer/misbehaviours/test_commits.py"
@@ -117,7 +117,7 @@ MISBEHAVIOURS = (
     Misbehaviour(
         "the leader of a partition is away",
         "leaderless",
-        "consumer/operations/watchdogs/test_replaced_log.py"
+        "consumer/operations/test_replaced_log.py"
         "::test_a_partition_without_a_leader_holds_up_no_other",
     ),
     Misbehaviour(
@@ -195,12 +195,12 @@ MISBEHAVIOURS = (
     Misbehaviour(
         "its client forgets all brokers, and says nothing (librdkafka #5301)",
         "blind",
-        "consumer/operations/watchdogs/test_broker.py::test_a_blind_member_comes_back_and_goes_on",
+        "consumer/operations/test_broker.py::test_a_blind_member_comes_back_and_goes_on",
     ),
     Misbehaviour(
         "its client forgets to join anew, and dies of it (KIP-848)",
         "refuse",
-        "consumer/operations/watchdogs/test_client_replacement.py::test_a_refused_member_comes_back_and_goes_on",
+        "consumer/operations/test_client_replacement.py::test_a_refused_member_comes_back_and_goes_on",
     ),
     Misbehaviour(
         "a rebalance inside `consume`",
@@ -279,6 +279,11 @@ MISBEHAVIOURS = (
         "a commit is retried, and lands behind a later one",
         "commits_retried",
         f"{_COMMITS}::test_a_commit_is_retried",
+    ),
+    Misbehaviour(
+        "a commit is refused for the length of its metadata",
+        "longest_note",
+        "consumer/partitions/test_commit_notes.py::test_a_broker_that_takes_no_long_text",
     ),
     Misbehaviour(
         "a synchronous commit blocks",

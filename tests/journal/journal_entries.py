@@ -5,8 +5,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from linear_retry.journal.entry import LAST_MS, Entry
-from linear_retry.records.process import Process
+from linear_retry.journal.entry import LAST_MS, Entry, Process
 from linear_retry.scope import Scope
 
 st.register_type_strategy(

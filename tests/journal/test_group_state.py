@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from linear_retry import events as e
 from linear_retry.journal.entry import Entry, encode, read_entry
-from linear_retry.journal.group_state import EVENTS_KEPT, GroupStates
-from linear_retry.journal.group_view import GroupView
+from linear_retry.journal.group_state import EVENTS_KEPT, GroupStates, GroupView
 from linear_retry.scope import Partition, Place, Scope
 from tests.journal.journal_story import GROUP, Life, at, failed, opened
 

@@ -21,9 +21,8 @@ from linear_retry import (
     events,
 )
 from linear_retry.consumer.settings.consumer_config import Dependencies
-from linear_retry.journal.entry import Entry, encode, read_entry
+from linear_retry.journal.entry import Entry, Process, encode, read_entry
 from linear_retry.kafka import Message
-from linear_retry.records.process import Process
 from tests.consumer.group import GROUP, LETTERS, TOPIC, OutageError, consumer_on
 from tests.fake.cluster import FakeKafka
 

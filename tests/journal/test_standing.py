@@ -9,13 +9,11 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AclOperation, ResourceType  # type: ignore[attr-defined]  # exported by import only
 
 from linear_retry import events as e
 from linear_retry.journal.entry import Entry
-from linear_retry.journal.group_state import GroupStates
-from linear_retry.journal.group_view import GroupView
+from linear_retry.journal.group_state import GroupStates, GroupView
 from linear_retry.journal.standing import GroupStatus, Liveness, Standing, Standings, status_of
 from tests import dying_with_parent
 from tests.conftest import TopicFactory
@@ -91,9 +89,7 @@ def test_a_group_that_kafka_no_longer_knows_is_past(kafka: RealKafka, topic: Top
     with _asking(kafka) as ask:
         assert Standing("past") == ask(_view(group, e.Assigned(((orders, 0),))))
         assert Standing("unknown") == ask(_view("charges", e.Assigned((("spark:charges", 0),))))
-        consumer = Consumer(kafka.client_settings() | {"group.id": f"{group}-2"})
-        consumer.commit(offsets=[TopicPartition(orders, 0, 0)], asynchronous=False)
-        consumer.close()
+        kafka.commit(f"{group}-2", orders, {0: 0})
         # All left, and all that was assigned was revoked: what it read is asked about.
         left = e.Assigned(((orders, 0),)), e.Revoked(((orders, 0),)), e.Stopped(left_group=True)
         assert Standing("no-member", 0) == ask(_view(f"{group}-2", *left))
@@ -105,9 +101,7 @@ def test_without_the_right_nothing_is_known(tmp_path: Path) -> None:
     kafka = GuardedKafka(tmp_path / "kafka", strict=True)
     with kafka:
         kafka.create_topic("orders")
-        consumer = Consumer(kafka.client_settings(**{"group.id": "billing"}))
-        consumer.commit(offsets=[TopicPartition("orders", 0, 0)], asynchronous=False)
-        consumer.close()
+        kafka.commit("billing", "orders", {0: 0})
         view = _view("billing", e.Assigned((("orders", 0),)))
         standings = Standings(kafka.keys("reader"))
         topic = (ResourceType.TOPIC, "orders", AclOperation.DESCRIBE)
@@ -160,10 +154,7 @@ def test_an_end_below_the_commit_is_a_negative_lag(kafka: RealKafka, topic: Topi
     """
     orders, group = topic(2), f"group-{uuid4().hex[:8]}"
     kafka.produce(orders, [(each, None, b"value", ()) for each in (0, 0, 1)])
-    consumer = Consumer(kafka.client_settings() | {"group.id": group})
-    places = [TopicPartition(orders, 0, 10), TopicPartition(orders, 1, 0)]
-    consumer.commit(offsets=places, asynchronous=False)
-    consumer.close()
+    kafka.commit(group, orders, {0: 10, 1: 0})
     view = _view(group, e.Assigned(((orders, 0), (orders, 1))))
     standings = Standings(kafka.client_settings())
     standings.refresh()
@@ -181,10 +172,7 @@ def test_partitions_of_which_nothing_is_committed(kafka: RealKafka, topic: Topic
     kafka.produce(orders, [(each, None, b"value", ()) for each in (0, 0, 1)])
 
     def commits(*offsets: int) -> None:
-        consumer = Consumer(kafka.client_settings() | {"group.id": group})
-        places = [TopicPartition(orders, *each) for each in enumerate(offsets)]
-        consumer.commit(offsets=places, asynchronous=False)
-        consumer.close()
+        kafka.commit(group, orders, dict(enumerate(offsets)))
 
     with _asking(kafka) as ask:
         commits(1)

@@ -165,7 +165,8 @@ class TestContract(Laws):
     def test_times_out(self, world: World, topic: str, member: Callable[..., Member]) -> None:
         """A transaction that lasts too long is aborted, and its producer cannot commit it."""
         one = member().subscribe().at_end(2)
-        writer = Writer(world, topic, transaction_timeout_ms=1000)
+        # Enough for a slow machine to come as far as the wait.
+        writer = Writer(world, topic, transaction_timeout_ms=5000)
         membership = one.client.consumer_group_metadata()
         writer.write().add_offset(one.place(3), membership)
         one.until(lambda: (1, 2) in one.ends)

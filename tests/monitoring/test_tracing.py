@@ -22,7 +22,7 @@ from linear_retry import (
     UsageError,
     events,
 )
-from linear_retry.consumer.operations.monitoring.monitor import BoundListener
+from linear_retry.consumer.operations.monitor import BoundListener
 from linear_retry.kafka import Message
 from linear_retry.monitoring.tracing import Tracing
 from tests.consumer.group import GROUP, LETTERS, TOPIC, OutageError, PoisonError, consumer_on

@@ -11,9 +11,9 @@ from linear_retry import Event, ExhaustedError, PermanentError, Strategy, events
 from linear_retry.retry.case import Held
 from linear_retry.retry.decision import OnExhausted, OnPermanent, Policy, RetrySettings
 from linear_retry.scope import Scope
+from tests.consumer.attempts.test_outcomes import Scene
 from tests.consumer.group import OutageError, PoisonError
 from tests.consumer.joined_parts import driven
-from tests.consumer.test_outcomes import Scene
 from tests.spark.streaming.virtual import World, row
 
 _DOWN, _BAD = OutageError("down"), PoisonError("bad")

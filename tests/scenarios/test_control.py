@@ -132,7 +132,7 @@ def test_a_restarted_member_repeats_nothing(
     said = [one.answer for one in _answers(kafka, control, for_all)]
     assert ["heard", "begun", "failed"] == said
     assert 2 == len(group.emitted(events.RetriedNow))
-    assert 4 == len(group.attempts())
+    assert 3 == len(group.attempts())
     assert [] == group.dead_letters()
     assert f"control: {control}[0]@" in caplog.text
     assert [] == group.violations(finished=False)

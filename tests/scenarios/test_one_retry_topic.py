@@ -18,7 +18,7 @@ _EVERY_S = 0.4
 
 
 def _single(prefix: str, **options: Any) -> RetryTopics:
-    options = {"every": _EVERY_S, "max_duration": 20} | options
+    options = {"every": _EVERY_S, "max_duration": 120} | options
     return RetryTopics.single(prefix, **options)
 
 
@@ -100,7 +100,7 @@ def test_an_update_whose_create_never_comes(
     assert [] == group.end_well()
     assert {b"two": 0} == accounts.known
     failed = len(group.failed())
-    assert 3 <= failed <= 4  # the line's, and two or three retries: each takes a while itself
+    assert 2 <= failed <= 4  # the line's, and up to three retries: each takes a while itself
     assert _are_apart(group)
     discarded = group.emitted(events.Skipped)
     letters = group.headers(group.letters)

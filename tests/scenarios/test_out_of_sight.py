@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from linear_retry import events
-from linear_retry.consumer.operations.watchdogs import broker
+from linear_retry.consumer.operations import client_replacement
 from linear_retry.kafka.consumer.client import Client
 from tests.scenarios.conftest import SceneFactory
 from tests.scenarios.handlers import Dependency
@@ -30,8 +30,8 @@ def test_a_new_client_goes_on_where_the_group_is(
     """Once a client had lost sight of all brokers, it stayed outside its group, or inside and
     deaf, for ever, and nobody was told (librdkafka #5301). Here it is only said to be blind: what
     comes after that is real. A dependency that is down meanwhile is not asked before its time."""
-    monkeypatch.setattr(broker, "CHECK_EVERY_S", 0.1)
-    monkeypatch.setattr(broker, "_UNSEEN_S", 0.2)
+    monkeypatch.setattr(client_replacement, "CHECK_EVERY_S", 0.1)
+    monkeypatch.setattr(client_replacement, "_UNSEEN_S", 0.2)
     config = {"reconnect.backoff.max.ms": 200, **protocol}
     group = scene(2, config=config, strategy=[0.3] * 50)
     dependency = Dependency()

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 
 from linear_retry import LinearConsumer, RetryTopics, events
 from linear_retry.kafka.consumer.messages import read
@@ -140,10 +139,7 @@ def test_other_groups_on_the_source(
     group = retry_scene(_back, transactional=True, strategy=[0.1])
     audit = f"audit.{group.topic}"
     group.write([(0, None, b"fine 0", ())])
-    keys = {"bootstrap.servers": group.kafka.bootstrap, "group.id": audit}
-    reader = Consumer(keys)
-    reader.commit(offsets=[TopicPartition(group.topic, 0, 1)], asynchronous=False)
-    reader.close()
+    group.kafka.commit(audit, group.topic, {0: 1})
     group.live(lambda _: None)
     group.wait_for_ends(1)
     (said,) = [each for each in caplog.messages if "retries come back" in each]

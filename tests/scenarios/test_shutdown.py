@@ -16,7 +16,7 @@ TOLD = pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["
 
 @TOLD
 def test_asked_to_stop_while_open(scene: SceneFactory, number: int) -> None:
-    """Out at once, nothing committed for the held message, and the next life begins with it."""
+    """Out at once, nothing committed for the held message, and the next life goes on waiting."""
     group = scene(strategy=[3600])
     group.produce(5)
     first = group.spawn("first", {"0@2": ["outage"]})
@@ -26,11 +26,16 @@ def test_asked_to_stop_while_open(scene: SceneFactory, number: int) -> None:
     assert [True] == [event.left_group for event in group.emitted(events.Stopped)]
     assert {(group.topic, 0): 2} == group.committed()
     second = group.spawn("second")
-    group.wait_until_done()
+    group.wait_for(events.CircuitOpened, member="second")
     second.signal(number)
     assert 0 == second.exit_code()
-    assert (group.topic, 0, 2) == group.attempts("second")[0]
-    assert [] == group.violations()
+    before, after = group.emitted(events.CircuitOpened)
+    assert 2 == after.offset
+    # What is noted beside the offset is rounded up to tenths of a second.
+    assert 0 <= (after.retry_at - before.retry_at).total_seconds() < 0.1
+    assert [] == group.attempts("second")
+    assert {(group.topic, 0): 2} == group.committed()
+    assert [] == group.violations(finished=False)
 
 
 def test_asked_to_stop_while_busy(scene: SceneFactory, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.broker
 
 @each_protocol
 def test_restarted_while_open(protocol: dict[str, str], scene: SceneFactory) -> None:
-    """A static member that is restarted while open finds its partitions, and counts again.
+    """A static member that is restarted while open finds its partitions; told to, it counts again.
 
     Nobody else is given them meanwhile.
     """
@@ -23,7 +23,7 @@ def test_restarted_while_open(protocol: dict[str, str], scene: SceneFactory) -> 
         group.produce(5, number)
     dependency = Dependency()
     dependency.down = True
-    always = {"on_exhausted": "repeat"}
+    always = {"on_exhausted": "repeat", "remember_failures": False}
     life = group.join("life-1", dependency, config=_named("one"), **always)
     group.wait_for(events.CircuitOpened, member="life-1")
     other = group.join("other", dependency, config=_named("two"), **always)

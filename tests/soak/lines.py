@@ -31,7 +31,10 @@ class Life:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """`may_grow` is in `unit`, over the time looked at; `per_opening` for each circuit opened."""
+    """`may_grow` is in `unit`, over the time looked at; `per_opening` for each circuit opened.
+
+    What was looked at for less than `settles_s` says nothing.
+    """
 
     name: str
     unit: str
@@ -39,6 +42,7 @@ class Line:
     may_grow: float
     why: str
     per_opening: float = 0.0
+    settles_s: float = 0.0
 
     def allowance(self, life: Life) -> float:
         return self.may_grow + self.per_opening * life.openings
@@ -55,7 +59,9 @@ class Verdict:
 
     @property
     def is_flat(self) -> bool:
-        return self.trend is None or self.trend.growth <= self.line.allowance(self.life)
+        if self.trend is None or self.trend.window_s < self.line.settles_s:
+            return True
+        return self.trend.growth <= self.line.allowance(self.life)
 
 
 LINES = (
@@ -68,6 +74,7 @@ LINES = (
         # `python -m benchmarks memory`: a bare consumer that pauses, seeks and resumes as often
         # grows by more, in the C heap of librdkafka and its binding. Nothing of it is ours to free.
         per_opening=594 / _MIB,
+        settles_s=30.0,  # a process that is starved of time still fills its arenas: 4 MiB in 8 s
     ),
     Line(
         "open files",

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from linear_retry.consumer.operations.monitoring.monitor import Monitor
+from linear_retry.consumer.operations.monitor import Monitor
 
 _CONTAINERS = (dict, list, set, frozenset, tuple)
 _OURS = "linear_retry."

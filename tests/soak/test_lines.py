@@ -11,13 +11,15 @@ from tests.soak.lines import Life, Look, verdicts
 _MIB = 2**20
 
 
-def _life(*, leak_bytes: int = 0, more_files: int = 0, forgotten: int = 0) -> Life:
-    """A minute, with so much more at each of 60 looks."""
+def _life(
+    *, leak_bytes: int = 0, more_files: int = 0, forgotten: int = 0, seconds: int = 60
+) -> Life:
+    """So many seconds, with so much more at each look, once a second."""
     gauges = [
         Gauge(float(at), 40 * _MIB + at * leak_bytes, 20 + at * more_files // 30, 12)
-        for at in range(60)
+        for at in range(seconds)
     ]
-    looks = [Look(float(at), 44 + at * forgotten, 4) for at in range(60)]
+    looks = [Look(float(at), 44 + at * forgotten, 4) for at in range(seconds)]
     return Life("member-1", gauges, looks)
 
 
@@ -35,6 +37,12 @@ def test_each_kind_of_growth_is_found() -> None:
     assert ["memory"] == _not_flat(_life(leak_bytes=_MIB // 10))
     assert ["open files"] == _not_flat(_life(more_files=2))
     assert ["entries/partition"] == _not_flat(_life(forgotten=1))
+
+
+def test_memory_is_not_judged_by_a_few_seconds() -> None:
+    """A process that has little of the machine fills its arenas late: it looked like a leak."""
+    assert [] == _not_flat(_life(leak_bytes=_MIB // 10, seconds=30))
+    assert ["open files"] == _not_flat(_life(more_files=4, seconds=30))
 
 
 def test_memory_may_grow_with_the_openings() -> None:

@@ -6,15 +6,18 @@ That is killed as soon as the failure is noted, with everything that it has begu
 import os
 import signal
 import sys
-import threading
-from pathlib import Path
+from typing import Any
+from unittest import mock
 
 from pyspark.sql import DataFrame, SparkSession
 
 from linear_retry import Strategy
 from linear_retry.spark import foreach_batch
 from linear_retry.spark.session import session
+from linear_retry.spark.streaming.checkpoint_file import FailureCount
 from tests.spark.conftest import INTERPRETED, settings
+
+_write = FailureCount.write
 
 
 def run(spark: SparkSession, bootstrap: str, topic: str, letters: str, checkpoint: str) -> None:
@@ -38,18 +41,14 @@ def _fail(rows: DataFrame, batch_id: int) -> None:
     raise ConnectionError
 
 
-def _die_with(file: Path) -> None:
-    before = file.stat().st_mtime_ns if file.exists() else 0
-
-    def watch() -> None:
-        while not (file.exists() and file.stat().st_mtime_ns > before):
-            pass
-        os.killpg(0, signal.SIGKILL)
-
-    threading.Thread(target=watch, daemon=True).start()
+def _write_and_die(*args: Any) -> None:
+    _write(*args)
+    os.killpg(0, signal.SIGKILL)
 
 
 if __name__ == "__main__":
-    _die_with(Path(sys.argv[-1], "linear-retry.json"))
-    with session("local[1]", settings() | INTERPRETED) as spark:
+    with (
+        mock.patch.object(FailureCount, "write", _write_and_die),
+        session("local[1]", settings() | INTERPRETED) as spark,
+    ):
         run(spark, *sys.argv[1:])

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 
 from linear_retry.spark.history.tuning import Tuned, mean_waits_ms, proposals
 from linear_retry.strategy.strategy import Strategy
-from linear_retry.tuning.clocks import ClocksApart
+from linear_retry.tuning.outages import ClocksApart
 from linear_retry.tuning.proposal import TooFew, propose
 from linear_retry.tuning.solver import Conditions
 from tests.tuning.recorded import durations_ms, recorded

@@ -116,6 +116,15 @@ HOLD = {
         attempt(11, 2),
         end_s=12,
     ),
+    "owners before could not send its letter": life(
+        opened(1, 0, failures=5),
+        attempt(2, 0, outcome="failed"),
+        letter(2, 0, 6),
+        closed(2),
+        attempt(2, 1),
+        attempt(2, 2),
+        *BOTH,
+    ),
     "an operator wants it at once": life(
         attempt(1, 0, outcome="failed"),
         opened(1, 0, 10),
@@ -400,6 +409,22 @@ BROKEN: dict[str, tuple[str, list[Entry], list[int], str]] = {
         ),
         [7, 8, 9, 10, 11],
         "orders[0]@0 was exhausted after 2 failures, in one",
+    ),
+    "exhausted by the failures of an owner before, and attempted again": (
+        "DeadLetteredOnlyWhenDue",
+        life(
+            opened(1, 0, failures=5),
+            attempt(2, 0, outcome="failed"),
+            stays_open(2, 0, 6),
+            attempt(3, 0, outcome="failed"),
+            letter(3, 0, 7),
+            closed(3),
+            attempt(3, 1),
+            attempt(3, 2),
+            *BOTH,
+        ),
+        [6, 7, 8, 9, 10, 11, 12],
+        "orders[0]@0 was exhausted after 7 failures, in one",
     ),
     "dead-lettered without a failure": (
         "DeadLetteredOnlyWhenDue",

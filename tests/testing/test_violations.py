@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from linear_retry import events
-from linear_retry.consumer.operations.watchdogs.stalled_partition import StalledPartitionWatchdog
+from linear_retry.consumer.operations.stalled_partition import StalledPartitionWatchdog
 from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.scope import Scope
 from linear_retry.testing import Entry, EventEmitted

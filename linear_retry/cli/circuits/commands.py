@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from linear_retry.cli.options.connection import Connection, with_option_groups
-from linear_retry.cli.options.journal import JournalSpan
+from linear_retry.cli.options.connection import Connection, JournalSpan, with_option_groups
 from linear_retry.cli.options.values import BY, topic_name, whoami
 from linear_retry.cli.output.exit_codes import NEGATIVE, confirmed, exit_on_error
 from linear_retry.errors import ConfigurationError
@@ -26,6 +25,11 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
+
+MEMBER = Annotated[
+    str | None,
+    typer.Option(metavar="MEMBER", help="This member only, as `circuits list` names it."),
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,12 +74,6 @@ def _place(text: str) -> Place:
             f"{shown(text)} is not TOPIC[PARTITION]@OFFSET, such as 'orders[3]@812'"
         )
     return place
-
-
-MEMBER = Annotated[
-    str | None,
-    typer.Option(metavar="MEMBER", help="This member only, as `circuits list` names it."),
-]
 
 
 @app.command("list")
@@ -164,7 +162,7 @@ def retry(
 
 
 def _written(sender: CommandSender, sent: Sequence[SentCommand], connection: Connection) -> int:
-    from linear_retry.cli.circuits.answers import write
+    from linear_retry.cli.circuits.listing import write
 
     return write(sender, sent, as_json=connection.as_json)
 

@@ -5,8 +5,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from linear_retry.cli.output.rows import plural
-from linear_retry.journal.group_state import GroupStates
-from linear_retry.journal.group_view import GroupView, Member, OpenCircuit
+from linear_retry.journal.group_state import GroupStates, GroupView, Member, OpenCircuit
 from linear_retry.journal.standing import Liveness, Standing
 from linear_retry.records.printable import in_one_line, moment, one_line
 from linear_retry.records.topics.names import RETRY_SUFFIX

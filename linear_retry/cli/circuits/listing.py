@@ -1,6 +1,8 @@
-"""Prints the open circuits, as a table that `watch` shows too."""
+"""Prints the open circuits, as a table that `watch` shows too, and the members' answers."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
 
 import typer
 from rich.console import Console
@@ -8,16 +10,28 @@ from rich.table import Table
 from rich.text import Text
 
 from linear_retry.cli.circuits import formats
-from linear_retry.cli.output.exit_codes import NEGATIVE, fail
+from linear_retry.cli.output.exit_codes import DONE, NEGATIVE, PENDING, UNAVAILABLE, fail
 from linear_retry.cli.output.progress import ProgressBar
 from linear_retry.cli.output.rows import TabbedRows, is_terminal, plural, write_json
-from linear_retry.journal.group_state import GroupStates
-from linear_retry.journal.group_view import OpenCircuit
+from linear_retry.journal.group_state import GroupStates, OpenCircuit
 from linear_retry.journal.reader import JournalTail
 from linear_retry.journal.standing import Liveness, Standing, Standings
+from linear_retry.monitoring.control import CommandSender, SentCommand, nobody, sentence
+from linear_retry.records.control import Answer, AnswerName, Command
 from linear_retry.records.durations import span_text
 from linear_retry.records.printable import in_one_line, moment, one_line
 from linear_retry.retry.clock import now_ms
+
+STYLES = {"open": "red", "half-open": "yellow"}
+LIVENESS_STYLES: Mapping[Liveness, str] = {
+    "live": "green",
+    "no-member": "red",
+    "past": "dim",
+    "unknown": "yellow",
+}
+_YES: tuple[AnswerName, ...] = ("recovered", "returned", "no-message", "lifted", "none-open")
+_NOT_YET: tuple[AnswerName, ...] = ("heard", "pending", "begun")
+_WORST_FIRST = (UNAVAILABLE, PENDING, NEGATIVE, DONE)
 
 
 def list_circuits(
@@ -64,15 +78,6 @@ def _print(
         TabbedRows(formats.HEAD).write(
             formats.cells(*row, at_ms, found[row[0]].liveness) for row in rows
         )
-
-
-STYLES = {"open": "red", "half-open": "yellow"}
-LIVENESS_STYLES: Mapping[Liveness, str] = {
-    "live": "green",
-    "no-member": "red",
-    "past": "dim",
-    "unknown": "yellow",
-}
 
 
 def print_circuits(rows: Sequence[tuple[str, OpenCircuit]], now_ms: int) -> None:
@@ -140,3 +145,39 @@ def _facts(circuit: OpenCircuit, now_ms: int) -> Iterable[str]:
     if circuit.scope.topic is not None:
         yield f"pauses {in_one_line(str(circuit.scope))} only"
     yield f"open for {span_text(now_ms - circuit.since_ms)}"
+
+
+def write(sender: CommandSender, sent: Sequence[SentCommand], *, as_json: bool) -> int:
+    """Prints the answers, negative ones on stderr; returns the worst exit code."""
+    codes = [
+        _write(sender, one.command, answer, as_json=as_json)
+        for one in sent
+        for answer in (one.answers() or (None,))
+    ]
+    return min(codes, key=_WORST_FIRST.index)
+
+
+def _write(sender: CommandSender, command: Command, answer: Answer | None, *, as_json: bool) -> int:
+    code = UNAVAILABLE if answer is None else code_of(command, answer, waits=sender.waits)
+    if as_json:
+        fields = {"member": None, "answer": None} if answer is None else _json(answer)
+        write_json([{**asdict(command), **fields, "at_ms": command.at_ms}])
+    elif answer is None:
+        typer.echo(nobody(command, sender.topic, sender.timeout_s), err=True)
+    else:
+        typer.echo(sentence(command, answer), err=bool(code))
+    return code
+
+
+def _json(answer: Answer) -> dict[str, Any]:
+    """Returns the answer as JSON, without coordinates that only the command has."""
+    return {name: value for name, value in asdict(answer).items() if value is not None}
+
+
+def code_of(command: Command, answer: Answer, *, waits: bool) -> int:
+    """Returns the exit code for an answer."""
+    if answer.answer in _YES or (answer.answer == "begun" and not waits):
+        return DONE
+    if answer.answer == "dead-lettered" and command.command == "give-up":
+        return DONE
+    return PENDING if answer.answer in _NOT_YET else NEGATIVE

@@ -27,7 +27,7 @@ from linear_retry.cli.output.rows import (
     write_table,
 )
 from linear_retry.dlq import DeadLetterTopic, Filter, Letter, Resolution, State
-from linear_retry.dlq.letters.facts import facts_of
+from linear_retry.dlq.letters.letter import facts_of
 from linear_retry.dlq.stats import count
 from linear_retry.files import printable_path
 from linear_retry.records import printable

@@ -1,4 +1,6 @@
-"""The options that name a cluster or its file, and the expansion of dataclasses to options."""
+"""The options that name a cluster or its file, those of a journal, and dataclasses as options."""
+
+from __future__ import annotations
 
 import inspect
 import json
@@ -7,14 +9,22 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, is_dataclass
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from linear_retry.cli.options.values import user_directory
+from linear_retry.cli.options.values import past_ms, topic_name, user_directory
 from linear_retry.files import printable_path, read_text
+from linear_retry.journal.entry import DEFAULT_TOPIC
+
+if TYPE_CHECKING:
+    from linear_retry.journal.reader import JournalTail
 
 _FORM = "write lines of key=value, or a JSON object of texts, numbers, true and false"
+
+BOOTSTRAP_NAMES = ("--bootstrap", "--bootstrap-server", "-b")
+BOOTSTRAP_VARIABLE = "LINEAR_RETRY_BOOTSTRAP"
+CONFIG_VARIABLE = "LINEAR_RETRY_CONFIG"
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -52,11 +62,6 @@ def _from_json(text: str, where: str) -> dict[str, Any]:
                 f"{where}: the value of {key!r} is {type(value).__name__}; {_FORM}"
             )
     return found
-
-
-BOOTSTRAP_NAMES = ("--bootstrap", "--bootstrap-server", "-b")
-BOOTSTRAP_VARIABLE = "LINEAR_RETRY_BOOTSTRAP"
-CONFIG_VARIABLE = "LINEAR_RETRY_CONFIG"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,3 +165,29 @@ def _parameters(
         inner = get_type_hints(groups[name], include_extras=True)
         for field, each in inspect.signature(groups[name]).parameters.items():
             yield each.replace(annotation=inner[field])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalSpan:
+    """A journal, and how far back to read it."""
+
+    journal: Annotated[
+        str, typer.Option(metavar="TOPIC", callback=topic_name, help="The journal's topic.")
+    ] = DEFAULT_TOPIC
+    since: Annotated[
+        int | None,
+        typer.Option(
+            metavar="TIME",
+            parser=past_ms,
+            show_default="7d",
+            help="Read entries since this time: 2026-11-21, 2026-11-21T10:00 (UTC), or 2h "
+            "for two hours ago. The default is the longest delay that a strategy may have.",
+        ),
+    ] = None
+
+    def reading(self, connection: Connection) -> JournalTail:
+        """Returns a reader of this journal. Raises `typer.BadParameter`."""
+        from linear_retry.journal.reader import JournalTail
+
+        since_ms = past_ms("7d") if self.since is None else self.since
+        return JournalTail(connection.keys(), self.journal, since_ms=max(since_ms, 0))

@@ -16,6 +16,8 @@ from linear_retry.log.lines import log_listening
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
+    from linear_retry.scheduler.http import Served
+    from linear_retry.store.database import Database
     from linear_retry.web import Access
 
 _FORM = "must be HOST:PORT, such as 127.0.0.1:8099 or [::1]:8099"
@@ -110,4 +112,46 @@ class AccessOptions:
         host, port = _host_and_port(address)
         with serve(app, access, port, host, tls=tls) as server:
             log_listening(what, host, server.port, is_secure=tls is not None)
+            yield
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpOptions(AccessOptions):
+    """Where the API listens, and who may use it."""
+
+    http: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            callback=listening_address,
+            help="Serve the HTTP API there, such as 127.0.0.1:8099. Anything but this machine "
+            "needs --users or --trusted-proxy.",
+        ),
+    ] = None
+
+    @contextmanager
+    def serving_api(self, database: Database, service: Served) -> Iterator[None]:
+        """Serves the API, if there is an address for it, until the `with` is left.
+
+        Raises `ConfigurationError`, and `typer.BadParameter` for options that need one another.
+        """
+        self.check()
+        if self.http is None:
+            if self.is_given:
+                raise typer.BadParameter(
+                    "--users, --trusted-proxy, --host-name, --tls-cert and --tls-key need --http"
+                )
+            yield
+            return
+        from linear_retry.scheduler.http import ServiceMetrics, create_app
+
+        access = self.access()
+        app = create_app(
+            database,
+            access,
+            alive=service.not_alive,
+            ready=service.not_ready,
+            collectors=[ServiceMetrics(service)],
+        )
+        with self.serving(app, access, self.http, "API"):
             yield

@@ -30,6 +30,16 @@ BY = Annotated[
 ]
 PAYLOAD = Annotated[bool, typer.Option("--payload", help="Print keys and values too.")]
 
+FILE_HELP = "A strategy file, or the name of a ready one, such as short-outage."
+ALLOW = Annotated[
+    list[str],
+    typer.Option(
+        metavar="PATTERN",
+        help="Topics to which it may send, such as 'orders.*'; repeat it for more. * stands "
+        "for any characters.",
+    ),
+]
+
 
 def whoami() -> str:
     """Returns the user and the host."""
@@ -135,9 +145,6 @@ def web_address(value: str | None) -> str | None:
     return value
 
 
-FILE_HELP = "A strategy file, or the name of a ready one, such as short-outage."
-
-
 def load(file: Path) -> Strategy | StrategyError:
     """Returns the strategy in a file, or the ready-made one of this name if no such file exists."""
     try:
@@ -156,3 +163,8 @@ def print_heading(strategy: Strategy) -> None:
     if strategy.max_elapsed_s is not None:
         limit = duration_text(round(strategy.max_elapsed_s * 1000))
         typer.echo(f"no retry begins later than {limit} after the first failure")
+
+
+SCHEDULER_TOPIC = Annotated[
+    str, typer.Option(metavar="TOPIC", callback=topic_name, help="The scheduler's own topic.")
+]

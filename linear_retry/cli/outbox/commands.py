@@ -1,14 +1,15 @@
 """The command `linear-retry outbox run`."""
 
+import signal
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from linear_retry.cli.options.connection import Connection, with_option_groups
+from linear_retry.cli.options.http import HttpOptions
 from linear_retry.cli.options.values import load
 from linear_retry.cli.output.exit_codes import exit_on_error
-from linear_retry.cli.scheduler.http_options import HttpOptions
 from linear_retry.cli.store.options import StoreOptions
 from linear_retry.errors import StrategyError
 
@@ -43,8 +44,14 @@ def run(
         waits = load(strategy)
         if isinstance(waits, StrategyError):
             raise waits
-        from linear_retry.cli.outbox.run import run as run_sender
+        from linear_retry.cli.output.log import log_to_stderr
+        from linear_retry.consumer.ownership.stop import SIGNALS, SignalEvent
         from linear_retry.outbox.outbox_sender import OutboxSender
 
-        sender = OutboxSender(database, connection.keys(), waits)
-        run_sender(database, sender, http, as_json=connection.as_json)
+        sender, stop = OutboxSender(database, connection.keys(), waits), SignalEvent()
+        for number in SIGNALS:
+            # A handler that raised would end it within a batch, which would be sent again.
+            signal.signal(number, lambda *_: stop.set())
+        log_to_stderr(as_json=connection.as_json)
+        with http.serving_api(database, sender):
+            sender.run(stop)

@@ -5,10 +5,9 @@ from typing import Annotated
 import typer
 
 from linear_retry.cli.options.connection import Connection, with_option_groups
-from linear_retry.cli.options.scheduler import ALLOW, SCHEDULER_TOPIC
-from linear_retry.cli.options.values import topic_name
+from linear_retry.cli.options.http import HttpOptions
+from linear_retry.cli.options.values import ALLOW, SCHEDULER_TOPIC, topic_name
 from linear_retry.cli.output.exit_codes import exit_on_error
-from linear_retry.cli.scheduler.http_options import HttpOptions
 from linear_retry.cli.store.options import ChangeOptions, StoreOptions
 
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import typer
 
+from linear_retry.cli.options.http import HttpOptions
 from linear_retry.cli.output.log import log_to_stderr
 from linear_retry.cli.output.rows import write_json
-from linear_retry.cli.scheduler.http_options import HttpOptions
 from linear_retry.cli.store.options import ChangeOptions
-from linear_retry.scheduler import repositioning
+from linear_retry.scheduler import intake
 from linear_retry.scheduler.changes import Reason
 from linear_retry.scheduler.service import SchedulerService, SchedulerSettings
 from linear_retry.scope import Partition, Scope
@@ -40,7 +40,7 @@ def reset_offset(
 ) -> None:
     """Sets it, or says what it would set."""
     reason = Reason(options.actor, options.why) if options.yes else None
-    found = repositioning.reset_offset(database, config, partition, offset, reason)
+    found = intake.reset_offset(database, config, partition, offset, reason)
     if as_json:
         topic, number = partition
         about = {"before": found.before, "offset": found.offset, "done": options.yes}

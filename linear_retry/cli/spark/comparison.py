@@ -9,9 +9,9 @@ import typer
 from linear_retry.cli.output.rows import write_aligned
 from linear_retry.records.durations import duration_text
 from linear_retry.spark import Simulated, Tuned
-from linear_retry.tuning.clocks import ClocksApart
 from linear_retry.tuning.gaps import Gap
 from linear_retry.tuning.held_out import Comparison, Costs, Mean
+from linear_retry.tuning.outages import ClocksApart
 from linear_retry.tuning.proposal import TooFew
 from linear_retry.tuning.solver import Unreachable
 

@@ -28,7 +28,7 @@ from linear_retry.spark.history.tuning import episodes_of
 from linear_retry.spark.session import session
 from linear_retry.strategy.file import elements
 from linear_retry.strategy.strategy import Strategy
-from linear_retry.tuning.clocks import ClocksApart
+from linear_retry.tuning.outages import ClocksApart
 from linear_retry.tuning.proposal import TooFew
 from linear_retry.tuning.solver import Conditions, Unreachable
 

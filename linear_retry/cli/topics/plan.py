@@ -9,23 +9,29 @@ import typer
 
 from linear_retry.cli.output.exit_codes import DONE, NEGATIVE, UNAVAILABLE, fail
 from linear_retry.cli.output.rows import plural, write_json, write_table
-from linear_retry.cli.topics import formats
 from linear_retry.cli.topics.options import AclOptions
 from linear_retry.errors import BrokerError, UnknownTopicError
 from linear_retry.kafka.topics.description import Topics
 from linear_retry.kafka.topics.groups import Groups
 from linear_retry.kafka.topics.reader import TopicReader
-from linear_retry.records.topics.acls import (
-    Acl,
-    live_acls,
-    retry_acls,
-    scheduler_acls,
-    watch_acls,
-)
 from linear_retry.records.topics.check import TopicProblem, check_topic, unused_topic
 from linear_retry.records.topics.description import NeededTopic, TopicDescription
 from linear_retry.records.topics.names import colliding, delay_of, retry_group
-from linear_retry.records.topics.setup import TopicSetup, needed_topics, scheduler_group
+from linear_retry.records.topics.setup import (
+    Acl,
+    TopicSetup,
+    live_acls,
+    needed_topics,
+    retry_acls,
+    scheduler_acls,
+    scheduler_group,
+    watch_acls,
+)
+
+_TOPIC_HEAD = ("topic", "purpose", "state", "partitions", "replicas")
+_SETTINGS_HEAD = ("purpose", "settings")
+_ACL_HEAD = ("group", "for", "resource", "name", "operations")
+_NUMBERS = ("partitions", "replicas")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,15 +103,15 @@ def print_plan(
     topics = [(topic, found.descriptions[topic.name] is not None) for topic in found.needed]
     acls = list(_acls(setup, options))
     if as_json:
-        write_json(formats.topic_json(topic, exists=exists) for topic, exists in topics)
-        write_json(formats.acl_json(*each) for each in acls)
+        write_json(_topic_json(topic, exists=exists) for topic, exists in topics)
+        write_json(_acl_json(*each) for each in acls)
         return
-    rows = [formats.topic_cells(topic, exists=exists) for topic, exists in topics]
-    write_table(formats.TOPIC_HEAD, rows, formats.NUMBERS)
+    rows = [_topic_cells(topic, exists=exists) for topic, exists in topics]
+    write_table(_TOPIC_HEAD, rows, _NUMBERS)
     typer.echo()
-    write_table(formats.SETTINGS_HEAD, formats.settings_cells(found.needed))
+    write_table(_SETTINGS_HEAD, _settings_cells(found.needed))
     typer.echo()
-    write_table(formats.ACL_HEAD, [formats.acl_cells(*each) for each in acls])
+    write_table(_ACL_HEAD, [_acl_cells(*each) for each in acls])
 
 
 def _acls(setup: TopicSetup, options: AclOptions) -> Iterator[tuple[str | None, Acl]]:
@@ -146,7 +152,7 @@ def check_topics(
     checked += [(one.topic, "retry", [one]) for one in unused_topics(config, setup, found)]
     problems = list(chain.from_iterable(problems for _, _, problems in checked))
     if as_json:
-        write_json(formats.checked_json(*each) for each in checked)
+        write_json(_checked_json(*each) for each in checked)
     else:
         _print(problems, len(checked))
     raise typer.Exit(NEGATIVE if any(one.is_error for one in problems) else DONE)
@@ -201,3 +207,65 @@ def _line(topic: NeededTopic, outcome: str) -> str:
         return f"{topic.name}: exists, unchanged"
     partitions = plural(topic.partitions, "partition")
     return f"{topic.name}: created, {partitions}, replication factor {topic.replication}"
+
+
+def _topic_cells(topic: NeededTopic, *, exists: bool) -> tuple[str, ...]:
+    """Returns the cells of `_TOPIC_HEAD`."""
+    state = "exists" if exists else "missing"
+    return (topic.name, topic.purpose, state, str(topic.partitions), str(topic.replication))
+
+
+def _settings_cells(topics: Iterable[NeededTopic]) -> list[tuple[str, ...]]:
+    """Returns the cells of `_SETTINGS_HEAD`, one row for topics that share both."""
+    rows = (
+        (topic.purpose, " ".join(f"{key}={value}" for key, value in sorted(topic.settings.items())))
+        for topic in topics
+    )
+    return list(dict.fromkeys(rows))
+
+
+def _topic_json(topic: NeededTopic, *, exists: bool) -> dict[str, Any]:
+    """Returns a planned topic as JSON."""
+    return {
+        "kind": "topic",
+        "topic": topic.name,
+        "purpose": topic.purpose,
+        "exists": exists,
+        "partitions": topic.partitions,
+        "replication": topic.replication,
+        "settings": dict(topic.settings),
+        "delay_ms": topic.delay_ms,
+    }
+
+
+def _acl_cells(group: str | None, acl: Acl) -> tuple[str, ...]:
+    """Returns the cells of `_ACL_HEAD`."""
+    purpose = acl.purpose.replace("`", "")
+    return (group or "-", purpose, acl.resource, acl.name, ", ".join(acl.operations))
+
+
+def _acl_json(group: str | None, acl: Acl) -> dict[str, Any]:
+    """Returns a permission as JSON."""
+    return {
+        "kind": "acl",
+        "group": group,
+        "for": acl.purpose.replace("`", ""),
+        "resource": acl.resource,
+        "name": acl.name.removesuffix("*"),
+        "pattern": acl.pattern,
+        "operations": acl.operations,
+    }
+
+
+def _checked_json(topic: str, purpose: str, problems: Iterable[TopicProblem]) -> dict[str, Any]:
+    """Returns the problems of one topic as JSON. It is `ok` without any, or only with warnings."""
+    found = list(problems)
+    return {
+        "topic": topic,
+        "purpose": purpose,
+        "ok": not any(problem.is_error for problem in found),
+        "problems": [
+            {"rule": problem.rule, "severity": problem.severity, "text": problem.text}
+            for problem in found
+        ],
+    }

@@ -15,8 +15,14 @@ from linear_retry.cli.circuits import formats
 from linear_retry.cli.circuits.listing import STYLES as CIRCUIT_STYLES
 from linear_retry.cli.circuits.listing import circuit_table, clock, drawn
 from linear_retry.journal.entry import Entry
-from linear_retry.journal.group_state import GroupStates
-from linear_retry.journal.group_view import Counts, GroupView, Member, MemberState, OpenCircuit
+from linear_retry.journal.group_state import (
+    Counts,
+    GroupStates,
+    GroupView,
+    Member,
+    MemberState,
+    OpenCircuit,
+)
 from linear_retry.journal.standing import Standing
 from linear_retry.log.event_text import text_of
 from linear_retry.records.durations import span_text

@@ -10,14 +10,12 @@ import typer
 from rich.console import Console
 
 from linear_retry.cli.circuits import formats
-from linear_retry.cli.options.connection import Connection
-from linear_retry.cli.options.journal import JournalSpan
+from linear_retry.cli.options.connection import Connection, JournalSpan
 from linear_retry.cli.output.exit_codes import exit_on_error
 from linear_retry.cli.output.progress import ProgressBar
 from linear_retry.cli.output.rows import can_draw, write_json
 from linear_retry.journal.entry import Entry, encode
-from linear_retry.journal.group_state import GroupStates
-from linear_retry.journal.group_view import GroupView
+from linear_retry.journal.group_state import GroupStates, GroupView
 from linear_retry.journal.standing import Liveness, Standing, Standings
 from linear_retry.log.event_text import text_of
 from linear_retry.log.repeating import Repeating

@@ -15,7 +15,7 @@ import linear_retry
 from linear_retry.console.decoding.views import short_text, visible
 from linear_retry.console.frame.page import Page
 from linear_retry.console.frame.services import Services
-from linear_retry.journal.group_view import Member
+from linear_retry.journal.group_state import Member
 from linear_retry.journal.standing import Lags
 from linear_retry.records import printable
 from linear_retry.records.durations import span_text

@@ -1,6 +1,7 @@
 """What the pages share, for as long as the console runs."""
 
 import re
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import ExitStack
 from http import HTTPStatus
 from typing import Self
@@ -8,16 +9,17 @@ from typing import Self
 from fastapi import Depends
 
 from linear_retry.console.decoding.views import DECODERS
-from linear_retry.console.frame.places import Places
-from linear_retry.console.frame.targets import Targets
 from linear_retry.console.jobs.jobs import Jobs
 from linear_retry.console.letters.dead_letters import DeadLetters
 from linear_retry.console.live.threads import Live
 from linear_retry.console.state.audit import Audit
 from linear_retry.console.state.settings import Settings
 from linear_retry.console.state.state import State
+from linear_retry.errors import LinearRetryError
 from linear_retry.kafka.schema_registry import SchemaRegistry
-from linear_retry.log.error_throttle import ErrorThrottle
+from linear_retry.log.repeating import ErrorThrottle
+from linear_retry.records import control
+from linear_retry.records.topics.names import is_dead_letter_name
 from linear_retry.web import Access
 from linear_retry.web.security.authentication import Actor, Authentication, RefusedError
 
@@ -75,3 +77,67 @@ class Services:
         """Raises `RefusedError` unless keys, values and headers may be shown to this actor."""
         if not self.sees_values(actor):
             raise RefusedError(HTTPStatus.FORBIDDEN, "keys and values are for operators")
+
+
+class Places:
+    """Lets `most` requests wait for `what` at once, and refuses more.
+
+    The server has 40 threads for everything. While the brokers are away, people who reload their
+    pages would take them all, and with them the page Now and the way in.
+    """
+
+    def __init__(self, what: str, most: int) -> None:
+        self._what, self._most = what, most
+        self._taken = 0
+
+    async def take(self) -> AsyncIterator[None]:
+        """A dependency of routes: takes a place until the answer is there.
+
+        It waits for nothing and needs no thread. Raises `RefusedError`.
+        """
+        if self._taken >= self._most:
+            raise RefusedError(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                f"{self._taken} requests wait for {self._what} already: try again in a moment",
+            )
+        self._taken += 1
+        try:
+            yield
+        finally:
+            self._taken -= 1
+
+
+class TargetError(LinearRetryError):
+    """Nothing may be sent to this topic."""
+
+
+class Targets:
+    """Checks where letters and their edited copies go to.
+
+    A letter names its topic itself, and anybody who writes to a dead-letter topic could have it
+    sent to the control topic as an order, or have other letters look resolved. Which other topics
+    may be written to is for the ACLs of the console's user.
+    """
+
+    def __init__(self, settings: Settings, is_indexed: Callable[[str], bool]) -> None:
+        """`is_indexed` says of a topic whether the console shows it as dead letters."""
+        self._control = {control.DEFAULT_TOPIC, settings.control}
+        self._journal = settings.journal
+        self._is_indexed = is_indexed
+
+    def check(self, topics: Iterable[str]) -> None:
+        """Raises `TargetError` for the first of them that may not be sent to."""
+        for topic in topics:
+            if (reason := self._refusal(topic)) is not None:
+                raise TargetError(f"{topic}: nothing is sent there, since it is {reason}")
+
+    def _refusal(self, topic: str) -> str | None:
+        if topic.startswith("__"):
+            return "an internal topic of Kafka"
+        if topic in self._control:
+            return "the topic of operators' commands"
+        if topic == self._journal:
+            return "the journal"
+        if is_dead_letter_name(topic) or self._is_indexed(topic.removesuffix(".resolved")):
+            return "a topic of dead letters or of their resolutions"
+        return None

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from linear_retry.console.letters.filters import DONE
+from linear_retry.console.letters.conditions import DONE
 from linear_retry.dlq import State
 from linear_retry.errors import LinearRetryError
 

@@ -5,12 +5,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from linear_retry.console.letters.conditions import Condition, on_kinds, on_letters
-from linear_retry.console.letters.filters import LetterFilter, Selection
+from linear_retry.console.letters.conditions import (
+    Condition,
+    LetterFilter,
+    Selection,
+    on_kinds,
+    on_letters,
+)
 from linear_retry.console.letters.index import Index
 from linear_retry.console.letters.rows import cut, cut_key, digest, earlier_digest
-from linear_retry.dlq.letters.filters import Filter
-from linear_retry.dlq.letters.letter import Letter, State
+from linear_retry.dlq.letters.letter import Filter, Letter, State
 from linear_retry.dlq.reading.resolutions import Resolution
 from linear_retry.dlq.reading.spill import SpilledSet
 from linear_retry.errors import LinearRetryError

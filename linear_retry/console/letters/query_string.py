@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from urllib.parse import parse_qs, urlencode
 
-from linear_retry.console.letters.filters import DONE, SHORTEST_TEXT, LetterFilter, Selection
+from linear_retry.console.letters.conditions import DONE, SHORTEST_TEXT, LetterFilter, Selection
 from linear_retry.dlq.letters.letter import State
 from linear_retry.records.text import whole_number
 

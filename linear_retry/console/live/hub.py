@@ -9,7 +9,7 @@ from threading import Lock
 from types import MappingProxyType
 from typing import Any
 
-from linear_retry.journal.group_view import GroupView
+from linear_retry.journal.group_state import GroupView
 from linear_retry.journal.standing import Lags, Liveness
 from linear_retry.retry.clock import now_ms
 

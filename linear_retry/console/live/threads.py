@@ -6,7 +6,7 @@ from threading import Event
 from typing import Any, Self
 
 from linear_retry.console.live.hub import Hub
-from linear_retry.console.outages.history import History
+from linear_retry.console.live.outages import History
 from linear_retry.console.state.settings import Settings
 from linear_retry.journal.entry import Entry, Unreadable
 from linear_retry.journal.episodes import Circuit

@@ -14,13 +14,12 @@ from linear_retry.console.frame.page import By, Form, Number, Page, see_other
 from linear_retry.console.frame.rendering import Renderer
 from linear_retry.console.frame.services import Services
 from linear_retry.console.letters import queries
-from linear_retry.console.letters.filters import LetterFilter
+from linear_retry.console.letters.conditions import LetterFilter
 from linear_retry.console.letters.query_string import query_of
 from linear_retry.console.pages.letters import known
 from linear_retry.dlq import DeadLetterTopic, Exported, Filter, Letter, Resolution, State
-from linear_retry.dlq.letters.facts import facts_of
-from linear_retry.dlq.letters.letter import read_letter
-from linear_retry.dlq.reading.cluster import Cluster
+from linear_retry.dlq.letters.letter import facts_of, read_letter
+from linear_retry.dlq.reading.reading import Cluster
 from linear_retry.records.retry_headers import EXCEPTION_STACK, HEADER_NAMES
 from linear_retry.scope import Place
 

@@ -12,8 +12,8 @@ from linear_retry.console.frame.page import By, Page
 from linear_retry.console.frame.rendering import Renderer
 from linear_retry.console.frame.services import Services
 from linear_retry.console.letters import queries
+from linear_retry.console.letters.conditions import SHORTEST_TEXT, LetterFilter
 from linear_retry.console.letters.dead_letters import Indexed
-from linear_retry.console.letters.filters import SHORTEST_TEXT, LetterFilter
 from linear_retry.console.letters.query_string import (
     UnreadableError,
     key_text,

@@ -14,12 +14,11 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import HTMLResponse, Response, StreamingResponse
 
 from linear_retry.console.frame.page import By, Form, Page, see_other
-from linear_retry.console.frame.places import Places
 from linear_retry.console.frame.rendering import Renderer
-from linear_retry.console.frame.services import Services
+from linear_retry.console.frame.services import Places, Services
 from linear_retry.console.live.hub import Hub, Snapshot
 from linear_retry.console.live.orders import Order, Orders
-from linear_retry.journal.group_view import GroupView
+from linear_retry.journal.group_state import GroupView
 from linear_retry.journal.standing import GroupStatus, Standing, status_of
 from linear_retry.retry.clock import now_ms
 

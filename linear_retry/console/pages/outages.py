@@ -11,7 +11,7 @@ from fastapi.responses import HTMLResponse
 from linear_retry.console.frame.page import Page
 from linear_retry.console.frame.rendering import Renderer
 from linear_retry.console.frame.services import Services
-from linear_retry.console.outages.timeline import KINDS, Kind, kind_of, length_ms, timeline
+from linear_retry.console.live.outages import KINDS, Kind, kind_of, length_ms, timeline
 from linear_retry.journal.outages import Outage
 from linear_retry.records.durations import DAY_MS
 from linear_retry.retry.clock import now_ms

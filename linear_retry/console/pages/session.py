@@ -6,12 +6,20 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from starlette.concurrency import run_in_threadpool
 
-from linear_retry.console.frame.page import Form, Page, see_other
-from linear_retry.console.frame.refusals import LOGIN, LOGOUT, note, note_refused, peer_of
+from linear_retry.console.frame.page import (
+    LOGIN,
+    LOGOUT,
+    Form,
+    Page,
+    note,
+    note_refused,
+    peer_of,
+    see_other,
+)
 from linear_retry.console.frame.rendering import Renderer
 from linear_retry.console.frame.services import Services
 from linear_retry.web.security.authentication import RefusedError
-from linear_retry.web.security.cookie import delete_session, set_session
+from linear_retry.web.security.sessions import delete_session, set_session
 
 
 def page(services: Services, renderer: Renderer) -> Page:

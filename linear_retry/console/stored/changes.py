@@ -1,4 +1,7 @@
-"""The changes in the audit of a store, as the page of all changes shows them."""
+"""The changes in the audit of a store, as the page of all changes shows them.
+
+Apart from `all_changes`: a console without a store has no SQLAlchemy.
+"""
 
 from linear_retry.console.state.all_changes import MOST, Read, RecordedChange
 from linear_retry.store import audit

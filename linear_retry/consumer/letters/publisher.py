@@ -1,20 +1,25 @@
-"""Sends a consumer's dead letters, and waits until each is acknowledged."""
+"""Sends a consumer's dead letters, and waits for each; or hands messages to a function."""
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from linear_retry.consumer.settings.dead_letters import Oversized
+from linear_retry.consumer.settings.line import Recovery
+from linear_retry.errors import UsageError
 from linear_retry.events import Listener
-from linear_retry.kafka import KafkaError, KafkaException
+from linear_retry.kafka import KafkaError, KafkaException, Message
 from linear_retry.kafka.producers.acknowledged import AcknowledgedProducer, Delivery
 from linear_retry.kafka.producers.transactional import Step, Unfinished
 from linear_retry.records.dead_letter import DeadLetter, smaller_forms
 from linear_retry.records.record import OutgoingRecord, Record
+from linear_retry.records.text import brief
+from linear_retry.retry.callables import UndoneError, check_result
 from linear_retry.retry.case import Held, Leaving, T, ToDeadLetters, destination_of, left_line
 from linear_retry.retry.clock import Clock
 from linear_retry.retry.engine import Abandoned, Acknowledged, Answer, NotSent
-from linear_retry.scope import Partition
+from linear_retry.retry.failed_attempt import release
+from linear_retry.scope import Partition, Place
 
 Steps: TypeAlias = Generator[bool, None, T]
 """A delivery in steps: at each yield the loop polls the consumer, at once if it yields True."""
@@ -307,3 +312,40 @@ class PlainDelivery:
     def close(self) -> bool:
         self._producer.renew()
         return self._unanswered is not None and self._unanswered.succeeded
+
+
+class RecoveryCall:
+    """Calls the user's function, in the steps of a delivery: a return is the acknowledgement."""
+
+    def __init__(self, recovery: Recovery, epochs: Mapping[Partition, int]) -> None:
+        """`epochs` has the partitions that are ours now, each with that of its assignment."""
+        self._callback = recovery.callback
+        self._epochs = epochs
+
+    def send(self, held: Held[Message], error: Exception) -> Steps[Answer]:
+        """Calls it once, and has the consumer polled after that: it may have taken its time.
+
+        Raises `UsageError` if it returns work that would not run: the message is not done.
+        """
+        if self._epochs.get(held.partition) != held.epoch:
+            return Abandoned()
+        answer: Answer = Acknowledged()
+        trace = error.__traceback__
+        try:
+            check_result(self._callback(held.message, error))
+        except UndoneError as undone:
+            place = Place(*held.partition, held.offset)
+            raise UsageError(
+                f"{place}: Recovery callback={self._callback!r} returned {undone}"
+            ) from None
+        except Exception as raised:  # noqa: BLE001  (the user's: any exception means another call)
+            answer = NotSent(brief(raised))
+            # Else what it holds, such as a lock, lasts until the next call: where it raises the
+            # error that it was given, its frames hang on that.
+            release(raised)
+            error.__traceback__ = trace
+        yield True
+        # If the partition was reassigned to us meanwhile, the message is delivered again, and said
+        # to be handed over then.
+        has_come_back = self._epochs.get(held.partition) not in (None, held.epoch)
+        return Abandoned() if has_come_back else answer

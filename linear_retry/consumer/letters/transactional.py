@@ -210,9 +210,11 @@ class TransactionalDelivery:
     # change what the broker takes to be ours.
 
     def _add_offset(self, held: Held[Message]) -> Answer | _Outdated | None:
+        partition, offset = held.partition, held.offset + 1
+        note = self._client.note_of(partition, offset) or ""
         step = self._wait.retry_until(
             lambda within_s: self._producer.send_offset(
-                held.partition, held.offset + 1, self._client.member.metadata, within_s
+                partition, offset, note, self._client.member.metadata, within_s
             ),
             self._timeout_s / 2,
         )
@@ -242,7 +244,7 @@ class TransactionalDelivery:
         return (yield from self._make_ready(held)) or NotSent(error_text(step.error))
 
     def _acknowledged(self, held: Held[Message]) -> Acknowledged:
-        self._offsets.committed({held.partition: held.offset + 1})
+        self._offsets.committed({held.partition: (held.offset + 1, "")})
         self._offsets.end_transaction(held.partition)
         return Acknowledged()
 

@@ -1,1 +1,1 @@
-"""Operators' requests (retry now, give up ...), in the process and over the control topic."""
+"""What operators see and ask for (retry now, give up ...), and the watchdogs."""

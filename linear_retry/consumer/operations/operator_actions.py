@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from linear_retry import events
-from linear_retry.consumer.operations.requests import (
+from linear_retry.consumer.ownership.requests import (
     GiveUp,
     LiftLimit,
     OperatorRequest,
@@ -36,8 +36,16 @@ from linear_retry.retry.engine import ConsecutiveDeadLetters
 from linear_retry.scope import Scope
 
 
+def _nobody(_: Scope) -> bool:
+    """Without workers no attempt runs while requests are carried out."""
+    return False
+
+
 class OperatorActions:
-    """Carries out requests on the owner thread, between attempts."""
+    """Carries out requests on the owner thread, between attempts.
+
+    `is_attempted`: whether a worker has a scope's message; requests wait until it is back.
+    """
 
     def __init__(
         self,
@@ -56,6 +64,7 @@ class OperatorActions:
         self._emit = emit
         self.has_limit = policy.has_limit
         self.consecutive = ConsecutiveDeadLetters()
+        self.is_attempted: Callable[[Scope], bool] = _nobody
 
     def due(self) -> list[Scope]:
         """Returns the circuits to attempt or send now. Called once a turn, after the poll.
@@ -75,6 +84,8 @@ class OperatorActions:
                 self.requests.answer(request, False)
                 continue
             scope, circuit = found
+            if self.is_attempted(scope):
+                continue  # a worker has its message, which may succeed: in a later turn
             if isinstance(request.wish, Retry):
                 if self.requests.claim(request):
                     to_attempt.add(scope)

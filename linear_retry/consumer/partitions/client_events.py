@@ -1,13 +1,13 @@
-"""Handles what the client reports, inside `poll` and `consume`: errors, rebalances, commits."""
+"""Handles what the client reports inside `poll`: errors, rebalances, commits."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
+from linear_retry.consumer.partitions.commit_notes import CommitNotes
 from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.consumer.partitions.offsets import OffsetCommits
-from linear_retry.consumer.partitions.other_groups import NewRetryTopics
 from linear_retry.errors import BrokerError, ConfigurationError
-from linear_retry.events import ClientError, CommitFailed, Event, Lost, Revoked
+from linear_retry.events import ClientError, CommitFailed, Event, Lost, PassedOver, Revoked
 from linear_retry.kafka import KafkaError
 from linear_retry.kafka.consumer.client import Client
 from linear_retry.kafka.consumer.fatal_errors import (
@@ -17,13 +17,59 @@ from linear_retry.kafka.consumer.fatal_errors import (
     needs_new_client,
     raise_if_fatal,
 )
-from linear_retry.log.error_throttle import ErrorThrottle
+from linear_retry.log.lines import log_topic_problem
+from linear_retry.log.repeating import ErrorThrottle
+from linear_retry.records.topics.names import is_retry_topic
 from linear_retry.retry.clock import NowS
 from linear_retry.scope import Partition
 
 _REASON_WITHIN_S = 2.0
+_NO_MEMBER = (KafkaError.UNKNOWN_MEMBER_ID, KafkaError.GROUP_ID_NOT_FOUND)
 # Not that others have them: it may be the only member, and the brokers may be away.
 _REMOVED = "the group did not hear from this member in time, or has removed it"
+
+
+class OtherGroupsRetries:
+    """Listens on a retry line. Logs the first of them only: there may be thousands."""
+
+    def __init__(self, group_id: str) -> None:
+        """`group_id` is that of the live line."""
+        self._group_id = group_id
+        self._has_warned = False
+
+    def __call__(self, event: Event) -> None:
+        if self._has_warned or not isinstance(event, PassedOver):
+            return
+        self._has_warned = True
+        log_topic_problem(
+            event.topic,
+            f"the retry line of group {self._group_id} passes over what other groups have sent "
+            f"here, first {event.place} of group {event.retry_group_id}: if that is its live "
+            "line's group.id, give it the same; else give each group retry topics of its own",
+        )
+
+
+class NewRetryTopics:
+    """Warns, on a live line, of what was created since its start and matches a pattern.
+
+    At its start it is refused. Later it is not, or another group's new topic would end this one.
+    """
+
+    def __init__(self, sources: Collection[str]) -> None:
+        """`sources` are names and patterns; what is named is meant."""
+        self._known = {*sources}
+
+    def note(self, topics: Iterable[str]) -> None:
+        """Notes topics that were assigned; logs each retry topic among them once."""
+        for topic in sorted({*topics} - self._known):
+            self._known.add(topic)
+            if is_retry_topic(topic):
+                log_topic_problem(
+                    topic,
+                    f"{topic} has the name of a retry topic, and matches a pattern of this "
+                    "consumer: what waits there is handled at once, as new messages; exclude it "
+                    "by topic.blacklist, without which the next start is refused",
+                )
 
 
 class ClientErrors:
@@ -80,7 +126,7 @@ class ClientErrors:
             self.unexplained = error, self._now_s()
         if self._refused_commits.count(error.code(), self._now_s()) is not None:
             self._emit(CommitFailed(error_text(error), partitions))
-        if unexplained or error.code() == KafkaError.UNKNOWN_MEMBER_ID:
+        if unexplained or error.code() in _NO_MEMBER:
             self._flow_control.mark_all_lost("no longer a member")
         elif not is_retriable_commit(error):
             raise BrokerError(f"a commit was refused: {error_text(error)}")
@@ -108,15 +154,19 @@ def error_text(error: KafkaError) -> str:
 
 
 class Rebalance:
-    """Listens to the client. No handler runs during these callbacks.
+    """Listens to the client. No handler runs during these callbacks, or its workers are drained.
 
     So everything finished is already in `Offsets` and can be committed.
     """
+
+    drain: Callable[[Collection[Partition]], None] | None = None
+    """Waits for what workers have of these partitions, and notes what is done."""
 
     def __init__(
         self,
         flow_control: FlowControl,
         commits: OffsetCommits,
+        notes: CommitNotes,
         errors: ClientErrors,
         own_topics: frozenset[str],
         emit: Callable[[Event], None],
@@ -125,6 +175,7 @@ class Rebalance:
         """`own_topics` are those that we write to: consuming them would cause a loop."""
         self._flow_control = flow_control
         self._commits = commits
+        self._notes = notes
         self._errors = errors
         self._own_topics = own_topics
         self._emit = emit
@@ -144,7 +195,9 @@ class Rebalance:
             self._new_retry_topics.note(topic for topic, _ in partitions)
 
     def revoked(self, partitions: list[Partition]) -> None:
-        """Commits what is done, then drops the state: the next owner counts from zero."""
+        """Commits what is done, with its notes, then drops the state."""
+        if self.drain is not None:
+            self.drain(partitions)
         self._commits.commit_revoked(partitions)
         self._flow_control.drop(partitions)
         self._emit(Revoked(tuple(partitions)))
@@ -154,8 +207,11 @@ class Rebalance:
         self._flow_control.drop(partitions)
         self._emit(Lost(tuple(partitions), _REMOVED))
 
-    def committed(self, offsets: Mapping[Partition, int]) -> None:
+    def committed(self, offsets: Mapping[Partition, tuple[int, str]]) -> None:
         self._flow_control.offsets.committed(offsets)
+
+    def note_refused(self, partition: Partition, characters: int) -> None:
+        self._notes.shorten(partition, characters)
 
     def commit_failed(self, error: KafkaError, partitions: tuple[Partition, ...]) -> None:
         """Handles a refused or empty commit (`ClientErrors.commit_refused`)."""

@@ -193,6 +193,12 @@ class FlowControl:
             self._assignment.expect(key)
         self.apply_pause_state(owned)
 
+    def read_again(self, partition: Partition, offset: int) -> None:
+        """Goes back to an earlier offset: what was taken to be done from there on is not."""
+        self._read_ahead.drop(partition.__eq__)
+        self.offsets.start_at(partition, offset)
+        self.seek([partition])
+
     def revive(self, partition: Partition, reason: str) -> None:
         """Assigns a stalled partition again, and emits `PartitionRevived`."""
         offset = self.offsets.next_offset(partition)
@@ -248,7 +254,7 @@ class FlowControl:
         self.offsets.forget(gone)
         self.circuits.drop_held(gone)
         self._held_back -= gone
-        self._read_ahead.drop(gone.__contains__)
+        self._read_ahead.forget(gone.__contains__)
 
     def _take(self, partitions: Iterable[Partition]) -> None:
         self._assignment.take(partitions)

@@ -6,11 +6,13 @@ from typing import Literal, TypeAlias
 
 from linear_retry.events import CommitFailed, Event
 from linear_retry.kafka import KafkaException
-from linear_retry.kafka.consumer.client import Client
+from linear_retry.kafka.consumer.client import Client, NoteOf, no_note
 from linear_retry.retry.clock import NowS
 from linear_retry.scope import Partition
 
 COMMIT_EVERY_S = 1.0
+NOTES_EVERY_S = 10.0
+"""Between two commits for the sake of a note alone, of a message that fails again and again."""
 UNANSWERED_FOR_S = 60.0
 """librdkafka normally answers sooner: after this, a commit's answer is considered lost."""
 _UNLIMITED = 2**63 - 1
@@ -33,6 +35,7 @@ class _Position:
     next_offset: int | None = None
     began: int | None = None
     committed: int | None = None
+    note: str = ""
     limit: int = _UNLIMITED
     suspected: int | None = None
     reset_to: int | None = None
@@ -55,7 +58,9 @@ class Offsets:
     nothing has been delivered yet, so the committed offset decides.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, note_of: NoteOf = no_note) -> None:
+        """`note_of` gives what is committed beside an offset."""
+        self._note_of = note_of
         self._positions: dict[Partition, _Position] = {}
 
     def __contains__(self, partition: Partition) -> bool:
@@ -73,22 +78,29 @@ class Offsets:
             for key, position in self._positions.items()
         }
 
-    def uncommitted(self, partitions: Iterable[Partition] | None = None) -> dict[Partition, int]:
+    def uncommitted(
+        self, partitions: Iterable[Partition] | None = None, *, notes: bool = True
+    ) -> dict[Partition, int]:
         """Returns what is done and not known to be committed, of all partitions or of these.
+
+        With `notes` also where only the note is another one.
 
         Leaves out partitions in a transaction, which may have committed more. Of a log that was
         cut it is at most where the log ends, also if more was committed before.
         """
-        keys = self._positions if partitions is None else partitions
-        return {
-            key: offset
-            for key in keys
-            if (position := self._positions.get(key)) is not None
-            and position.next_offset is not None
-            and (offset := min(position.next_offset, position.limit)) != position.committed
-            and offset != _NOTHING
-            and not position.in_transaction
-        }
+        found: dict[Partition, int] = {}
+        for key in self._positions if partitions is None else partitions:
+            position = self._positions.get(key)
+            if position is None or position.next_offset is None or position.in_transaction:
+                continue
+            offset = min(position.next_offset, position.limit)
+            note = self._note_of(key, offset)
+            # Not known yet, it would be cleared.
+            if offset == _NOTHING or note is None:
+                continue
+            if offset != position.committed or (notes and note != position.note):
+                found[key] = offset
+        return found
 
     def began(self, partition: Partition) -> int | None:
         """Returns where this ownership began; None: nothing has been delivered yet."""
@@ -216,12 +228,15 @@ class Offsets:
         self._positions[partition].tail = start, end
         self._positions[partition].pass_tail()
 
-    def committed(self, offsets: Mapping[Partition, int]) -> None:
-        """Notes acknowledged commits. They replace the committed offset even if they are lower."""
-        for partition, offset in offsets.items():
+    def committed(self, offsets: Mapping[Partition, tuple[int, str]]) -> None:
+        """Notes acknowledged commits, each an offset and its note.
+
+        They replace the committed offset even if they are lower.
+        """
+        for partition, committed in offsets.items():
             position = self._positions.get(partition)
             if position is not None:
-                position.committed = offset
+                position.committed, position.note = committed
 
     def begin_transaction(self, partition: Partition) -> None:
         """Stops its commits: one could arrive after the transaction's, and undo that."""
@@ -251,12 +266,17 @@ class OffsetCommits:
         self._emit = emit
         self.due_at_s = 0.0
         self._give_up_at_s = 0.0
+        self._notes_due_at_s = 0.0
 
     def send(self) -> None:
         """Commits what is done, except for partitions with a commit in flight."""
         now_s = self._now_s()
         self.due_at_s = now_s + COMMIT_EVERY_S
-        uncommitted = self._offsets.uncommitted()
+        uncommitted = self._offsets.uncommitted(notes=False)
+        if now_s >= self._notes_due_at_s:
+            noted = self._offsets.uncommitted()
+            if len(noted) > len(uncommitted):
+                uncommitted, self._notes_due_at_s = noted, now_s + NOTES_EVERY_S
         awaits = self._client.awaits_commit
         ready = {key: offset for key, offset in uncommitted.items() if not awaits(key)}
         if len(ready) == len(uncommitted):
@@ -271,7 +291,8 @@ class OffsetCommits:
         """Commits the group's first offset, and waits for it. Raises `KafkaException`."""
         self._client.commit_now({partition: offset})
         self._offsets.note_first_commit(partition)
-        self._offsets.committed({partition: offset})
+        note = self._client.note_of(partition, offset) or ""
+        self._offsets.committed({partition: (offset, note)})
 
     def commit_revoked(self, partitions: Iterable[Partition]) -> None:
         """Commits what is done in these partitions, and waits for the answer.

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from linear_retry.consumer.partitions.assignment import Assignment
 from linear_retry.consumer.partitions.client_events import ClientErrors
+from linear_retry.consumer.partitions.commit_notes import CommitNotes
 from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.consumer.partitions.offset_reset import OffsetReset
 from linear_retry.consumer.partitions.offsets import OffsetCommits
@@ -34,9 +35,11 @@ class OffsetCheck:
         read_ahead: ReadAhead,
         flow_control: FlowControl,
         commits: OffsetCommits,
+        notes: CommitNotes,
         errors: ClientErrors,
     ) -> None:
         self._assignment = assignment
+        self._notes = notes
         self._offsets = flow_control.offsets
         self._read_ahead = read_ahead
         self._flow_control = flow_control
@@ -69,7 +72,11 @@ class OffsetCheck:
             if is_message:
                 self._flow_control.drop_leak(partition, offset)
             return False  # nor does its end count: what leaked before it is delivered again
-        accepted = self._is_next(partition, offset) and self._is_committed_first(partition)
+        accepted = (
+            self._is_next(partition, offset)
+            and self._is_noted_first(partition)
+            and self._is_committed_first(partition)
+        )
         if accepted and not is_message:
             self._note_end(partition, offset)
         elif accepted and not (
@@ -166,6 +173,19 @@ class OffsetCheck:
             return False
         return True
 
+    def _is_noted_first(self, partition: Partition) -> bool:
+        """Reads the partition's note before the handler gets a message, which may be done.
+
+        And before anything is committed, which would clear it.
+        """
+        try:
+            self._notes.read(partition)
+        except KafkaException as error:
+            self._errors.report(error.args[0], partition[0])
+            self._flow_control.seek([partition])  # delivered again, it asks again
+            return False
+        return True
+
 
 class DeliveryFilter:
     """Checks every arrival: neither a pause nor a position can be relied on.
@@ -252,6 +272,7 @@ class Poller:
         """Waits for the first message, and takes those already queued after it.
 
         Waits for the next probe at most: no busy loop, no timer thread. The client caps it at 1 s.
+        Does not wait where there is something to do (`ReadAhead.read`).
         """
         self._accept(lambda: self._read_ahead.read(self._timeout_s()))
 

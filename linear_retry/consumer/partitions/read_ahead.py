@@ -105,8 +105,16 @@ class ReadAhead:
         self.messages += messages
 
     def drop(self, covers: Callable[[Partition], bool]) -> None:
-        """Drops partitions that will be fetched again or are not ours any more."""
+        """Drops partitions that will be fetched again."""
         self.messages = [message for message in self.messages if not covers(partition_of(message))]
+
+    def forget(self, covers: Callable[[Partition], bool]) -> None:
+        """Drops partitions that are not ours any more, with whatever a handler has of them."""
+        self.drop(covers)
+
+    def take_out(self, messages: Sequence[Message]) -> None:
+        """Takes out the first messages, which are handled or held."""
+        del self.messages[: len(messages)]
 
     def drop_through(self, partition: Partition, offset: int) -> None:
         """Drops messages up to `offset`: they are done, but were fetched again meanwhile."""

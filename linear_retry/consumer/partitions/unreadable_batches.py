@@ -4,7 +4,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from linear_retry.consumer.operations.requests import Request, Requests, SkipUnreadable
+from linear_retry.consumer.ownership.requests import Request, Requests, SkipUnreadable
 from linear_retry.consumer.partitions.assignment import Assignment, Unreadable
 from linear_retry.consumer.partitions.client_events import error_text
 from linear_retry.consumer.partitions.flow_control import FlowControl

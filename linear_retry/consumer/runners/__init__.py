@@ -1,1 +1,1 @@
-"""The ways to run a consumer: `run`, your own loop, `run_async`; and their signal handling."""
+"""The ways to run a consumer: `run`, your own loop, `run_async`, and both lines together."""

@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from queue import Empty, SimpleQueue
 from typing import TypeAlias
 
+from linear_retry.consumer.ownership.stop import StopFlag
 from linear_retry.consumer.runners.run_handler import Batch, Results
-from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.errors import UsageError
 from linear_retry.kafka import Message
 from linear_retry.retry.callables import UndoneError
@@ -57,7 +57,7 @@ class AsyncAttempting:
         Starts no message that was handed over so long ago that it may be another member's by now.
         Raises `UsageError` if nothing can be decided about a message, which is then not done.
         """
-        coming = iter(batch.messages)
+        coming = batch.coming
         try:
             if self._stop.asked or self._now_s() > batch.begin_by_s:
                 return

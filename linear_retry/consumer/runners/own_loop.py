@@ -5,8 +5,8 @@ from operator import length_hint
 from types import TracebackType
 from typing import Literal, TypeAlias
 
+from linear_retry.consumer.ownership.stop import StopFlag
 from linear_retry.consumer.runners.run_handler import Batch
-from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.errors import UsageError
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.messages import place_of

@@ -2,15 +2,14 @@
 
 import math
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from operator import is_not, length_hint
-from typing import TypeAlias, TypeVar
+from typing import Protocol, TypeAlias, TypeVar
 
-from linear_retry.consumer.runners.stop import StopFlag
+from linear_retry.consumer.ownership.stop import StopFlag
 from linear_retry.errors import UsageError
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.messages import headers_of, place_of
-from linear_retry.retry.batch_error import BatchError
 from linear_retry.retry.callables import (
     UndoneError,
     check_result,
@@ -19,7 +18,7 @@ from linear_retry.retry.callables import (
     why_not_with,
 )
 from linear_retry.retry.clock import NowS
-from linear_retry.retry.failed_attempt import release
+from linear_retry.retry.failed_attempt import BatchError, release
 from linear_retry.scope import Place
 
 
@@ -36,6 +35,7 @@ class Batch:
         "_contents",
         "_first",
         "begin_by_s",
+        "coming",
         "error",
         "handled",
         "is_whole",
@@ -57,6 +57,7 @@ class Batch:
         After `begin_by_s` they may be another member's: none may be started.
         """
         self.messages = messages
+        self.coming = iter(messages)
         self.begin_by_s = begin_by_s
         self.is_whole = is_whole
         self.number = number
@@ -74,6 +75,11 @@ class Batch:
         Of a whole batch the first: it is the same one however many follow it the next time.
         """
         return self.messages[0 if self.is_whole else max(self.taken - 1, 0)]
+
+    @property
+    def in_hand(self) -> Message:
+        """The message that the handler of `attempt_all` has. For any thread."""
+        return self.messages[max(len(self.messages) - length_hint(self.coming) - 1, 0)]
 
     @property
     def failed(self) -> Sequence[Message]:
@@ -172,13 +178,20 @@ def run(
     while not stop.asked:
         with closing(turn()) as batches:
             for batch in batches:
-                try:
+                with naming_undone(batch, handler):
                     attempt(batch, handler, results)
-                except UndoneError as undone:
-                    where = f"{batch.place}: handler={handler!r}"
-                    raise UsageError(f"{where} returned {undone}") from None
                 if stop.forked:
                     stop.check_process()
+
+
+@contextmanager
+def naming_undone(batch: Batch, handler: object) -> Iterator[None]:
+    """Raises `UsageError`, with the place, if the handler returns work that would not run."""
+    try:
+        yield
+    except UndoneError as undone:
+        where = f"{batch.place}: handler={handler!r}"
+        raise UsageError(f"{where} returned {undone}") from None
 
 
 def attempt_each(stop: StopFlag, now_s: NowS) -> Callable[[Batch, Handler, Results], None]:
@@ -186,15 +199,22 @@ def attempt_each(stop: StopFlag, now_s: NowS) -> Callable[[Batch, Handler, Resul
     return lambda batch, handler, results: attempt_all(batch, handler, stop, now_s, results)
 
 
+class PollBy(Protocol):
+    """When the loop wants the batch back, the message in hand being finished."""
+
+    @property
+    def poll_by_s(self) -> float: ...
+
+
 def attempt_all(
-    batch: Batch, handler: Handler, stop: StopFlag, now_s: NowS, results: Results
+    batch: Batch, handler: Handler, stop: PollBy, now_s: NowS, results: Results
 ) -> None:
     """Calls the handler with each message until one fails, a poll is due, or all are handled.
 
     No bookkeeping per success: every 0.1 µs counts on this path. `finally` also covers what is not
     an `Exception`: the message in hand is then neither done nor counted as a failure.
     """
-    in_hand, coming, harmless = True, iter(batch.messages), results.harmless
+    in_hand, coming, harmless = True, batch.coming, results.harmless
     try:
         for message in coming:
             result = handler(message)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias, cast, get_args
 
-from linear_retry.consumer.operations.monitoring.client_log import with_log
+from linear_retry.consumer.partitions.commit_notes import OnUnreadableNote
 from linear_retry.consumer.settings.consumer_config import (
     ConsumerConfig,
     Dependencies,
@@ -14,14 +14,15 @@ from linear_retry.consumer.settings.consumer_config import (
 )
 from linear_retry.consumer.settings.dead_letters import DeadLetters
 from linear_retry.consumer.settings.line import (
+    IGNORED,
     LineConfig,
     Recovery,
     Retries,
     Topics,
     WhenExhausted,
     line_config,
+    refuse_own_topics,
 )
-from linear_retry.consumer.settings.topics import IGNORED, refuse_own_topics
 from linear_retry.consumer.settings.values import as_strategy
 from linear_retry.errors import ConfigurationError
 from linear_retry.events import Listener
@@ -33,6 +34,7 @@ from linear_retry.kafka.producers.settings import (
     refuse_another_cluster,
     transactional_config,
 )
+from linear_retry.log.client_log import with_log
 from linear_retry.records.dead_letter import resolutions_topic
 from linear_retry.records.lineage import Line
 from linear_retry.records.topics.names import check_topic_name
@@ -55,6 +57,7 @@ Transient: TypeAlias = (
     type[BaseException] | Iterable[type[BaseException]] | Callable[[Exception], object]
 )
 
+MOST_CONCURRENT = 256
 _ANSWER_MARGIN_S = 10.0
 _READ_HERE = (
     "the same producer sends what is retried, and that is read from the consumer's cluster: it "
@@ -70,6 +73,7 @@ def plan(
     transient: Transient,
     dead_letters: str | DeadLetters | None,
     scope: ScopeKind,
+    concurrency: int = 1,
     on_exhausted: WhenExhausted,
     on_permanent: OnPermanent,
     start_timeout_s: float,
@@ -77,6 +81,8 @@ def plan(
     dependencies: Dependencies,
     journals: Sequence[Journal] = (),
     control: str | None = None,
+    remember_failures: bool = True,
+    on_unreadable_note: OnUnreadableNote = "refuse",
 ) -> ConsumerConfig:
     """Checks all arguments and returns them as one value. Raises `ConfigurationError`."""
     delays = as_strategy(strategy)
@@ -86,6 +92,10 @@ def plan(
     )
     _check_returns(line, letters)
     _check_choice("scope", scope, get_args(ScopeKind))
+    _check_concurrency(concurrency, scope, reads_retries=line.reads_retries)
+    _check_choice("on_unreadable_note", on_unreadable_note, get_args(OnUnreadableNote))
+    if not isinstance(remember_failures, bool):
+        raise ConfigurationError(f"remember_failures={remember_failures!r}: must be True or False")
     _check_timeout("start_timeout_s", start_timeout_s)
     _check_timeout("close_timeout_s", close_timeout_s)
     settings = consumer_settings(with_log(line.config))
@@ -106,15 +116,38 @@ def plan(
         recovery=line.recovery,
         reads_retries=line.reads_retries,
         retry=RetrySettings(policy, is_transient(transient), scope, dependencies.rng),
+        concurrency=concurrency,
         dead_letters=letters,
         journals=tuple(journals),
         control=control,
         strategy_total_s=delays.total_s,
         start_timeout_s=start_timeout_s,
         close_timeout_s=close_timeout_s,
+        remember_failures=remember_failures,
+        on_unreadable_note=on_unreadable_note,
         dependencies=dependencies,
         process=this_process(settings.config),
     )
+
+
+def _check_concurrency(concurrency: object, scope: ScopeKind, *, reads_retries: bool) -> None:
+    if type(concurrency) is not int or not 1 <= concurrency <= MOST_CONCURRENT:
+        raise ConfigurationError(
+            f"concurrency={concurrency!r}: must be a whole number from 1 to {MOST_CONCURRENT}"
+        )
+    if concurrency == 1:
+        return
+    if scope != "partition":
+        raise ConfigurationError(
+            f"concurrency={concurrency} with scope={scope!r}: partitions that are handled side by "
+            "side cannot stop for each other's failure before it is known; write "
+            'scope="partition", or concurrency=1'
+        )
+    if reads_retries:
+        raise ConfigurationError(
+            f"concurrency={concurrency}: a retry line attempts one message at a time; write "
+            "concurrency=1, and run more members"
+        )
 
 
 def _check_returns(line: LineConfig, letters: DeadLetters | None) -> None:

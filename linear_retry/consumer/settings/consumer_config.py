@@ -8,14 +8,15 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
+from linear_retry.consumer.partitions.commit_notes import OnUnreadableNote
 from linear_retry.consumer.partitions.offsets import StartPositions
 from linear_retry.consumer.settings.dead_letters import DeadLetters
 from linear_retry.consumer.settings.line import Recovery, Retries
+from linear_retry.journal.entry import Process
 from linear_retry.journal.journal import Journal, JournalContext
 from linear_retry.kafka import AdminClient, Consumer, Producer
 from linear_retry.kafka.consumer.settings import ConsumerSettings
 from linear_retry.records.lineage import Line
-from linear_retry.records.process import Process
 from linear_retry.retry.clock import Clock, SystemClock
 from linear_retry.retry.decision import RetrySettings
 
@@ -67,6 +68,7 @@ class ConsumerConfig:
     recovery: Recovery | None
     reads_retries: bool
     retry: RetrySettings
+    concurrency: int
     dead_letters: DeadLetters | None
     journals: Sequence[Journal]
     control: str | None
@@ -74,6 +76,8 @@ class ConsumerConfig:
     answer_within_s: float
     start_timeout_s: float
     close_timeout_s: float
+    remember_failures: bool
+    on_unreadable_note: OnUnreadableNote
     dependencies: Dependencies
     process: Process
     instance: str = field(default_factory=lambda: str(uuid4()))

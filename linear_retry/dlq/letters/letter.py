@@ -1,11 +1,14 @@
-"""A record of a dead-letter topic, written by this library or another system."""
+"""A record of a dead-letter topic, written by this library or another, and filters of them."""
 
+from collections.abc import Container
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
 from linear_retry.dlq.letters.foreign import FOREIGN, Contents, ForeignFormat, Origin
 from linear_retry.errors import DeadLetterError
 from linear_retry.records.lineage import record_id
+from linear_retry.records.printable import moment
 from linear_retry.records.record import Record
 from linear_retry.records.retry_headers import (
     NO_OFFSET,
@@ -16,6 +19,7 @@ from linear_retry.records.retry_headers import (
     read_retry_headers,
 )
 from linear_retry.records.text import Header
+from linear_retry.scope import Place
 
 OURS = "linear-retry"
 NONE = "none"
@@ -165,3 +169,98 @@ def _as_it_lies(
     """The first fields of `Letter`."""
     place = record.topic, record.partition, record.offset, record.timestamp_ms
     return *place, record.key, record.value, record.headers
+
+
+def facts_of(letter: Letter, state: str | None = None) -> dict[str, str]:
+    """Returns what is known of the letter, by name, in the order in which it is read."""
+    origin = letter.origin
+    facts = {
+        "id": letter.id,
+        "generation": str(letter.generation),
+        "state": state,
+        "written": moment(letter.timestamp_ms),
+        "stored at": str(Place(letter.topic, letter.partition, letter.offset)),
+        "written by": "unknown: not a dead letter" if letter.format == "none" else letter.format,
+        "problem": letter.problem,
+        "origin": origin and f"{origin} of {moment(origin.timestamp_ms)}",
+        "group": letter.group_id,
+        "reason": letter.reason,
+        "failures": None if letter.failures is None else str(letter.failures),
+        "retry step": None if letter.step is None else str(letter.step),
+        "retry at": None if letter.retry_at_ms is None else moment(letter.retry_at_ms),
+        "exception": letter.exception_type,
+        "message": letter.exception_message,
+    }
+    return {name: text for name, text in facts.items() if text is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Selects letters. All criteria must match; of several values of one, any.
+
+    Of `headers` all must be present: a name and its whole value. `exceptions` are parts of type or
+    message, whatever their case. `origins` are a topic and a partition, or None for all of its
+    partitions. `since_ms` and `until_ms` apply to the time at which the letter was written, the
+    latter exclusive. `keys` has None for letters without a key. `ids` are letters' ids, with or
+    without `#generation`. `chosen` has the resolution keys of the selected letters, which may be
+    too many for a tuple; None: all letters. `limit` is for readers: at most so many
+    that match, the first that are read; a replay takes the oldest. `not_exceptions` and
+    `not_origins` exclude what the same values in `exceptions` and `origins` would select. `ranges`
+    are partitions of the dead-letter topic, each with a first and a last offset: nothing else is
+    read.
+    """
+
+    reasons: tuple[str, ...] = ()
+    exceptions: tuple[str, ...] = ()
+    origins: tuple[tuple[str, int | None], ...] = ()
+    keys: tuple[bytes | None, ...] = ()
+    since_ms: int | None = None
+    until_ms: int | None = None
+    ids: tuple[str, ...] = ()
+    headers: tuple[tuple[str, bytes], ...] = ()
+    states: tuple[State, ...] = ()
+    chosen: Container[str] | None = None
+    limit: int | None = None
+    not_exceptions: tuple[str, ...] = ()
+    not_origins: tuple[tuple[str, int | None], ...] = ()
+    ranges: tuple[tuple[int, int, int], ...] | None = None
+
+    def matches(self, letter: Letter, state: State) -> bool:
+        """Whether the filter selects `letter`, which is in this state."""
+        return (
+            (not self.states or state in self.states)
+            and (self.since_ms is None or letter.timestamp_ms >= self.since_ms)
+            and (self.until_ms is None or letter.timestamp_ms < self.until_ms)
+            and (not self.reasons or letter.reason in self.reasons)
+            and (not self.keys or letter.key in self.keys)
+            and (self.ranges is None or _is_within(letter, self.ranges))
+            and (self.chosen is None or letter.resolution_key in self.chosen)
+            and (not self.ids or letter.id in self.ids or letter.resolution_key in self.ids)
+            and (not self.origins or _is_from(letter, self.origins))
+            and (not self.exceptions or _failed_with(letter, self.exceptions))
+            and not (self.not_origins and _is_from(letter, self.not_origins))
+            and not (self.not_exceptions and _failed_with(letter, self.not_exceptions))
+            and all(header in letter.headers for header in self.headers)
+        )
+
+
+def _is_within(letter: Letter, ranges: tuple[tuple[int, int, int], ...]) -> bool:
+    return any(
+        letter.partition == partition and first <= letter.offset <= last
+        for partition, first, last in ranges
+    )
+
+
+def _is_from(letter: Letter, origins: tuple[tuple[str, int | None], ...]) -> bool:
+    origin = letter.origin
+    return origin is not None and (
+        (origin.topic, origin.partition) in origins or (origin.topic, None) in origins
+    )
+
+
+def _failed_with(letter: Letter, exceptions: tuple[str, ...]) -> bool:
+    texts = [text.casefold() for text in (letter.exception_type, letter.exception_message) if text]
+    return any(part.casefold() in text for part in exceptions for text in texts)
+
+
+EVERYTHING = Filter()

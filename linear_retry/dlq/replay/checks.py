@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from linear_retry.dlq.reading.cluster import Cluster
+from linear_retry.dlq.reading.reading import Cluster
 from linear_retry.dlq.replay.order import InOrder
 from linear_retry.dlq.replay.outgoing import largest_packed, unpacked
 from linear_retry.dlq.replay.plan import PartitionPlan, Plan

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from linear_retry.dlq.reading.cluster import Cluster
+from linear_retry.dlq.reading.reading import Cluster
 from linear_retry.dlq.reading.spill import Spilled
 from linear_retry.dlq.replay.outgoing import unpacked
 from linear_retry.dlq.replay.plan import PartitionPlan, Plan

@@ -1,7 +1,8 @@
-"""Sorts letters into their original order, in a temporary file if there are many."""
+"""The original order of letters: sorts them by it, and counts those that would be left behind."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from hashlib import blake2b
 from heapq import merge
 from typing import Any, NamedTuple
 
@@ -9,6 +10,10 @@ from linear_retry.dlq.reading.spill import Spilled
 
 _CACHE_KIB = 32 * 1024
 _CHUNK = 1_000
+
+_NAMED = "source, place, generation, name"
+_COLUMNS = f"{_NAMED}, content, written_ms, digest"
+_AT_ONCE = 1_000
 
 
 class Entry(NamedTuple):
@@ -28,10 +33,6 @@ class Entry(NamedTuple):
     """When the letter was written."""
     digest: str = ""
     """That of the message's key and value."""
-
-
-_NAMED = "source, place, generation, name"
-_COLUMNS = f"{_NAMED}, content, written_ms, digest"
 
 
 class InOrder(Spilled):
@@ -130,3 +131,56 @@ def batches(entries: Iterable[Entry], most: int, most_bytes: int) -> Iterator[li
         size_bytes += len(entry.content)
     if batch:
         yield batch
+
+
+class Placed(NamedTuple):
+    """A letter's key, and its place in the order of its source."""
+
+    source: object
+    key: bytes | None
+    place: int
+
+
+class Earlier(Spilled):
+    """Notes the letters that stay open, to compare them with those that are sent.
+
+    Key by key: messages without a key have no order to keep. Use it in a `with`; what exceeds some
+    megabytes is in a temporary file. All methods raise `DiskFullError`.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            "CREATE TABLE kept (source, key, place)",
+            "CREATE TABLE sent (source, key, last, PRIMARY KEY (source, key)) WITHOUT ROWID",
+        )
+        self._numbers: dict[object, int] = {}
+        self._kept: list[Placed] = []
+
+    def keep(self, letter: Placed) -> None:
+        """Notes that it stays open."""
+        self._kept.append(letter)
+        if len(self._kept) >= _AT_ONCE:
+            self._flush()
+
+    def count(self, sent: Iterable[Placed]) -> int:
+        """Counts those that stay open although a later one of the same key is sent."""
+        self._flush()
+        if not self._numbers:
+            return 0
+        self._write(
+            "INSERT INTO sent VALUES (?, ?, ?)"
+            " ON CONFLICT DO UPDATE SET last = max(last, excluded.last)",
+            self._rows(sent),
+        )
+        query = "SELECT count(*) FROM kept JOIN sent USING (source, key) WHERE place < last"
+        return int(self._first(query)[0])
+
+    def _flush(self) -> None:
+        self._write("INSERT INTO kept VALUES (?, ?, ?)", self._rows(self._kept))
+        self._kept.clear()
+
+    def _rows(self, letters: Iterable[Placed]) -> Iterator[tuple[int, bytes, int]]:
+        for source, key, place in letters:
+            if key is not None:
+                number = self._numbers.setdefault(source, len(self._numbers))
+                yield number, blake2b(key, digest_size=16).digest(), place

@@ -6,7 +6,7 @@ from itertools import chain
 from typing import Any
 
 from linear_retry.dlq.letters.letter import read_letter
-from linear_retry.dlq.reading.cluster import Cluster
+from linear_retry.dlq.reading.reading import Cluster
 from linear_retry.dlq.reading.spill import SpilledSet
 from linear_retry.dlq.replay.plan import Plan
 from linear_retry.records.record import Record

@@ -10,8 +10,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from linear_retry.dlq.letters.letter import NONE, Letter
-from linear_retry.dlq.replay.earlier import Placed
-from linear_retry.dlq.replay.order import Entry, InOrder
+from linear_retry.dlq.replay.order import Entry, InOrder, Placed
 from linear_retry.dlq.replay.outgoing import Fetch, NotReplayableError, Outgoing, outgoing, unpacked
 from linear_retry.records.durations import read_delay_ms
 from linear_retry.records.lineage import content_digest

@@ -7,10 +7,9 @@ from dataclasses import replace
 from itertools import islice
 from typing import TypeAlias
 
-from linear_retry.dlq.letters.filters import Filter
-from linear_retry.dlq.letters.letter import State
+from linear_retry.dlq.letters.letter import Filter, State
 from linear_retry.dlq.reading import reading
-from linear_retry.dlq.reading.cluster import Cluster
+from linear_retry.dlq.reading.reading import Cluster
 from linear_retry.dlq.reading.resolutions import Resolution, Resolutions, encoded
 from linear_retry.dlq.replay.checks import Facts, check_resolutions, facts_of
 from linear_retry.errors import BrokerError, FencedError, UnknownTopicError

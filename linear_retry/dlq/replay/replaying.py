@@ -1,26 +1,59 @@
 """Plans replays, and sends the letters of a plan in order, each once."""
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-from linear_retry.dlq.letters.filters import Filter
-from linear_retry.dlq.letters.letter import Letter, State
+from linear_retry.dlq.letters.letter import Filter, Letter, State
 from linear_retry.dlq.reading import reading
-from linear_retry.dlq.reading.cluster import Cluster
+from linear_retry.dlq.reading.reading import Cluster
 from linear_retry.dlq.reading.resolutions import Resolution, Resolutions, encoded
 from linear_retry.dlq.replay.checks import Facts, RefusedError, check, facts_of
-from linear_retry.dlq.replay.earlier import Earlier
-from linear_retry.dlq.replay.order import Entry, batches
+from linear_retry.dlq.replay.order import Earlier, Entry, batches
 from linear_retry.dlq.replay.outgoing import place_of, unpacked
 from linear_retry.dlq.replay.plan import Plan, Planner, placed
-from linear_retry.dlq.replay.rate_limit import RateLimit
 from linear_retry.dlq.replay.recording import Recorder
 from linear_retry.kafka.topics.reader import Progress
 from linear_retry.records.record import OutgoingRecord
 from linear_retry.retry.clock import now_ms
 
+LARGEST_BATCH = 5_000
+"""Messages per transaction: larger ones take longer and gain nothing."""
+
 _BATCH_BYTES = 8 * 2**20
+_SLICE_S = 0.5  # Ctrl-C takes effect between two waits
+
+
+class RateLimit:
+    """Paces batches of messages: never more than `rate` a second since the first."""
+
+    def __init__(
+        self,
+        rate: float | None,
+        largest_batch: int = LARGEST_BATCH,
+        now_s: Callable[[], float] = time.monotonic,
+        wait: Callable[[float], object] = time.sleep,
+    ) -> None:
+        """`rate` None: no limit."""
+        self._rate = rate
+        self.largest_batch = largest_batch
+        if rate is not None:  # about half a second's worth
+            self.largest_batch = max(1, min(largest_batch, int(rate / 2)))
+        self._now_s = now_s
+        self._wait = wait
+        self._next_s: float | None = None
+
+    def acquire(self, messages: int, waiting: Callable[[], object] = lambda: None) -> None:
+        """Waits until a batch of this many may be sent; calls `waiting`, which may raise."""
+        if self._rate is None:
+            return
+        now_s = self._now_s()
+        begin_s = now_s if self._next_s is None else max(self._next_s, now_s)
+        while (left_s := begin_s - self._now_s()) > 0:
+            waiting()
+            self._wait(min(left_s, _SLICE_S))
+        self._next_s = begin_s + messages / self._rate
 
 
 def plan_replay(

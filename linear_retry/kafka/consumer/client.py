@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
@@ -25,6 +25,9 @@ from linear_retry.scope import Partition
 SHORTEST_POLL_S = 0.001
 LONGEST_POLL_S = 1.0
 _LEAVE_WITHIN_S = 1.0
+
+NoteOf: TypeAlias = Callable[[Partition, int], str | None]
+"""The note to commit beside this offset of a partition; empty for none, None if not known yet."""
 
 BEGINNING = OFFSET_BEGINNING
 END = OFFSET_END
@@ -56,6 +59,7 @@ class Client:
         self._make = consumer
         self._transactional = transactional
         self._topics: list[str] = []
+        self.note_of: NoteOf = no_note
         self.callbacks = CallbackGuard()
         self._consumer = self._made()
 
@@ -147,7 +151,7 @@ class Client:
 
     def commit(self, offsets: Mapping[Partition, int]) -> None:
         """Commits asynchronously; a poll calls the listener's `committed` or `commit_failed`."""
-        self._consumer.commit(offsets=_with_offsets(offsets), asynchronous=True)
+        self._consumer.commit(offsets=self._with_notes(offsets), asynchronous=True)
         self._unanswered.update(offsets.keys())
 
     def awaits_commit(self, partition: Partition) -> bool:
@@ -157,10 +161,25 @@ class Client:
     def commit_now(self, offsets: Mapping[Partition, int]) -> None:
         """Commits and waits for the answer, for as long as librdkafka does (45 s without brokers).
 
-        Raises `KafkaException`.
+        Raises `KafkaException`. With shorter notes, down to none, if a broker finds one too long:
+        it refuses the offset with it.
         """
-        answers = self._consumer.commit(offsets=_with_offsets(offsets), asynchronous=False)
-        for answer in answers or []:
+        while True:
+            items = self._with_notes(offsets)
+            try:
+                self._commit_now(items)
+            except KafkaException as error:
+                longest = max(items, key=_characters)
+                if error.args[0].code() != KafkaError.OFFSET_METADATA_TOO_LARGE or (
+                    not _characters(longest)
+                ):
+                    raise
+                self._listener.note_refused(_key(longest), _characters(longest))
+            else:
+                return
+
+    def _commit_now(self, items: list[TopicPartition]) -> None:
+        for answer in self._consumer.commit(offsets=items, asynchronous=False) or []:
             if answer.error is not None:
                 raise KafkaException(answer.error)
 
@@ -173,6 +192,18 @@ class Client:
         if answer.error is not None:
             raise KafkaException(answer.error)
         return answer.offset if answer.offset >= 0 else None
+
+    def notes(
+        self, partitions: Iterable[Partition]
+    ) -> dict[Partition, tuple[int, str] | KafkaError]:
+        """Returns each committed offset and the note beside it, empty for none. Waits 1 s at most.
+
+        Raises `KafkaException`.
+        """
+        answers = self._consumer.committed(
+            [TopicPartition(*key) for key in partitions], timeout=1.0
+        )
+        return {_key(item): item.error or (item.offset, item.metadata or "") for item in answers}
 
     def subscribe(self, topics: list[str]) -> None:
         self._topics = topics
@@ -259,18 +290,34 @@ class Client:
 
     def _on_commit(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
         self._unanswered -= Counter(_key(item) for item in partitions)
-        refused: dict[int, tuple[KafkaError, list[Partition]]] = {}
+        refused: dict[int, tuple[KafkaError, list[TopicPartition]]] = {}
         for item in partitions:
             problem = item.error or error
             if problem is not None:
-                refused.setdefault(problem.code(), (problem, []))[1].append(_key(item))
+                refused.setdefault(problem.code(), (problem, []))[1].append(item)
         self._listener.committed(
-            {_key(item): item.offset for item in partitions if not (item.error or error)}
+            {
+                _key(item): (item.offset, item.metadata or "")
+                for item in partitions
+                if not (item.error or error)
+            }
         )
-        for problem, keys in refused.values():
-            self._listener.commit_failed(problem, tuple(keys))
+        for problem, items in refused.values():
+            if problem.code() == KafkaError.OFFSET_METADATA_TOO_LARGE:
+                # It is still to be committed, and the next commit has a shorter note.
+                for item in items:
+                    self._listener.note_refused(_key(item), _characters(item))
+            else:
+                self._listener.commit_failed(problem, tuple(map(_key, items)))
         if "on_commit" in self._settings.callbacks:
             self._settings.callbacks["on_commit"](error, partitions)
+
+    def _with_notes(self, offsets: Mapping[Partition, int]) -> list[TopicPartition]:
+        """Every commit passes here: without its note it would clear the one that is there."""
+        return [
+            TopicPartition(*key, offset, metadata=self.note_of(key, offset) or "")
+            for key, offset in offsets.items()
+        ]
 
     def _on_error(self, error: KafkaError) -> None:
         if "error_cb" in self._settings.callbacks:
@@ -282,5 +329,10 @@ def _key(item: TopicPartition) -> Partition:
     return item.topic, item.partition
 
 
-def _with_offsets(offsets: Mapping[Partition, int]) -> list[TopicPartition]:
-    return [TopicPartition(*partition, offset) for partition, offset in offsets.items()]
+def _characters(item: TopicPartition) -> int:
+    return len(item.metadata or "")
+
+
+def no_note(partition: Partition, offset: int) -> str:  # noqa: ARG001
+    """Returns nothing: the commit of this offset clears what note there is."""
+    return ""

@@ -12,7 +12,8 @@ _FENCED = frozenset({KafkaError.FENCED_INSTANCE_ID, KafkaError._FENCED})
 # the newer one in KIP-848 groups, where a name stays taken until the session has ended.
 _STILL_USED = "instance id is still used"
 _TAKEN = ("fenced", _STILL_USED)
-_REFUSED_HEARTBEAT = "ConsumerGroupHeartbeat fatal error: Broker: Invalid request"
+_REFUSED_HEARTBEAT = "ConsumerGroupHeartbeat fatal error: Broker: "
+_CURED_BY_ANOTHER = ("Invalid request", "The group id does not exist")
 _RETRIABLE_COMMITS = frozenset(
     {
         KafkaError._TIMED_OUT,
@@ -56,10 +57,13 @@ def needs_new_client(error: KafkaError) -> bool:
 
     A KIP-848 member that exceeds the poll interval without a coordinator forgets that it must join,
     and later sends a heartbeat with epoch 0. The refusal is fatal (librdkafka 2.16, every time on
-    its mock cluster; #5541 was the same with the coordinator there).
+    its mock cluster; #5541 was the same with the coordinator there). Nor does a broker that was
+    killed and has just started always know the group yet (Kafka 4.1): the next to join creates it.
     """
     is_fatal = error.fatal() or error.code() == KafkaError._FATAL
-    return is_fatal and _REFUSED_HEARTBEAT in error.str()
+    return is_fatal and any(
+        f"{_REFUSED_HEARTBEAT}{reason}" in error.str() for reason in _CURED_BY_ANOTHER
+    )
 
 
 def is_name_taken(error: KafkaError) -> bool:

@@ -98,16 +98,17 @@ class TransactionalProducer(AcknowledgedProducer):
                 self._producer.poll(timeout_s)
 
     def send_offset(
-        self, partition: Partition, next_offset: int, membership: object, within_s: float
+        self, partition: Partition, next_offset: int, note: str, membership: object, within_s: float
     ) -> Step:
-        """Adds this offset to the transaction, for the group member in `membership`.
+        """Adds this offset and its note to the transaction, for the group member in `membership`.
 
         librdkafka's call ignores its timeout while the group's coordinator is down, and if that was
         ever down, it may block for ever (librdkafka #5456, #5511). So it runs in a thread: the next
         call continues to wait for the same answer, and `renew` abandons it.
         """
         if self._offset_sent is None:
-            producer, offsets = self._handle(), [TopicPartition(*partition, next_offset)]
+            producer = self._handle()
+            offsets = [TopicPartition(*partition, next_offset, metadata=note)]
             self._offset_sent = _begun(
                 lambda: producer.send_offsets_to_transaction(offsets, membership, within_s)
             )

@@ -1,7 +1,9 @@
 """Queries the brokers without blocking, for what a consumer could only ask by waiting."""
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 from confluent_kafka import (
@@ -22,8 +24,6 @@ Rights: TypeAlias = frozenset[str] | None
 _Read = TypeVar("_Read")
 
 _ANSWER_WITHIN_S = 10.0
-GIVEN_UP_AFTER_S = 3 * _ANSWER_WITHIN_S
-"""Nothing comes of a question that is older: librdkafka drops it, and its future, with a client."""
 _NOT_FOR_ADMIN = ("isolation.level", "logger")
 _UNANSWERED = frozenset(
     {
@@ -40,7 +40,8 @@ _UNANSWERED = frozenset(
 class Admin:
     """Sends queries to the brokers, each answered by a Future; never waits.
 
-    The client, with its threads and connections, is created at the first query: few need one.
+    Each is answered within some 10 s, if only by an error. The client, with its threads and
+    connections, is created at the first query: few need one.
     """
 
     def __init__(self, config: Mapping[str, Any], admin: Callable[..., Any] = AdminClient) -> None:
@@ -55,6 +56,8 @@ class Admin:
         self._make = admin
         self._admin: Any = None
         self._unanswered = False
+        self._open: set[Future[Any]] = set()
+        self._settling = threading.Lock()
 
     def ask_end(self, partition: Partition) -> Future[int]:
         """Asks for the offset after the last one that our isolation level may read."""
@@ -101,13 +104,16 @@ class Admin:
 
     def ask_brokers(self) -> Future[int]:
         """Asks how many brokers a client finds from the configuration alone."""
-        self._admin = None
+        self.close()
         answer = self._handle().describe_cluster(request_timeout=_ANSWER_WITHIN_S)
         return self._answer(answer, lambda cluster: len(cluster.nodes))
 
     def close(self) -> None:
-        """Drops the client."""
+        """Drops the client, and ends what it was asked: librdkafka drops that without a word."""
         self._admin = None
+        dropped = KafkaException(KafkaError(KafkaError._DESTROY, "its client was dropped"))
+        for each in tuple(self._open):
+            self._settle(each, partial(each.set_exception, dropped))
 
     def _ask_setting(self, kind: Any, name: str, key: str) -> Future[int]:
         resource = ConfigResource(kind, name)
@@ -131,7 +137,9 @@ class Admin:
     def _handle(self) -> Any:
         # It may have lost the brokers, as a consumer may. Not where the answer arrives: a
         # client must not be dropped by its own thread.
-        if self._admin is None or self._unanswered:
+        if self._unanswered:
+            self.close()
+        if self._admin is None:
             self._unanswered = False
             self._admin = self._make(self._config)
         return self._admin
@@ -139,21 +147,30 @@ class Admin:
     def _answer(self, answer: Future[Any], read: Callable[[Any], _Read]) -> Future[_Read]:
         """Returns a Future of what `read` finds in the answer, or of the error."""
         result: Future[_Read] = Future()
+        self._open.add(result)
 
         def pass_on(done: Future[Any]) -> None:
             error = done.exception()
             if error is not None:
                 if isinstance(error, KafkaException) and error.args[0].code() in _UNANSWERED:
                     self._unanswered = True
-                result.set_exception(error)
+                self._settle(result, partial(result.set_exception, error))
                 return
             try:
-                result.set_result(read(done.result()))
+                settle = partial(result.set_result, read(done.result()))
             except (KeyError, TypeError, ValueError) as unreadable:
-                result.set_exception(unreadable)
+                settle = partial(result.set_exception, unreadable)
+            self._settle(result, settle)
 
         answer.add_done_callback(pass_on)
         return result
+
+    def _settle(self, result: Future[Any], how: Callable[[], object]) -> None:
+        # The answer comes on a thread of librdkafka, and its client may be dropped meanwhile.
+        with self._settling:
+            if result in self._open:
+                self._open.remove(result)
+                how()
 
 
 def _topic_id(described: Any) -> str:

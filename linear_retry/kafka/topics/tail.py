@@ -47,6 +47,7 @@ class TopicTail:
         look_every_s: float = _LOOK_EVERY_S,
     ) -> None:
         self.trouble: str | None = None
+        self._is_missing = False
         self._config = config
         self._topic = topic
         self._since_ms = since_ms
@@ -159,5 +160,9 @@ class TopicTail:
             ) from error
 
     def _note(self, error: KafkaError) -> None:
-        self.trouble = f"{self._handle.where}: {error.str()}"
+        """Keeps the first error of an outage: "brokers are down", then "timed out", is one."""
+        is_missing = error.code() in MISSING
+        if self.trouble is None or is_missing != self._is_missing:
+            self.trouble = f"{self._handle.where}: {error.str()}"
+            self._is_missing = is_missing
         self._look_at_s = time.monotonic() + _LOOK_AGAIN_S

@@ -14,8 +14,8 @@ from prometheus_client.registry import Collector
 from starlette.exceptions import HTTPException
 
 from linear_retry.errors import DeadLetterError, StoreError
-from linear_retry.log.error_throttle import ErrorThrottle
 from linear_retry.log.lines import log_refused
+from linear_retry.log.repeating import ErrorThrottle
 from linear_retry.scheduler.changes import Changes
 from linear_retry.scheduler.http import (
     dead_letter_routes,

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query
 from linear_retry.scheduler.changes import MOST_COUNTED, MOST_IDS, Changes, Reason
 from linear_retry.scheduler.http import models as m
 from linear_retry.scheduler.http.message_routes import By, RecordId
-from linear_retry.scheduler.http.queries import DeadLetterPage, DeadLetterQuery, next_of
+from linear_retry.scheduler.http.models import DeadLetterPage, DeadLetterQuery, next_of
 from linear_retry.store import dead_letters
 from linear_retry.store.database import Database
 from linear_retry.store.listing import dead_letters as listing

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends, Path, Query
 
 from linear_retry.scheduler.changes import MOST_COUNTED, MOST_IDS, Changes, Reason
 from linear_retry.scheduler.http import models as m
-from linear_retry.scheduler.http.queries import MessagePage, MessageQuery, next_of
+from linear_retry.scheduler.http.models import MessagePage, MessageQuery, next_of
 from linear_retry.store import messages
 from linear_retry.store.database import Database
 from linear_retry.store.listing import messages as listing

@@ -6,8 +6,8 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
 
 from linear_retry.web.security.authentication import Actor, Authentication
-from linear_retry.web.security.cookie import delete_session, set_session
 from linear_retry.web.security.guard import actor_of
+from linear_retry.web.security.sessions import delete_session, set_session
 from linear_retry.web.security.users import Role
 
 PATH = "/api/v1/session"

@@ -16,11 +16,10 @@ from linear_retry.spark.history.outages import group_outages
 from linear_retry.spark.lake.lake import EPISODES, Lake
 from linear_retry.strategy.delays import MAX_DELAY_S, MAX_DELAYS
 from linear_retry.strategy.strategy import Strategy
-from linear_retry.tuning.clocks import ClocksApart, clocks_apart
 from linear_retry.tuning.durations import estimate
 from linear_retry.tuning.gaps import Gap, costliest_gap, with_attempts
 from linear_retry.tuning.held_out import Comparison, compare
-from linear_retry.tuning.outages import Outages
+from linear_retry.tuning.outages import ClocksApart, Outages, clocks_apart
 from linear_retry.tuning.proposal import TooFew, propose, propose_fixed
 from linear_retry.tuning.solver import Conditions, Unreachable
 

@@ -14,17 +14,18 @@ from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 from pyspark.sql.streaming.query import StreamingQuery
 
 from linear_retry.errors import BrokerError, ConfigurationError, LinearRetryError
-from linear_retry.spark.errors import JavaError, is_concurrent, last_cause
-from linear_retry.spark.ingestion.kafka_options import java_keys
-from linear_retry.spark.ingestion.planned_batch import PlannedBatch, is_too_far, planned
 from linear_retry.spark.ingestion.sources import (
+    PlannedBatch,
     Source,
     find_sources,
+    is_too_far,
+    java_keys,
+    planned,
     starting_offsets,
     stream_of,
 )
 from linear_retry.spark.lake.lake import DEAD_LETTERS, JOURNAL, Lake, LakeError
-from linear_retry.spark.session import with_settings
+from linear_retry.spark.session import JavaError, is_concurrent, last_cause, with_settings
 from linear_retry.spark.tables.entries import entry_projections
 from linear_retry.spark.tables.letters import letter_projections
 from linear_retry.spark.tables.sql import Projections, project, with_ms

@@ -1,15 +1,16 @@
-"""What has changed in a table of the lake, and changes to single rows of one."""
+"""What has changed in a table of the lake, changes to single rows of one, and compaction."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
+from delta.tables import DeltaTable
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 
-from linear_retry.spark.errors import JavaError
-from linear_retry.spark.lake.lake import Lake
-from linear_retry.spark.session import with_settings
+from linear_retry.spark.lake.lake import DEAD_LETTERS, EPISODES, JOURNAL, Lake, LakeError
+from linear_retry.spark.session import JavaError, with_settings
 
 _METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 _NO_CHANGES = ("OPTIMIZE", "VACUUM START", "VACUUM END")
@@ -82,3 +83,47 @@ def merge(lake: Lake, name: str, rows: DataFrame, gone: DataFrame, *, on: Sequen
         if version(lake, name) == before:  # Delta Lake leaves out a MERGE of no rows
             properties = f"'linear-retry.looked-at' = '{before}'"
             lake.spark.sql(f"ALTER TABLE {lake.identifier(name)} SET TBLPROPERTIES ({properties})")
+
+
+@dataclass(frozen=True, slots=True)
+class Optimized:
+    """How many files hold a table's rows, before and after, and their size after it."""
+
+    table: str
+    files_before: int
+    files: int
+    size_bytes: int
+
+
+def optimize(lake: Lake) -> tuple[Optimized, ...]:
+    """Compacts small files, and removes those that no reader of the last week needs.
+
+    Readers may go on meanwhile, and an ingest too, but not on S3, where two drivers that write at
+    once may lose one's batch. Needs a classic session, not one of Spark Connect.
+    Raises `LakeError` if the lake has no tables, or cannot be written.
+    """
+    _require_classic(lake)
+    names = [name for name in (DEAD_LETTERS, JOURNAL, EPISODES) if lake.has(name)]
+    if not names:
+        lake.table(DEAD_LETTERS)  # raises, and says what to run
+    return tuple(_optimized(lake, name) for name in names)
+
+
+def _require_classic(lake: Lake) -> None:
+    if not isinstance(lake.spark, SparkSession):
+        raise LakeError(
+            f"{lake.path}: `optimize` needs a part of Delta Lake that Spark Connect has only with "
+            "a plugin of the server; use a classic session: local, of a cluster, or by spark-submit"
+        )
+
+
+def _optimized(lake: Lake, name: str) -> Optimized:
+    with lake.writing(name):
+        table = DeltaTable.forPath(lake.spark, lake.place(name))
+        before = lake.detail(name)["numFiles"]
+        table.optimize().executeCompaction()
+        # The default is Delta's `deletedFileRetentionDuration`: files that were replaced in the
+        # last week stay for readers that have begun with them.
+        table.vacuum()
+        after = lake.detail(name)
+    return Optimized(name, before, after["numFiles"], after["sizeInBytes"])

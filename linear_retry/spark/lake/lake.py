@@ -15,8 +15,13 @@ from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 from pyspark.sql.types import StructType
 
 from linear_retry.errors import LinearRetryError
-from linear_retry.spark.errors import JavaError, is_concurrent, last_cause
-from linear_retry.spark.session import DELTA, SparkMissingError
+from linear_retry.spark.session import (
+    DELTA,
+    JavaError,
+    SparkMissingError,
+    is_concurrent,
+    last_cause,
+)
 
 DEAD_LETTERS = "dead_letters"
 JOURNAL = "journal"

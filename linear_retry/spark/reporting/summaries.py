@@ -3,24 +3,30 @@
 Spark does all the counting; the driver gets at most `MAX_ROWS` of each table.
 """
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
+from typing import Any
 
+import numpy as np
 import pandas as pd  # type: ignore[import-untyped]  # it has no types
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 
 from linear_retry.records.durations import MINUTE_MS
-from linear_retry.spark.errors import JavaError, last_cause
-from linear_retry.spark.history.tuning import Tuned, tune
+from linear_retry.spark.history.tuning import Tuned, by_group, in_groups, tune
 from linear_retry.spark.lake.lake import DEAD_LETTERS, EPISODES, JOURNAL, Lake, LakeError
 from linear_retry.spark.reporting import letters, outages
-from linear_retry.spark.reporting.durations import durations
-from linear_retry.spark.reporting.proposals import tabulated
+from linear_retry.spark.session import JavaError, last_cause
+from linear_retry.strategy.file import elements
+from linear_retry.tuning.durations import bands
+from linear_retry.tuning.held_out import Comparison
+from linear_retry.tuning.outages import Numbers, Outages
+from linear_retry.tuning.proposal import TooFew
 from linear_retry.tuning.solver import Conditions
 
 MAX_ROWS = 10_000
@@ -34,6 +40,20 @@ NOTABLE_EVENTS = (
     *("DeadLetterFailed", "CommitFailed", "ClientReplaced", "RetentionTooShort"),
 )
 _BUCKETS_MS = tuple(minutes * MINUTE_MS for minutes in (1, 5, 15, 60, 180, 720, 1440))
+
+COLUMNS = (
+    *("group", "outages", "seen", "verdict", "ended", "needed", "delays", "ends_after_s"),
+    *("covers", "current_covers", "saved_s", "saved_low_s", "saved_high_s"),
+    *("gap_from_s", "gap_until_s", "gap_share", "gap_cost_s", "gap_first_s", "gap_second_s"),
+    *("probe_cost_s", "cover"),
+)
+SHARES = (0.5, 0.95, 0.99)
+_POINTS = 80
+_SHORTEST_MS = (10.0, 1000.0)
+"""The limits of the first time: where outages take less than a second, it must be earlier."""
+_CURVE = ("group", "after_s", "lasting", "low", "high")
+_CURVE_SCHEMA = "group string, after_s double, lasting double, low double, high double"
+_QUANTILES = ("group", "outages", "known_end", "ended", "after_s", "low_s", "high_s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,3 +225,93 @@ def _read_errors(lake: Lake) -> Iterator[None]:
         yield
     except (PySparkException, JavaError) as error:
         raise LakeError(f"{lake.path}: cannot be read ({last_cause(str(error))})") from error
+
+
+def tabulated(found: Iterable[Tuned], probe_cost_s: float, cover: float) -> pd.DataFrame:
+    """A row for each group, with the price and the cover that its delays were made for."""
+    rows = [_row(one) | {"probe_cost_s": probe_cost_s, "cover": cover} for one in found]
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def _row(one: Tuned) -> dict[str, Any]:
+    row: dict[str, Any] = {"group": one.group, "outages": one.outages, "seen": one.seen}
+    row |= {"verdict": one.verdict}
+    if isinstance(one.proposal, TooFew):
+        row |= {"ended": one.proposal.ended, "needed": one.proposal.needed}
+    if isinstance(one.proposal, tuple):
+        row |= {"delays": json.dumps(elements(one.proposal))}
+        row |= {"ends_after_s": sum(one.proposal) / 1000}
+    if one.comparison is not None:
+        row |= _compared(one.comparison)
+    if one.gap is not None:
+        row |= {"gap_from_s": one.gap.from_ms / 1000, "gap_until_s": one.gap.until_ms / 1000}
+        first_ms, second_ms = one.gap.attempts_ms
+        row |= {"gap_share": one.gap.share, "gap_cost_s": one.gap.cost_ms / 1000}
+        row |= {"gap_first_s": first_ms / 1000, "gap_second_s": second_ms / 1000}
+    return row
+
+
+def _compared(found: Comparison) -> dict[str, Any]:
+    row = {"covers": found.proposed.covered.mean}
+    if found.current is not None and found.saved is not None:
+        row |= {"current_covers": found.current.covered.mean}
+        saved = found.saved
+        row |= {"saved_s": saved.mean / 1000}
+        row |= {"saved_low_s": saved.low / 1000, "saved_high_s": saved.high / 1000}
+    return row
+
+
+def survival(outages: DataFrame, *, resamples: int = 100, seed: int = 1) -> DataFrame:
+    """The share of each group's outages that last longer than a time, from their bounds.
+
+    `outages`: rows of `group_outages`, or of `episodes`. A row for each of 80 times of a group:
+    `group`, `after_s`, `lasting` (the share), and its bounds `low` and `high` with a confidence of
+    95%, from so many `resamples`, drawn by `seed`. A group without known bounds has no rows.
+    """
+
+    def estimated(group: str, known: Outages) -> pd.DataFrame:
+        at_ms, shares, _ = _estimated(known, resamples, seed)
+        found = pd.DataFrame(np.column_stack([at_ms / 1000, shares]), columns=_CURVE[1:])
+        found.insert(0, "group", group)
+        return found
+
+    return in_groups(outages, estimated, _CURVE_SCHEMA)
+
+
+def durations(
+    outages: DataFrame, *, resamples: int, seed: int
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The share of outages that last longer than each time, and when each share has ended.
+
+    For each group that has outages with known bounds, most outages first; a time is missing if that
+    share never ends.
+    """
+
+    def estimated(group: str, known: Outages) -> tuple[Any, ...]:
+        at_ms, shares, ended_ms = _estimated(known, resamples, seed)
+        ends = np.where(np.isfinite(ended_ms), ended_ms / 1000, np.nan)
+        curve = np.column_stack([at_ms / 1000, shares])
+        return group, len(known), known.ended, curve.tolist(), ends.tolist()
+
+    found = sorted(by_group(outages, estimated), key=lambda each: -each[1])
+    curves = [(group, *row) for group, _, _, curve, _ in found for row in curve]
+    quantiles = [
+        (*each, share, *row)
+        for *each, _, ends in found
+        for share, row in zip(SHARES, ends, strict=True)
+    ]
+    return pd.DataFrame(curves, columns=_CURVE), pd.DataFrame(quantiles, columns=_QUANTILES)
+
+
+def _estimated(known: Outages, resamples: int, seed: int) -> tuple[Numbers, Numbers, Numbers]:
+    at_ms, rng = _times_ms(known), np.random.default_rng(seed)
+    return at_ms, *bands(known, at_ms, SHARES, rng=rng, resamples=resamples)
+
+
+def _times_ms(known: Outages) -> Numbers:
+    """Returns times on a logarithmic scale, from before most ends up to the last known bound."""
+    ends_ms = known.upper_ms[np.isfinite(known.upper_ms)]
+    last_ms = max(known.lower_ms.max(), ends_ms.max(initial=0))
+    early_ms = np.quantile(ends_ms, 0.05) / 2 if len(ends_ms) else last_ms
+    first_ms = np.clip(early_ms, *_SHORTEST_MS)
+    return np.geomspace(first_ms, max(last_ms, 2 * first_ms), _POINTS)

@@ -19,7 +19,7 @@ from linear_retry.records.json_fields import (
     read_object,
     text,
 )
-from linear_retry.spark.errors import JavaError, is_concurrent, last_cause
+from linear_retry.spark.session import JavaError, is_concurrent, last_cause
 from linear_retry.spark.streaming.checkpoint_file import CheckpointFile
 
 _FILE = "linear-retry-scheduler.json"

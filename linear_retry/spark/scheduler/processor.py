@@ -13,10 +13,11 @@ from pyspark.sql.streaming.stateful_processor import (
     TimerValues,
 )
 
-from linear_retry.spark.scheduler.buckets import Buckets, WaitingLanes
 from linear_retry.spark.scheduler.held import (
     BUCKET_MS,
+    Buckets,
     Held,
+    WaitingLanes,
     bucket_of,
     bucket_of_timer,
     in_order,

@@ -19,7 +19,7 @@ from linear_retry.kafka.producers.acknowledged import (
 from linear_retry.kafka.producers.murmur2 import partition_of_key
 from linear_retry.kafka.quiet import make_client, text_of
 from linear_retry.records.record import OutgoingRecord
-from linear_retry.spark.ingestion.kafka_options import librdkafka_keys
+from linear_retry.spark.ingestion.sources import librdkafka_keys
 from linear_retry.store.sender.batch import OF_THE_RECORD, size_bytes
 
 Lane: TypeAlias = tuple[str, int | None]

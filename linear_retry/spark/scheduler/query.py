@@ -13,16 +13,20 @@ from linear_retry.errors import ConfigurationError, LinearRetryError
 from linear_retry.records.dead_letter import resolutions_topic
 from linear_retry.records.topics.names import check_topic_name, derived_name
 from linear_retry.scheduler.destinations import Destinations, check_patterns
-from linear_retry.spark.errors import JavaError
-from linear_retry.spark.ingestion.kafka_options import java_keys, librdkafka_keys
-from linear_retry.spark.ingestion.planned_batch import is_too_far
-from linear_retry.spark.ingestion.sources import Source, find_sources, stream_of
+from linear_retry.spark.ingestion.sources import (
+    Source,
+    find_sources,
+    is_too_far,
+    java_keys,
+    librdkafka_keys,
+    stream_of,
+)
 from linear_retry.spark.scheduler.checkpoint import Checkpoint, Marker, fenced, has_ended
-from linear_retry.spark.scheduler.intake import CHUNK, COLUMNS, Intake
+from linear_retry.spark.scheduler.intake import CHUNK, COLUMNS, Intake, write_again
 from linear_retry.spark.scheduler.processor import OUTPUT, SchedulerProcessor
 from linear_retry.spark.scheduler.sender import Targets
 from linear_retry.spark.scheduler.state import state_session
-from linear_retry.spark.scheduler.unreadable import write_again
+from linear_retry.spark.session import JavaError
 
 MAX_OFFSETS = 100_000
 OBSERVED = "scheduler"

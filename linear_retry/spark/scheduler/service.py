@@ -16,8 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from linear_retry.errors import BrokerError, LinearRetryError, UnknownTopicError
 from linear_retry.log.lines import log_not_sent, log_query_failed, log_scheduler_on_spark
-from linear_retry.spark.errors import JavaError, last_cause
-from linear_retry.spark.ingestion.planned_batch import TOO_FAR, is_too_far
+from linear_retry.spark.ingestion.sources import TOO_FAR, is_too_far
 from linear_retry.spark.scheduler.checkpoint import (
     Checkpoint,
     CheckpointError,
@@ -25,6 +24,7 @@ from linear_retry.spark.scheduler.checkpoint import (
     has_ended,
 )
 from linear_retry.spark.scheduler.query import OBSERVED, SchedulerOnSpark, start
+from linear_retry.spark.session import JavaError, last_cause
 from linear_retry.strategy.strategy import Strategy
 
 Begin: TypeAlias = Callable[[SparkSession, SchedulerOnSpark, str, str | None], StreamingQuery]

@@ -10,10 +10,9 @@ from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from linear_retry.records.durations import DAY_MS, HOUR_MS
-from linear_retry.spark.errors import JavaError, last_cause
-from linear_retry.spark.scheduler.buckets import PARTS, joined
 from linear_retry.spark.scheduler.checkpoint import Checkpoint, CheckpointError
-from linear_retry.spark.scheduler.held import SCHEMA, Held, record_batches, unpack
+from linear_retry.spark.scheduler.held import PARTS, SCHEMA, Held, joined, record_batches, unpack
+from linear_retry.spark.session import JavaError, last_cause
 
 _STATE = "spark.sql.streaming.stateStore"
 _SETTINGS = {

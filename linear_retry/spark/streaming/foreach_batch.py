@@ -17,8 +17,7 @@ from linear_retry.consumer.letters.publisher import (
     PlainDelivery,
     Stop,
 )
-from linear_retry.consumer.operations.monitoring.client_log import with_log
-from linear_retry.consumer.operations.monitoring.monitor import Monitor, bind_listeners
+from linear_retry.consumer.operations.monitor import Monitor, bind_listeners
 from linear_retry.consumer.runners.run_handler import check_handler
 from linear_retry.consumer.settings.checks import (
     Transient,
@@ -37,6 +36,7 @@ from linear_retry.journal.journal import Journal
 from linear_retry.kafka.consumer.settings import ConsumerSettings, consumer_settings
 from linear_retry.kafka.producers.acknowledged import AcknowledgedProducer
 from linear_retry.kafka.producers.settings import producer_config
+from linear_retry.log.client_log import with_log
 from linear_retry.retry.circuits import Circuits, CircuitView
 from linear_retry.retry.clock import Clock
 from linear_retry.retry.decision import OnExhausted, OnPermanent, RetrySettings

@@ -31,8 +31,7 @@ from linear_retry.retry.engine import (
 )
 from linear_retry.retry.failed_attempt import FailedAttempt, release
 from linear_retry.scope import Scope
-from linear_retry.spark.streaming.batch import SparkBatch
-from linear_retry.spark.streaming.places import BadRows
+from linear_retry.spark.streaming.batch import BadRows, SparkBatch
 
 _SCOPE = Scope()
 _MAX_HALVINGS = 100

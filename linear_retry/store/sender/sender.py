@@ -15,8 +15,7 @@ from linear_retry.store.database import Database
 from linear_retry.store.records import Service, StoredMessage
 from linear_retry.store.sender.batch import Accepted, Outcome, by_lane
 from linear_retry.store.sender.clock import ForwardClock
-from linear_retry.store.sender.deliveries import Deliveries
-from linear_retry.store.sender.delivery import Delivery
+from linear_retry.store.sender.delivery import Deliveries, Delivery
 from linear_retry.store.sender.identity import claim_cluster, transactional_prefix
 from linear_retry.store.sender.known_topics import KnownTopics
 from linear_retry.store.sender.leases import Leases, Renewal

@@ -3,21 +3,18 @@
 from collections.abc import Iterable, Mapping
 
 from linear_retry.scope import Partition
-from linear_retry.testing.guarantees.commits import CommittedOnlyDone
+from linear_retry.testing.guarantees.commits import CommittedOnlyDone, OnlyWhileOwned
 from linear_retry.testing.guarantees.dead_letters import DeadLetteredOnlyWhenDue, LettersWithinLimit
 from linear_retry.testing.guarantees.delivery import BoundedDuplicates, InOrder, NothingLost
-from linear_retry.testing.guarantees.guarantee import Guarantee
+from linear_retry.testing.guarantees.guarantee import BoundedState, Guarantee
 from linear_retry.testing.guarantees.liveness import LiveLineNeverWaits, Liveness
-from linear_retry.testing.guarantees.open_circuits import NothingWhileOpen
-from linear_retry.testing.guarantees.ownership import OnlyWhileOwned
+from linear_retry.testing.guarantees.open_circuits import NothingEarly, NothingWhileOpen
 from linear_retry.testing.guarantees.retries import (
     InOnePlace,
     RetriedWhenDue,
     Retries,
     WithinSequence,
 )
-from linear_retry.testing.guarantees.state import BoundedState
-from linear_retry.testing.guarantees.timing import NothingEarly
 
 
 def all_guarantees(

@@ -13,21 +13,23 @@ from linear_retry.testing.event_log import (
     Crashed,
     Entry,
     EventEmitted,
+    RetryHop,
 )
 from linear_retry.testing.guarantees.guarantee import Guarantee
 from linear_retry.testing.guarantees.retries import Retries
-from linear_retry.testing.retry_hop import RetryHop
 
 
 @dataclass(slots=True)
 class _FailedMessage:
     """A message in one assignment. `revoked`: that has ended; its letter may still be in flight.
 
-    `hop` is the one by which it came, if it came through a retry topic.
+    `hop` is the one by which it came, if it came through a retry topic. `restored` failures are
+    those of owners before.
     """
 
-    first: AttemptFinished
+    first: Entry
     hop: RetryHop | None = None
+    restored: int = 0
     failures: int = 0
     held_back: int = 0
     revoked: bool = False
@@ -36,11 +38,12 @@ class _FailedMessage:
 class DeadLetteredOnlyWhenDue(Guarantee):
     """A dead letter follows a failed attempt in the same ownership, and is never too early.
 
+    Failures of an earlier owner count where the circuit has opened with them, before an attempt.
     `exhausted`: after exactly the strategy's failures plus one, or after fewer if it has
-    `max_elapsed`; and one more for each time that the limit of letters in a row held it back. A
-    letter sent before its partition was revoked may be acknowledged afterwards, but before the
-    member attempts anything else. All this holds for one that is sent to a retry topic or handed
-    over, too.
+    `max_elapsed`; one more for each time that the limit of letters in a row held it back, and where
+    a letter was not sent before its owner went. A letter sent before its partition was revoked may
+    be acknowledged afterwards, but before the member attempts anything else. All this holds for one
+    that is sent to a retry topic or handed over, too.
     """
 
     def __init__(
@@ -75,8 +78,17 @@ class DeadLetteredOnlyWhenDue(Guarantee):
                 if member in self._with_revoked:
                     self._drop_revoked(member)
             case AttemptFinished(_, member, place, "failed"):
-                new = _FailedMessage(entry, self._hop.get(member))
-                self._failed[member].setdefault(place, new).failures += 1
+                failed = self._failed[member].setdefault(place, _FailedMessage(entry))
+                failed.hop = self._hop.get(member)
+                failed.failures += 1
+            case EventEmitted(_, member, events.CircuitOpened() as event):
+                known = self._failed[member].get(event.place)
+                if known is None or known.revoked:
+                    # Not attempted here yet: its failures are those of the owners before, whose
+                    # letters of it may not have been sent.
+                    before = event.failures
+                    restored = _FailedMessage(entry, restored=before, failures=before)
+                    self._failed[member][event.place] = restored
             case AttemptFinished(_, member, place, "done"):
                 self._failed[member].pop(place, None)
             case EventEmitted(_, member, events.Skipped() as event):
@@ -128,9 +140,8 @@ class DeadLetteredOnlyWhenDue(Guarantee):
         if length is None:
             return False
         least = length + 1
-        return (self._max_elapsed or least <= message.failures) and (
-            message.failures <= least + message.held_back + self._batches
-        )
+        most = max(least, message.restored + 1) + message.held_back + self._batches
+        return (self._max_elapsed or least <= message.failures) and message.failures <= most
 
     def _report(self, said: EventEmitted, first: Entry | None, place: Place, what: str) -> None:
         text = f"{place} {what}, in {said.member}"

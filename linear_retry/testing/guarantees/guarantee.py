@@ -1,4 +1,4 @@
-"""The base class of all guarantees, and a violation of one."""
+"""The base class of all guarantees, a violation of one, and the bound on what is kept."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,6 +14,7 @@ from linear_retry.testing.event_log import (
     Disturbed,
     Entry,
     EventEmitted,
+    StateSize,
 )
 
 _SHOWN_ENTRIES = 30
@@ -143,3 +144,12 @@ def _is_about(said: EventEmitted, partition: Partition) -> bool:
     if hasattr(event, "partitions"):
         return partition in event.partitions
     return (getattr(event, "topic", None), getattr(event, "partition", None)) == partition
+
+
+class BoundedState(Guarantee):
+    """A member never keeps more entries of state than allowed (`StateSize`)."""
+
+    def feed(self, entry: Entry) -> None:
+        if isinstance(entry, StateSize) and entry.entries > entry.limit:
+            text = f"{entry.member} keeps {entry.entries} entries, at most {entry.limit} may be"
+            self._violate(text, entry, entry, member=entry.member)

@@ -14,9 +14,9 @@ from linear_retry.testing.event_log import (
     Crashed,
     Entry,
     EventEmitted,
+    RetryHop,
 )
 from linear_retry.testing.guarantees.guarantee import Guarantee
-from linear_retry.testing.retry_hop import RetryHop
 
 _GRAIN_S = 0.001
 """Both clocks are read in whole milliseconds."""

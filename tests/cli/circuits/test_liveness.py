@@ -5,7 +5,6 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 from typer.testing import CliRunner
 
 from linear_retry import events as e
@@ -29,9 +28,7 @@ def killed(kafka: RealKafka, topic: TopicFactory) -> _Killed:
     def make() -> tuple[str, str]:
         orders, journal, group = topic(), topic(), f"group-{uuid4().hex[:8]}"
         kafka.produce(orders, [(0, None, b"value", ()) for _ in range(4)])
-        consumer = Consumer(kafka.client_settings() | {"group.id": group})
-        consumer.commit(offsets=[TopicPartition(orders, 0, 1)], asynchronous=False)
-        consumer.close()
+        kafka.commit(group, orders, {0: 1})
         lives = [Life("p-1", group=name) for name in (group, f"{group}-2")]
         entries = [life.says(1, e.Assigned(((orders, 0),))) for life in lives]
         entries.append(lives[1].says(2, opened((orders, 0), 1, 3)))

@@ -411,7 +411,11 @@ def test_a_signal_ends_it(
     code: int,
     output: str,
 ) -> None:
-    """Its exit code, how many are sent, nothing half-done; the next one goes on."""
+    """Its exit code, how many are sent, nothing half-done; the next one goes on.
+
+    Transactions of four letters: one that the signal interrupts while its commit is answered is
+    not counted.
+    """
     given = scene()
     given.add_letters([given.letter(0, n) for n in range(200)])
     with _slow_replay(given) as process:
@@ -419,7 +423,7 @@ def test_a_signal_ends_it(
         out, err = process.communicate(timeout=PATIENCE_S)
     assert code == process.returncode, (out, err)
     sent = len(given.arrived()[0])
-    assert output.format(sent) == err
+    assert err in {output.format(sent), output.format(sent - 4)}
     assert 0 < sent < 200
     ended, out, _ = _run(given, "replay", "--yes")
     assert (0, f"{200 - sent} letters sent") == (ended, out.splitlines()[-1])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from linear_retry.cli import app
-from linear_retry.cli.strategy.simulation_report import as_json, attempts
+from linear_retry.cli.strategy.simulate import attempts, simulation_json
 from linear_retry.strategy.simulation import Recovered, Simulator
 from linear_retry.strategy.strategy import Strategy
 from tests.cli.strategy.test_commands import child
@@ -171,7 +171,7 @@ def test_rows_and_objects_have_every_attempt(
     expected = list(range(1, simulation.ending.attempt + 1))
     bounds = [[int(number) for number in row[0].split(" to ")] for row in attempts(simulation)[1:]]
     assert expected == [number for b in bounds for number in range(b[0], b[-1] + 1)]
-    objects = as_json(simulation, 0)["timeline"]
+    objects = simulation_json(simulation, 0)["timeline"]
     assert expected == [row["attempt"] + index for row in objects for index in range(row["times"])]
     last = objects[-1]["succeeds"]
     assert isinstance(simulation.ending, Recovered) == last

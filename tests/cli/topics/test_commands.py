@@ -5,7 +5,6 @@ import json
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 from typer.testing import CliRunner
 
 from linear_retry.cli import app
@@ -132,9 +131,7 @@ def test_topics_that_no_delay_uses(scene: _Scene) -> None:
     scene.write_strategy(["5m"])
     left = f"{scene.prefix}.1h"
     scene.kafka.produce(left, [(n % 3, None, b"waits", []) for n in range(5)])
-    consumer = Consumer(scene.kafka.client_settings(**{"group.id": "billing.retry"}))
-    consumer.commit(offsets=[TopicPartition(left, 0, 2)], asynchronous=False)
-    consumer.close()
+    scene.kafka.commit("billing.retry", left, {0: 2})
     checked = scene.run("check")
     assert 0 == checked.code
     empty, some = sorted(checked.out.splitlines(), key=len)
@@ -196,9 +193,7 @@ def test_messages_that_are_out(scene: _Scene) -> None:
     topic = f"{scene.prefix}.5m"
     waits = [(n % 3, b"k", b"v", _waiting(n, "billing")) for n in range(5)]
     scene.kafka.produce(topic, [*waits, (1, b"k", b"v", _waiting(9, "audit"))])
-    consumer = Consumer(scene.kafka.client_settings(**{"group.id": "billing.retry"}))
-    consumer.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
-    consumer.close()
+    scene.kafka.commit("billing.retry", topic, {0: 1})
     before_ms = now_ms()
     shown = _status(scene, scene.prefix, "--json")
     assert 0 == shown.code

@@ -10,10 +10,9 @@ from rich.console import Console
 from linear_retry import events as e
 from linear_retry.cli.circuits.listing import circuit_table
 from linear_retry.cli.watch.screen import Screen
-from linear_retry.journal.entry import Entry, Unreadable
+from linear_retry.journal.entry import Entry, Process, Unreadable
 from linear_retry.journal.group_state import GroupStates
 from linear_retry.journal.standing import Standing
-from linear_retry.records.process import Process
 from linear_retry.scope import Scope
 from tests.journal.journal_story import GROUP, Life, at, failed, opened, outage
 

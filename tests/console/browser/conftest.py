@@ -5,7 +5,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page
 
 from tests import chromium
 from tests.console.browser.axe import WIDTHS
@@ -17,7 +17,6 @@ from tests.real_kafka import RealKafka
 
 __all__ = ["scene"]
 
-_ANSWER_MS = 30_000
 _UNANSWERED = ("net::ERR_", "htmx:sendError", "htmx:afterRequest")
 """What is complained of where a test has killed the console under a page."""
 
@@ -25,7 +24,6 @@ _UNANSWERED = ("net::ERR_", "htmx:sendError", "htmx:afterRequest")
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     """The installed Chromium. Playwright's event loop would disturb asyncio in later tests."""
-    expect.set_options(timeout=_ANSWER_MS)
     with chromium.browser() as opened:
         yield opened
 
@@ -74,13 +72,12 @@ def page(new_page: NewPage, width: int) -> Page:
 
 @contextmanager
 def _page(browser: Browser, width: int) -> Iterator[Page]:
-    context = browser.new_context(viewport={"width": width, "height": 900})
-    page, problems = context.new_page(), list[str]()
+    page, problems = chromium.new_page(browser, width), list[str]()
     page.on("console", lambda message: problems.append(message.text))
     page.on("pageerror", lambda error: problems.append(str(error)))
     page.on("dialog", lambda dialog: problems.append(dialog.message))
     yield page
     too_wide = page.evaluate("document.documentElement.scrollWidth > innerWidth")
-    context.close()
+    page.close()
     others = [each for each in problems if not any(word in each for word in _UNANSWERED)]
     assert ([], False) == (others, too_wide)

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from linear_retry.console.frame.services import Services
-from linear_retry.console.frame.targets import TargetError, Targets
+from linear_retry.console.frame.services import Services, TargetError, Targets
 from linear_retry.console.jobs.job import Action, Options, Stage
 from linear_retry.console.jobs.jobs import Jobs
 from linear_retry.console.state.audit import Audit

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from linear_retry.console.letters import queries
-from linear_retry.console.letters.filters import LetterFilter
+from linear_retry.console.letters.conditions import LetterFilter
 from linear_retry.console.letters.index import Index
 from linear_retry.console.letters.indexer import Indexer
 from linear_retry.console.letters.writer import Writer

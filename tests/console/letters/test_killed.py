@@ -3,7 +3,7 @@
 import pytest
 
 from linear_retry.console.letters import queries
-from linear_retry.console.letters.filters import LetterFilter
+from linear_retry.console.letters.conditions import LetterFilter
 from linear_retry.console.letters.index import Index
 from linear_retry.dlq import Filter
 from tests.console.browser.conftest import console, given

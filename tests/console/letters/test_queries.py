@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from linear_retry.console.letters import conditions, queries, schema
-from linear_retry.console.letters.filters import LetterFilter
+from linear_retry.console.letters.conditions import LetterFilter
 from linear_retry.console.letters.index import Index, make_tables, transaction
 from linear_retry.console.letters.queries import filter_of
 from linear_retry.console.letters.rows import OTHERS, pattern_of

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linear_retry.console.letters.filters import DONE, LetterFilter, Selection
+from linear_retry.console.letters.conditions import DONE, LetterFilter, Selection
 from linear_retry.console.letters.query_string import (
     UnreadableError,
     query_of,

@@ -11,8 +11,7 @@ from linear_retry.console.live.hub import Hub
 from linear_retry.console.live.threads import StandingThread
 from linear_retry.events import Assigned
 from linear_retry.journal.entry import Entry
-from linear_retry.journal.group_state import GroupStates
-from linear_retry.journal.group_view import GroupView
+from linear_retry.journal.group_state import GroupStates, GroupView
 from linear_retry.journal.standing import Clients
 from linear_retry.scope import Partition
 from tests.conftest import TopicFactory

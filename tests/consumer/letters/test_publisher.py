@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from linear_retry import events
-from linear_retry.consumer.operations.requests import GiveUp
+from linear_retry.consumer.ownership.requests import GiveUp
 from tests.consumer.group import LETTERS, FakeGroup, Member
 from tests.consumer.misbehaviours.misbehaving import (
     P0,

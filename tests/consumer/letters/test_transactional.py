@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 from linear_retry import BrokerError
 from linear_retry.consumer.letters.publisher import AckWait
 from linear_retry.consumer.letters.transactional import TransactionalDelivery
-from linear_retry.consumer.runners.stop import StopFlag
+from linear_retry.consumer.ownership.stop import StopFlag
 from linear_retry.kafka.producers.transactional import TransactionalProducer
 from linear_retry.records.record import OutgoingRecord
 from linear_retry.retry.case import Held
@@ -175,7 +175,7 @@ class _Unanswered(_Scene):
         answers = self.librdkafka.answers
         answers["send_offsets_to_transaction"] = lambda *_: self.answered.wait()
         for _ in range(count):
-            self.producer.send_offset(_P0, 6, "billing's member", 0.001)
+            self.producer.send_offset(_P0, 6, "", "billing's member", 0.001)
             self.producer.renew()
         # One that is answered, so that a letter that is sent all the same shows.
         answers["send_offsets_to_transaction"] = None

@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import Message
 
 from linear_retry.consumer.letters.publisher import STOP_GRACE_S, AckWait
-from linear_retry.consumer.runners.stop import StopFlag
+from linear_retry.consumer.ownership.stop import StopFlag
 from linear_retry.retry.case import Held
 from tests.consumer.joined_parts import Joined, driven
 

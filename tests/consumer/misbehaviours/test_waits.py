@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from linear_retry import ConfigurationError, RetryTopics, events
-from linear_retry.consumer.partitions import delayed_read_ahead
+from linear_retry.consumer.partitions import queued_read_ahead
 from linear_retry.errors import DeadLetterError
 from linear_retry.records.retry_headers import DESTINATION, GROUP_ID, SEND_TO
 from linear_retry.retry.case import Limited
@@ -127,7 +127,7 @@ def test_a_burst_is_handed_over_once(monkeypatch: pytest.MonkeyPatch) -> None:
     A partition is resumed behind it, and not at the first message that is not handled yet: that one
     may have to wait for those of other partitions.
     """
-    monkeypatch.setattr(delayed_read_ahead, "MOST_MESSAGES", 20)
+    monkeypatch.setattr(queued_read_ahead, "MOST_MESSAGES", 20)
     lines = TwoLines(["30s"], partitions=2)
     lines.start(retry=0)
     _left(lines, 50)
@@ -143,7 +143,7 @@ def test_a_burst_is_handed_over_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """By bytes, headers included: the partition is paused, till half of it is gone, and then sought
     behind what is in memory."""
-    monkeypatch.setattr(delayed_read_ahead, "MOST_BYTES", 20_000)
+    monkeypatch.setattr(queued_read_ahead, "MOST_BYTES", 20_000)
     lines = TwoLines(["30s"], partitions=1)
     lines.start(retry=0)
     _left(lines, 60)
@@ -324,7 +324,7 @@ def test_limit_and_hold() -> None:
 def test_markers_between_what_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Transactions leave gaps: where a partition is resumed, the next offset is not the one after
     the last in memory, and what is there is not read again to find that out."""
-    monkeypatch.setattr(delayed_read_ahead, "MOST_MESSAGES", 3)
+    monkeypatch.setattr(queued_read_ahead, "MOST_MESSAGES", 3)
     lines = TwoLines(["30s"], partitions=1, transactional=True)
     lines.start(retry=0)
     _left(lines, 12)

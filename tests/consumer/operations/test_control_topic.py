@@ -12,8 +12,7 @@ from uuid import uuid4
 import pytest
 
 from linear_retry import Strategy
-from linear_retry.consumer.operations.control_topic import ControlTopicFollower
-from linear_retry.consumer.operations.remote_commands import RemoteCommands
+from linear_retry.consumer.operations.control_topic import ControlTopicFollower, RemoteCommands
 from linear_retry.errors import UnknownTopicError
 from linear_retry.records.control import Answer, Command, encode, read_control
 from linear_retry.records.record import OutgoingRecord, Record

@@ -8,14 +8,14 @@ import pytest
 from confluent_kafka import KafkaError
 
 from linear_retry import Strategy, events
+from linear_retry.consumer.operations.control_topic import RemoteCommands
 from linear_retry.consumer.operations.operator_actions import OperatorActions
-from linear_retry.consumer.operations.remote_commands import RemoteCommands
 from linear_retry.records.control import COMMAND_TTL_MS, AnswerName, Command, CommandName
 from linear_retry.records.lineage import Line
 from linear_retry.retry.decision import Policy
 from tests.consumer.group import GROUP, TOPIC, FakeGroup, Member
 from tests.consumer.misbehaviours.misbehaving import emitted, turn_until
-from tests.consumer.operations.test_requests import reasons, waiting
+from tests.consumer.ownership.test_requests import reasons, waiting
 
 
 def _command(
@@ -152,7 +152,7 @@ def test_every_open_circuit_is_retried() -> None:
 
 def test_a_circuit_without_a_message_is_retried_with_all() -> None:
     """After a rebalance no message could be named, and the circuit was open for days."""
-    group, member = waiting(strategy=(100_000, 5))
+    group, member = waiting(strategy=(100_000, 5), remember_failures=False)
     group.fake.lose(member.consumer)
     group.share([0])
     group.turn(3)

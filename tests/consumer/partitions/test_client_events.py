@@ -4,9 +4,13 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from linear_retry import BrokerError, ConfigurationError, events
-from linear_retry.consumer.partitions.client_events import Rebalance
-from linear_retry.consumer.partitions.other_groups import NewRetryTopics
+from linear_retry.consumer.partitions.client_events import (
+    NewRetryTopics,
+    OtherGroupsRetries,
+    Rebalance,
+)
 from linear_retry.consumer.partitions.read_ahead import LARGEST_BATCH
+from linear_retry.events import PassedOver, Stopped
 from linear_retry.kafka import Message
 from tests.consumer.joined_parts import Joined
 
@@ -19,7 +23,7 @@ class _Scene:
     def __init__(self) -> None:
         self.joined = Joined({"group.protocol": "consumer"})
         self.rebalance = Rebalance(
-            *(self.joined.flow_control, self.joined.commits, self.joined.errors),
+            *(self.joined.flow_control, self.joined.commits, self.joined.notes, self.joined.errors),
             frozenset({"orders.dlq"}),
             self.joined.emit,
         )
@@ -62,8 +66,13 @@ def test_a_retry_topic_is_assigned(caplog: pytest.LogCaptureFixture) -> None:
     """Created since the start, and matched by a pattern: it is read, and warned of."""
     joined = Joined()
     rebalance = Rebalance(
-        *(joined.flow_control, joined.commits, joined.errors, frozenset[str](), joined.emit),
-        NewRetryTopics(["^orders"]),
+        flow_control=joined.flow_control,
+        commits=joined.commits,
+        notes=joined.notes,
+        errors=joined.errors,
+        own_topics=frozenset(),
+        emit=joined.emit,
+        new_retry_topics=NewRetryTopics(["^orders"]),
     )
     rebalance.assigned([_P0, ("orders.retry.5m", 0)])
     assert _P0 in joined.assignment
@@ -111,3 +120,25 @@ def test_what_is_gone_already_is_lost_after_it_was_assigned() -> None:
     scene.joined.librdkafka.answers["resume"] = KafkaException(KafkaError(KafkaError._STATE))
     scene.rebalance.assigned([_P0])
     assert [events.Assigned, events.Lost] == list(map(type, scene.joined.happened))
+
+
+def test_retries_of_another_group(caplog: pytest.LogCaptureFixture) -> None:
+    """A retry line with another `group.id` than its live line passed over everything: thousands of
+    lines at INFO, and none that named both groups."""
+    listener = OtherGroupsRetries("billing-retries")
+    listener(Stopped(left_group=True))
+    for offset in (7, 8):
+        listener(PassedOver("orders.retry.5m", 0, offset, retry_group_id="billing"))
+    (said,) = caplog.messages
+    for part in ("group billing-retries ", "orders.retry.5m[0]@7 of group billing:"):
+        assert part in said
+
+
+def test_a_retry_topic_that_comes_to_match(caplog: pytest.LogCaptureFixture) -> None:
+    """Another group created its retry topics, and `^orders` read them as new messages without a
+    word. One that is named is meant."""
+    warner = NewRetryTopics(["^orders", "named.retry.5m"])
+    for topic in ("orders", "named.retry.5m", "orders.retry.5m", "orders.retry.5m"):
+        warner.note([topic, topic])
+    (said,) = caplog.messages
+    assert said.startswith("orders.retry.5m has the name of a retry topic")

@@ -6,7 +6,7 @@ from typing import cast
 import pytest
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message
 
-from linear_retry.consumer.partitions.delayed_read_ahead import DelayedReadAhead
+from linear_retry.consumer.partitions.delayed_read_ahead import DelayedReadAhead, delayed_queues
 from linear_retry.consumer.partitions.read_ahead import offset_of
 from linear_retry.kafka.consumer.client import Client
 from linear_retry.scope import Partition
@@ -22,7 +22,7 @@ class _Scene:
     def __init__(self) -> None:
         self.clock = VirtualClock()
         self.read_ahead = DelayedReadAhead(
-            _DELAYS_MS.get,
+            delayed_queues(_DELAYS_MS.get, self.clock),
             cast(Client, None),
             self.clock,
             lambda: 1,

@@ -300,7 +300,7 @@ def test_what_is_committed_of_a_cut_log_is_not_behind_the_cut(end: str) -> None:
     joined.own(P0)
     delivery = joined.delivery_filter()
     delivery.accept([Message(topic=TOPIC, partition=0, offset=offset) for offset in (8, 9)])
-    joined.offsets.committed({P0: 8})
+    joined.offsets.committed({P0: (8, "")})
     joined.librdkafka.answers["offsets_for_times"] = KafkaException(KafkaError(-185))
     cut = KafkaError(KafkaError._AUTO_OFFSET_RESET, "Partition log truncation detected" + end)
     delivery.accept([Message(topic=TOPIC, partition=0, error=cut)])

@@ -99,11 +99,11 @@ def test_a_known_beginning_ends_a_reset() -> None:
 def test_a_beginning_before_what_is_committed_is_committed_once() -> None:
     """In a topic that was deleted and made again; it used to be committed every second for ever."""
     offsets = _at(6)
-    offsets.committed({_P0: 6})
+    offsets.committed({_P0: (6, "")})
     offsets.reset(_P0, -2, has_commit=True)
     offsets.start_at(_P0, 0)
     assert {_P0: 0} == offsets.uncommitted()
-    offsets.committed({_P0: 0})
+    offsets.committed({_P0: (0, "")})
     assert {} == offsets.uncommitted()
 
 
@@ -125,7 +125,7 @@ def test_uncommitted_is_what_is_done_and_not_acknowledged() -> None:
     offsets.done({_P0: 5, _P1: 7})
     assert {_P0: 5, _P1: 7} == offsets.uncommitted()
     assert {_P1: 7} == offsets.uncommitted([_P1, _P2, ("elsewhere", 0)])
-    offsets.committed({_P0: 5, _P1: 6})
+    offsets.committed({_P0: (5, ""), _P1: (6, "")})
     assert {_P1: 7} == offsets.uncommitted()
     assert {} == offsets.uncommitted([])
 
@@ -134,8 +134,8 @@ def test_what_was_acknowledged_last_is_what_the_broker_has() -> None:
     """An older commit that arrived after a newer one has undone that: it is to be sent again."""
     offsets = _at(None)
     offsets.done({_P0: 9})
-    offsets.committed({_P0: 9})
-    offsets.committed({_P0: 4})
+    offsets.committed({_P0: (9, "")})
+    offsets.committed({_P0: (4, "")})
     assert {_P0: 9} == offsets.uncommitted()
 
 
@@ -145,7 +145,7 @@ def test_what_is_not_ours_is_not_ours_to_note() -> None:
     offsets.done({_P0: 9})
     offsets.forget([_P0, _P1])
     offsets.done({_P0: 10})
-    offsets.committed({_P0: 10})
+    offsets.committed({_P0: (10, "")})
     assert ({}, {}) == (offsets.uncommitted(), offsets.starts())
     offsets.begin([_P0])
     assert offsets.next_offset(_P0) is None
@@ -178,7 +178,7 @@ def test_committed_is_done_and_owned(steps: list[tuple[str, tuple[str, int], int
             if key in owned:
                 owned[key] = offset
         else:
-            offsets.committed({key: offset})
+            offsets.committed({key: (offset, "")})
         assert offsets.uncommitted().items() <= owned.items()
         assert owned == offsets.starts()
 

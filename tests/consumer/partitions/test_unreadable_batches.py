@@ -5,7 +5,7 @@ from concurrent.futures import Future
 import pytest
 
 from linear_retry import events
-from linear_retry.consumer.operations.requests import SkipUnreadable
+from linear_retry.consumer.ownership.requests import SkipUnreadable
 from linear_retry.scope import Partition
 from tests.consumer.group import GROUP, FakeGroup, Member, Protocol
 from tests.consumer.misbehaviours.misbehaving import (

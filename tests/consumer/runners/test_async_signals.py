@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from linear_retry.consumer.runners.signals import stopping_async_on_signals, stopping_on_signals
+from linear_retry.consumer.ownership.stop import stopping_async_on_signals, stopping_on_signals
 from linear_retry.kafka import Message
+from tests.consumer.ownership.test_stop import Stops
 from tests.consumer.runners.async_life import Life, awaiting, forever
-from tests.consumer.runners.test_signals import Stops
 from tests.fake.cluster import FakeKafka
 
 _BOTH = (signal.SIGINT, signal.SIGTERM)

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import pytest
 
 from linear_retry import UsageError
-from linear_retry.consumer.runners.stop import StopFlag
+from linear_retry.consumer.ownership.stop import StopFlag
 from linear_retry.kafka import Message
 from tests.consumer.group import OutageError
 from tests.consumer.runners.async_life import Life

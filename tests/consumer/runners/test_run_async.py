@@ -19,9 +19,9 @@ from linear_retry import (
     UsageError,
     events,
 )
+from linear_retry.consumer.ownership.stop import StopFlag
 from linear_retry.consumer.runners.async_hand_over import AsyncAttempting
 from linear_retry.consumer.runners.run_handler import Batch
-from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.kafka import Message
 from tests.consumer.group import TOPIC, OutageError, PoisonError
 from tests.consumer.runners.async_life import Life, awaiting, in_loop, succeed

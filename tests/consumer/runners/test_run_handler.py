@@ -12,6 +12,7 @@ from unittest.mock import AsyncMock, MagicMock, Mock
 import pytest
 
 from linear_retry import LinearConsumer, Strategy, UsageError, events
+from linear_retry.consumer.ownership.stop import StopFlag
 from linear_retry.consumer.runners.run_handler import (
     Batch,
     Results,
@@ -19,7 +20,6 @@ from linear_retry.consumer.runners.run_handler import (
     check_async_handler,
     check_handler,
 )
-from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.kafka import Message
 from linear_retry.retry.callables import UndoneError
 from tests.consumer.group import TOPIC, PoisonError

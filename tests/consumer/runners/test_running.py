@@ -9,7 +9,7 @@ from linear_retry import ConfigurationError, PermanentError, UsageError, events
 from linear_retry.consumer.runners.background import Background
 from linear_retry.kafka import Message
 from tests.consumer.group import LETTERS, TOPIC, PoisonError
-from tests.consumer.runners.async_life import Act, Life, awaiting, forever, succeed
+from tests.consumer.runners.async_life import Act, Life, awaiting, forever, succeed, threads
 from tests.fake.cluster import FakeKafka
 
 
@@ -342,7 +342,7 @@ def test_a_block_that_is_thrown_away(fake: FakeKafka) -> None:
         lifetime = block()
         await anext(lifetime)
         await lifetime.aclose()
-        while not life.closed:
+        while not life.closed or threads():  # nobody awaits the last moments of its thread
             await asyncio.sleep(0)
 
     async def block() -> AsyncGenerator[None]:

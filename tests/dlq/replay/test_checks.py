@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 import pytest
 
-from linear_retry.dlq.reading.cluster import Cluster
+from linear_retry.dlq.reading.reading import Cluster
 from linear_retry.dlq.replay.checks import absent_groups
 from linear_retry.dlq.replay.plan import PartitionPlan, Plan, Source
 from linear_retry.kafka.topics.groups import Groups

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from linear_retry.dlq import Filter
-from linear_retry.dlq.replay.earlier import Earlier, Placed
+from linear_retry.dlq.replay.order import Earlier, Placed
 from tests.dlq.scene import NewScene, Scene
 
 _PLACED = st.builds(

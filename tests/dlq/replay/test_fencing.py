@@ -10,7 +10,7 @@ import pytest
 
 from linear_retry.dlq import EVERYTHING, State
 from linear_retry.dlq.purge import purge
-from linear_retry.dlq.reading.cluster import Cluster
+from linear_retry.dlq.reading.reading import Cluster
 from linear_retry.dlq.reading.resolutions import Resolution
 from linear_retry.dlq.replay.recording import reopen, resolve
 from linear_retry.errors import FencedError

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 
 from linear_retry.dlq import Mark, Outcome
 from linear_retry.dlq.replay.outcome import outcome
@@ -16,10 +15,7 @@ pytestmark = pytest.mark.broker
 
 def _commit(given: Scene, *offsets: int, group: str = "billing") -> None:
     """The group, that of the letters, has read so far, by partition."""
-    consumer = Consumer(given.kafka.client_settings(**{"group.id": group}))
-    places = [TopicPartition(given.source, *each) for each in enumerate(offsets)]
-    consumer.commit(offsets=places, asynchronous=False)
-    consumer.close()
+    given.kafka.commit(group, given.source, dict(enumerate(offsets)))
 
 
 def test_handled_not_read_yet_or_dead_again(scene: NewScene) -> None:

@@ -54,8 +54,11 @@ class _Listener:
     def lost(self, partitions: list[Partition]) -> None:
         self._note("lost", partitions)
 
-    def committed(self, offsets: Mapping[Partition, int]) -> None:
+    def committed(self, offsets: Mapping[Partition, tuple[int, str]]) -> None:
         self._note("committed", dict(offsets))
+
+    def note_refused(self, partition: Partition, characters: int) -> None:
+        self._note("note_refused", partition, characters)
 
     def commit_failed(self, error: KafkaError, partitions: tuple[Partition, ...]) -> None:
         self._note("commit_failed", error.code(), partitions)
@@ -314,7 +317,7 @@ def test_a_commit_is_sent_off_and_answered_later() -> None:
     scene.client.commit({_P0: 5})
     assert [("commit", ([(*_P0, 5)], True))] == scene.librdkafka.calls
     scene.call("on_commit", None, [TopicPartition(*_P0, 5)])
-    assert [("committed", {_P0: 5})] == scene.listener.reported
+    assert [("committed", {_P0: (5, "")})] == scene.listener.reported
 
 
 def test_a_refused_commit_names_what_was_refused() -> None:
@@ -341,7 +344,7 @@ def test_a_commit_refused_for_one_partition_is_acknowledged_for_the_others() -> 
     refused.error = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
     scene.call("on_commit", None, [TopicPartition(*_P0, 5), refused])
     assert [
-        ("committed", {_P0: 5}),
+        ("committed", {_P0: (5, "")}),
         ("commit_failed", KafkaError.UNKNOWN_TOPIC_OR_PART, (_P1,)),
     ] == scene.listener.reported
 

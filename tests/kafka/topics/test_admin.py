@@ -1,5 +1,6 @@
 """The brokers are asked the right questions, without waiting."""
 
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
@@ -17,11 +18,17 @@ class _AdminClient:
         self.config = config
         self.asked: list[tuple[Any, dict[str, Any]]] = []
         self.answer: Future[Any] = Future()
+        self.answers: list[Future[Any]] = []
 
     def list_offsets(self, offsets: dict[TopicPartition, Any], **named: Any) -> dict[Any, Any]:
         (item,) = offsets
+        self.answers.append(self.answer)
         self.asked.append(((item.topic, item.partition), named))
         return {item: self.answer}
+
+    def describe_cluster(self, **named: Any) -> Future[Any]:
+        self.asked.append(("cluster", named))
+        return self.answer
 
     def describe_configs(self, resources: list[ConfigResource], **named: Any) -> dict[Any, Any]:
         (resource,) = resources
@@ -50,6 +57,45 @@ def test_the_handle_is_made_at_the_first_question() -> None:
     scene.admin.ask_end(("orders", 0))
     seen.append(len(scene.made))
     assert [0, 1, 2] == seen
+
+
+@pytest.mark.parametrize("drop", [Admin.close, Admin.ask_brokers])
+def test_a_question_ends_with_its_client(drop: Callable[[Admin], object]) -> None:
+    """librdkafka drops it without a word: whoever had asked waited for ever, and a member whose
+    brokers were asked for stayed out of its group."""
+    scene = _Scene()
+    asked = scene.admin.ask_end(("orders", 0)), scene.admin.ask_retention_ms("orders")
+    drop(scene.admin)
+    assert {KafkaError._DESTROY} == {_code_of(answer) for answer in asked}
+    scene.made[0].answer.set_result(ListOffsetsResultInfo(42, -1, -1))  # late, and of no use
+    assert _code_of(asked[0]) == KafkaError._DESTROY
+
+
+def test_any_error_ends_a_question() -> None:
+    """Also one that is not Kafka's, as of a client that could not even send it."""
+    scene = _Scene()
+    asked = scene.admin.ask_end(("orders", 0))
+    scene.made[0].answer.set_exception(RuntimeError("closed"))
+    assert isinstance(asked.exception(0), RuntimeError)
+
+
+def test_a_client_that_has_lost_its_brokers_takes_no_question_with_it() -> None:
+    """The next question is asked of another: those that the first has still open end."""
+    scene = _Scene()
+    lost, other = scene.admin.ask_end(("orders", 0)), Future[Any]()
+    scene.made[0].answer = other
+    waiting = scene.admin.ask_end(("orders", 1))
+    scene.made[0].answers[0].set_exception(KafkaException(KafkaError(KafkaError._TRANSPORT)))
+    scene.admin.ask_end(("orders", 2))
+    assert (2, True) == (len(scene.made), waiting.done())
+    assert [KafkaError._TRANSPORT, KafkaError._DESTROY] == [_code_of(lost), _code_of(waiting)]
+
+
+def _code_of(answer: Future[Any]) -> int:
+    error = answer.exception(0)
+    assert isinstance(error, KafkaException)
+    code: int = error.args[0].code()
+    return code
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from confluent_kafka import Producer
 
 from linear_retry.errors import UnknownTopicError
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
+from linear_retry.kafka.topics.standalone_consumer import StandaloneConsumer
 from linear_retry.kafka.topics.tail import TopicTail
 from tests.conftest import TopicFactory
 from tests.kafka_operations import KafkaOperations, wait_until
@@ -108,6 +109,34 @@ def test_brokers_that_are_away() -> None:
             kafka.produce("journal", [b"after"])
             wait_until(lambda: reader.has(b"after"), "what came after")
             assert [b"after"] == reader.values
+
+
+def test_an_outage_is_one_trouble(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says "brokers are down", then "timed out": each text was told as another outage."""
+    looks: list[str] = []
+    look = StandaloneConsumer.partitions_now
+
+    def counted(self: StandaloneConsumer, topic: str) -> tuple[int, ...]:
+        looks.append(topic)
+        return look(self, topic)
+
+    monkeypatch.setattr(StandaloneConsumer, "partitions_now", counted)
+    with EmbeddedKafka() as kafka:
+        kafka.create_topic("journal")
+        tail = TopicTail(_quick(kafka), "journal", 0)
+        assert [] == _backlog(tail)
+        with tail.follow() as following, kafka.down():
+            reader, told = _Reader(following), set[str]()
+            looks.clear()
+            wait_until(lambda: reader.has() and following.trouble, "they are away")
+
+            def has_looked() -> bool:
+                reader.has()
+                told.add(following.trouble or "")
+                return len(looks) >= 2
+
+            wait_until(has_looked, "it has asked for its partitions twice")
+            assert 1 == len(told), told
 
 
 def test_a_topic_that_is_not_there() -> None:

@@ -2,8 +2,15 @@
 
 from dataclasses import replace
 
-from linear_retry.records.topics.acls import Acl, live_acls, retry_acls, scheduler_acls, watch_acls
-from linear_retry.records.topics.setup import TopicSetup, retry_topics
+from linear_retry.records.topics.setup import (
+    Acl,
+    TopicSetup,
+    live_acls,
+    retry_acls,
+    retry_topics,
+    scheduler_acls,
+    watch_acls,
+)
 
 _SETUP = TopicSetup(
     sources=("orders",),

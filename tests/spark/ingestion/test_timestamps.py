@@ -8,14 +8,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from linear_retry.dlq.letters.letter import read_letter
-from linear_retry.dlq.reading.cluster import Cluster
+from linear_retry.dlq.reading.reading import Cluster
 from linear_retry.events import CircuitClosed
 from linear_retry.journal.entry import Entry, encode
 from linear_retry.records.record import Record as RecordRead
 from linear_retry.scope import Scope
 from linear_retry.spark import DEAD_LETTERS, JOURNAL, Ingested, ingest
 from linear_retry.spark.ingestion import ingest as module
-from linear_retry.spark.ingestion.planned_batch import PlannedBatch
+from linear_retry.spark.ingestion.sources import PlannedBatch
 from tests.conftest import TopicFactory
 from tests.kafka_operations import Record
 from tests.real_kafka import RealKafka

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from linear_retry.spark.scheduler.held import (
     AHEAD_MS,
     BUCKET_MS,
+    PART_BYTES,
+    Buckets,
     Held,
     bucket_of,
     bucket_of_timer,
@@ -20,6 +22,7 @@ from linear_retry.spark.scheduler.held import (
     unpack,
 )
 from linear_retry.store import header_bytes
+from tests.spark.scheduler.in_memory import InMemory
 
 _INT64 = st.integers(0, 2**63 - 1)
 _INT32 = st.integers(0, 2**31 - 1)
@@ -97,3 +100,19 @@ def test_a_bucket_is_taken_before_its_first_message(due_ms: int) -> None:
     assert timer_of(bucket) > 0
     if due_ms > 2 * AHEAD_MS:
         assert timer_of(bucket) + AHEAD_MS <= due_ms < bucket + BUCKET_MS
+
+
+_EDGES = st.sampled_from([PART_BYTES - 1, PART_BYTES, PART_BYTES + 1, 2 * PART_BYTES])
+_CHUNKS = st.lists((st.integers(1, 5) | _EDGES).map(bytes), min_size=1, max_size=4)
+
+
+@given(_CHUNKS)
+def test_chunks_of_any_size(chunks: list[bytes]) -> None:
+    """A bucket gives back each chunk, in the order in which they came, and is empty then."""
+    state = InMemory()
+    buckets = Buckets(state.handle)
+    assert [True] + [False] * (len(chunks) - 1) == [buckets.append(500, each) for each in chunks]
+    assert buckets.append(1_000, b"other")
+    assert chunks == list(buckets.take(500))
+    assert [b"other"] == list(buckets.take(1_000))
+    assert state.is_empty

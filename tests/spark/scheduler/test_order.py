@@ -12,8 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from linear_retry.kafka.producers.murmur2 import partition_of_key
-from linear_retry.spark.scheduler.buckets import WaitingLanes
-from linear_retry.spark.scheduler.held import BUCKET_MS, Held, timer_of
+from linear_retry.spark.scheduler.held import BUCKET_MS, Held, WaitingLanes, timer_of
 from linear_retry.spark.scheduler.processor import SchedulerProcessor
 from linear_retry.spark.scheduler.producer import Lane
 from linear_retry.spark.scheduler.sender import Targets

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from linear_retry.errors import BrokerError
 from linear_retry.spark.scheduler.checkpoint import Checkpoint
-from linear_retry.spark.scheduler.unreadable import write_again
+from linear_retry.spark.scheduler.intake import write_again
 from tests.conftest import TopicFactory
 from tests.real_kafka import RealKafka
 from tests.spark.records import ANY_TIME, NANOSECONDS

@@ -16,7 +16,7 @@ from linear_retry import (
 from linear_retry.errors import PermanentError, UnknownTopicError
 from linear_retry.records.dead_letter import parse
 from linear_retry.scope import Scope
-from linear_retry.spark.streaming.places import BadRows
+from linear_retry.spark.streaming.batch import BadRows
 from tests.consumer.group import OutageError, PoisonError
 from tests.spark.streaming.virtual import LETTERS, PLACE, StoppedError, World, row
 

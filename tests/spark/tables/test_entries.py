@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from pyspark.sql import Row, SparkSession
 
 from linear_retry.events import CircuitOpened, CloseOutcome, Event
-from linear_retry.journal.entry import LAST_MS, Entry, Unreadable, encode, read_entry
-from linear_retry.records.process import Process
+from linear_retry.journal.entry import LAST_MS, Entry, Process, Unreadable, encode, read_entry
 from linear_retry.records.record import Record
 from linear_retry.scope import Partition, Scope
 from linear_retry.spark import journal

@@ -136,6 +136,11 @@ class Eye:
     def firsts(self, thing: Mapping[Any, Any]) -> Any:
         return tuple(sorted([(self.see(key), self.see(held[0])) for key, held in thing.items()]))
 
+    def current(self, thing: Mapping[Any, int]) -> Any:
+        """The partitions whose epoch is that of the assignment."""
+        epochs = self._world.parts.assignment.epochs
+        return tuple(sorted(self.see(key) for key in thing if thing[key] == epochs.get(key)))
+
     def in_order(self, thing: Mapping[Any, Any]) -> Any:
         return self.each(thing.items())
 
@@ -246,6 +251,7 @@ _HOW: dict[left_out.How, _Seer] = {
     "firsts": Eye.firsts,
     "set": Eye.set,
     "in order": Eye.in_order,
+    "current": Eye.current,
 }
 
 

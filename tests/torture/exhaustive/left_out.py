@@ -4,20 +4,24 @@ from collections.abc import Callable
 from typing import Literal, Self, TypeAlias, TypeVar
 
 from linear_retry.consumer.assembly import Parts
+from linear_retry.consumer.attempts.hand_out import HandOut
+from linear_retry.consumer.attempts.housekeeping import Housekeeping
+from linear_retry.consumer.attempts.intake import Intake
+from linear_retry.consumer.attempts.loop import Loop
+from linear_retry.consumer.attempts.outcomes import Outcomes
 from linear_retry.consumer.letters.publisher import AckWait, DeadLetterPublisher, PlainDelivery
-from linear_retry.consumer.loop import Loop
+from linear_retry.consumer.operations.control_topic import RemoteCommands
 from linear_retry.consumer.operations.operator_actions import OperatorActions
-from linear_retry.consumer.operations.remote_commands import RemoteCommands
-from linear_retry.consumer.operations.requests import Requests
-from linear_retry.consumer.operations.watchdogs.overrun import OverrunWatchdog
-from linear_retry.consumer.operations.watchdogs.stalled_partition import StalledPartitionWatchdog
-from linear_retry.consumer.outcomes import Outcomes
+from linear_retry.consumer.operations.overrun import OverrunWatchdog
+from linear_retry.consumer.operations.stalled_partition import StalledPartitionWatchdog
+from linear_retry.consumer.ownership.requests import Requests
+from linear_retry.consumer.ownership.stop import StopFlag
 from linear_retry.consumer.partitions.assignment import Assignment, _Silence
 from linear_retry.consumer.partitions.batches import Batches
 from linear_retry.consumer.partitions.client_events import Rebalance
-from linear_retry.consumer.partitions.offsets import OffsetCommits, _Position
+from linear_retry.consumer.partitions.commit_notes import CommitNotes
+from linear_retry.consumer.partitions.offsets import OffsetCommits, Offsets, _Position
 from linear_retry.consumer.partitions.read_ahead import ReadAhead
-from linear_retry.consumer.runners.stop import StopFlag
 from linear_retry.kafka.consumer.callbacks import CallbackGuard
 from linear_retry.kafka.consumer.client import Client
 from linear_retry.kafka.consumer.membership import GroupMembership
@@ -25,13 +29,11 @@ from linear_retry.kafka.producers.acknowledged import AcknowledgedProducer
 from linear_retry.retry.case import Failures, Held, Leaving
 from linear_retry.retry.circuits import Circuit, Circuits
 from linear_retry.retry.engine import Engine
-from linear_retry.testing.guarantees.commits import CommittedOnlyDone
+from linear_retry.testing.guarantees.commits import CommittedOnlyDone, OnlyWhileOwned
 from linear_retry.testing.guarantees.dead_letters import DeadLetteredOnlyWhenDue, _FailedMessage
 from linear_retry.testing.guarantees.delivery import BoundedDuplicates, InOrder
 from linear_retry.testing.guarantees.liveness import Liveness, _Member
-from linear_retry.testing.guarantees.open_circuits import _OpenCircuit
-from linear_retry.testing.guarantees.ownership import OnlyWhileOwned
-from linear_retry.testing.guarantees.timing import NothingEarly
+from linear_retry.testing.guarantees.open_circuits import NothingEarly, _OpenCircuit
 from tests.consumer.group import FakeGroup, Member
 from tests.fake.cluster import FakeKafka
 from tests.fake.commits import Commits
@@ -62,21 +64,24 @@ CHOSEN = (
     .of(Armed, lambda it: it.takes_s)
     .of(FakeGroup, lambda it: (it._born, it.config, it.dead_letters, it.on_exhausted))
     .of(FakeGroup, lambda it: (it.on_permanent, it.protocol, it.scope, it.strategy, it.topics))
-    .of(FakeGroup, lambda it: it.visible)
+    .of(FakeGroup, lambda it: (it.on_unreadable_note, it.remember_failures, it.visible))
+    .of(FakeGroup, lambda it: it.concurrency)
     .of(Member, lambda it: (it.batch_handler, it.handler, it.name))
-    .of(Parts, lambda it: it.config)
+    .of(Parts, lambda it: (it.config, it.lanes))
     .of(RemoteCommands, lambda it: (it._gives_up, it._utc_ms, it.member))
     .of(Client, lambda it: (it._make, it._settings, it._topics, it._transactional, it.group_id))
     .of(Client, lambda it: (it.reconnect_within_s, it.restarts_all))
     .of(CallbackGuard, lambda it: it._generation)
     .of(GroupMembership, lambda it: it.metadata)
     .of(Circuits, lambda it: (it._asked_for, it._choosing, it._name))
-    .of(Rebalance, lambda it: (it._emit, it._own_topics))
+    .of(Rebalance, lambda it: (it._emit, it._new_retry_topics, it._own_topics))
     .of(Assignment, lambda it: it.now_s)
     .of(ReadAhead, lambda it: (it._epoch, it._max_poll_interval_s, it._session_timeout_s))
     .of(ReadAhead, lambda it: it.touch_s)
+    .of(CommitNotes, lambda it: (it._digests, it._group_id, it._most, it._on_unreadable))
+    .of(CommitNotes, lambda it: it._remembers)
     .of(Outcomes, lambda it: (it.emit, it.line))
-    .of(OperatorActions, lambda it: (it._line, it._policy))
+    .of(OperatorActions, lambda it: (it._line, it._policy, it.is_attempted))
     .of(DeadLetterPublisher, lambda it: (it._oversized, it.poll, it.prepare, it.topic))
     .of(AckWait, lambda it: it._answer_within_s)
     .of(AcknowledgedProducer, lambda it: (it._config, it._make, it.topic))
@@ -102,18 +107,25 @@ REFERENCES = (
     Names()
     .of(World, lambda it: (it.armed, it.committed, it.guarantees, it.member))
     .of(FakeGroup, lambda it: (it.members, it.witness))
-    .of(Member, lambda it: (it.circuits, it.handles, it._witness, it.stop))
+    .of(Member, lambda it: (it.circuits, it.handles, it._witness, it.stop, it.workers))
     .of(Parts, lambda it: (it.admin, it.retention, it.shutdown, it.startup, it.clock))
     .of(Parts, lambda it: it.replaced_logs)
     .of(RemoteCommands, lambda it: (it._assignment, it._circuits, it._operator_actions))
     .of(RemoteCommands, lambda it: (it._monitor, it._requests))
-    .of(Client, lambda it: it._consumer)
+    .of(Client, lambda it: (it._consumer, it.note_of))
+    .of(Offsets, lambda it: it._note_of)
     .of(GroupMembership, lambda it: it._consumer)
-    .of(Rebalance, lambda it: (it._commits, it._errors, it._flow_control))
+    .of(Rebalance, lambda it: (it._commits, it._errors, it._flow_control, it._notes))
     .of(ReadAhead, lambda it: (it._client, it._clock))
-    .of(Loop, lambda it: (it._assignment, it._chores, it._circuits, it._commits, it._engine))
-    .of(Loop, lambda it: (it._flow_control, it._now_s, it._offsets, it._operator_actions))
-    .of(Loop, lambda it: (it._poller, it._read_ahead, it._requests, it._outcomes))
+    .of(Loop, lambda it: (it._circuits, it._housekeeping, it._now_s, it._read_ahead))
+    .of(Housekeeping, lambda it: (it._chores, it._circuits, it._commits, it._operator_actions))
+    .of(Housekeeping, lambda it: (it._outcomes, it._poller, it._read_ahead, it._requests))
+    .of(Housekeeping, lambda it: it.now_s)
+    .of(HandOut, lambda it: (it._assignment, it._circuits, it._engine, it._flow_control))
+    .of(HandOut, lambda it: (it._now_s, it._offsets, it._operator_actions, it._outcomes))
+    .of(HandOut, lambda it: it._read_ahead)
+    .of(Intake, lambda it: (it._assignment, it._flow_control, it._offsets, it._outcomes))
+    .of(CommitNotes, lambda it: (it._assignment, it._circuits, it._client))
     .of(OverrunWatchdog, lambda it: (it._emit, it._flow_control, it._read_ahead))
     .of(Batches, lambda it: (it._assignment, it._read_ahead))
     .of(Outcomes, lambda it: (it._assignment, it._commits, it._flow_control, it._offsets))
@@ -146,6 +158,7 @@ TOLD = (
     .of(Failures, lambda it: (it.error, it.first_ms, it.first_s, it.last_ms, it.strategy, it.text))
     .of(Leaving, lambda it: it.route)
     .of(Loop, lambda it: it._monitor)
+    .of(HandOut, lambda it: it._monitor)
     .of(_Position, lambda it: it.tail)
     .of(FakeKafka, lambda it: (it.log, it.topics))
     .of(CommittedOnlyDone, lambda it: it._last)
@@ -197,7 +210,7 @@ EVERYTHING: tuple[Names, ...] = (CHOSEN, REFERENCES, TOLD, FOLLOWS, ANEW)
 BROKEN = "_broken"
 """Of guarantees: where there is anything in it, nothing more is explored."""
 
-How: TypeAlias = Literal["until", "since", "keys", "firsts", "set", "in order"]
+How: TypeAlias = Literal["until", "since", "keys", "firsts", "set", "in order", "current"]
 
 
 class Ways(dict[type, dict[str, How]]):
@@ -214,10 +227,11 @@ SEEN_AS = (
     .of(Assignment, "keys", lambda it: it.epochs)
     .of(Assignment, "until", lambda it: it._suspect)
     .of(_Silence, "until", lambda it: it.check_at_s)
+    .of(CommitNotes, "current", lambda it: it._read_in)
     .of(Circuits, "in order", lambda it: it._open)
     .of(Circuit, "until", lambda it: it.retry_at_s)
     .of(ReadAhead, "since", lambda it: it.polled_at_s)
-    .of(OffsetCommits, "until", lambda it: (it.due_at_s, it._give_up_at_s))
+    .of(OffsetCommits, "until", lambda it: (it.due_at_s, it._give_up_at_s, it._notes_due_at_s))
     .of(Fetch, "until", lambda it: it.ready_at_s)
     .of(Membership, "set", lambda it: it.target)
     .of(Change, "set", lambda it: it.partitions)
@@ -230,4 +244,5 @@ SEEN_AS = (
 )
 """Times as distances: `until` a deadline, 0 where it is past; `since` something. Of a mapping
 only the `keys`, or the `firsts` of its values (the second is there for the story), or its pairs
-`in order`. A `set`, of a sequence: in which order partitions are found is said by each poll."""
+`in order`, or which are of the `current` assignment. A `set`, of a sequence: in which order
+partitions are found is said by each poll."""

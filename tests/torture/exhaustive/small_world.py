@@ -111,6 +111,8 @@ class World:
             partitions=max(number for _, number in self.partitions) + 1,
             strategy=shape.delays_s,
             scope=shape.scope,
+            # The times in the notes would make each state another one; `schedules` has the notes.
+            remember_failures=False,
         )
         self.armed = Armed()
         self.group.dependency = self.armed
@@ -121,8 +123,8 @@ class World:
         self.committed.update(dict.fromkeys(self.partitions, 0))
         self.member = self.group.join()
         # No log is replaced in a small world: what asks for it would only multiply the states.
-        loop, replaced_logs = self.parts.loop, self.parts.replaced_logs
-        loop._chores = [each for each in loop._chores if each[0] is not replaced_logs]
+        house, replaced_logs = self.parts.housekeeping, self.parts.replaced_logs
+        house._chores = [each for each in house._chores if each[0] is not replaced_logs]
         self.left = dict(FAULTS)
         self.arming = False
         self.guarantees = self._guarantees()

@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 
 from confluent_kafka import KafkaError, Message, TopicPartition
 
-from linear_retry.consumer.operations.requests import Request
+from linear_retry.consumer.ownership.requests import Request
 from linear_retry.consumer.settings.consumer_config import ConsumerConfig, Dependencies
 
 _Restore: TypeAlias = Callable[[Any, Any], None]

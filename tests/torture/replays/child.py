@@ -8,7 +8,7 @@ import threading
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from linear_retry.dlq.reading.cluster import Cluster
+from linear_retry.dlq.reading.reading import Cluster
 from tests.torture.replays.life import replay_all
 from tests.torture.replays.points import reporting
 

@@ -2,14 +2,12 @@
 
 from collections.abc import Callable
 
-from linear_retry.dlq.letters.filters import EVERYTHING, Filter
-from linear_retry.dlq.letters.letter import State
+from linear_retry.dlq.letters.letter import EVERYTHING, Filter, State
 from linear_retry.dlq.reading import reading
-from linear_retry.dlq.reading.cluster import Cluster
+from linear_retry.dlq.reading.reading import Cluster
 from linear_retry.dlq.reading.resolutions import Resolution, Resolutions
 from linear_retry.dlq.replay.plan import Plan
-from linear_retry.dlq.replay.rate_limit import RateLimit
-from linear_retry.dlq.replay.replaying import plan_replay, replay
+from linear_retry.dlq.replay.replaying import RateLimit, plan_replay, replay
 
 BATCH = 7
 

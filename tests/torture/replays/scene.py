@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from confluent_kafka import Message
 
-from linear_retry.dlq.reading.cluster import Cluster
+from linear_retry.dlq.reading.reading import Cluster
 from linear_retry.kafka.consumer.messages import read
 from linear_retry.records.dead_letter import FailureInfo, to_dead_letter
 from linear_retry.records.record import Record

@@ -105,9 +105,15 @@ class Raised:
 def _has_just_failed(
     player: Player, error: ExhaustedError | PermanentError, log: list[Entry]
 ) -> bool:
-    """Whether the last thing that it did was to attempt this message, in vain."""
+    """Whether the last thing that it did was to attempt this message, in vain.
+
+    With workers, the last thing in its partition.
+    """
     for entry in reversed(log):
-        if isinstance(entry, AttemptStarted | AttemptFinished) and entry.member == player.name:
+        if not isinstance(entry, AttemptStarted | AttemptFinished) or entry.member != player.name:
+            continue
+        is_beside = player.parts.lanes is not None and entry.place[:2] != _place(error)[:2]
+        if not is_beside:
             return entry.place == _place(error) and getattr(entry, "outcome", "") == "failed"
     return False
 

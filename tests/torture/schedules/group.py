@@ -18,10 +18,12 @@ from tests.fake.topic import Headers
 from tests.torture.schedules.kafka import PlayedKafka
 from tests.torture.schedules.players import (
     PLAYED_BATCHES,
+    PLAYED_WORKERS,
     AsyncPlayer,
     BatchPlayer,
     OwnLoopPlayer,
     Player,
+    WorkersPlayer,
 )
 from tests.torture.schedules.schedule import Setting
 from tests.torture.schedules.unreported import UnreportedLetters
@@ -67,6 +69,7 @@ class PlayedGroup(FakeGroup):
             on_permanent=setting.on_permanent,
             fake=fake,
             batches=PLAYED_BATCHES if setting.loop == "batches" else None,
+            concurrency=PLAYED_WORKERS if setting.loop == "workers" else 1,
         )
         self._setting = setting
         self._loop = asyncio.new_event_loop() if setting.loop == "async" else None
@@ -118,6 +121,8 @@ class PlayedGroup(FakeGroup):
             player = OwnLoopPlayer(self, name, self.protocol)
         elif self._setting.loop == "batches":
             player = BatchPlayer(self, name, self.protocol)
+        elif self._setting.loop == "workers":
+            player = WorkersPlayer(self, name, self.protocol)
         else:
             player = Player(self, name, self.protocol)
         self.players.append(player)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 from typing import TYPE_CHECKING
 
-from linear_retry.consumer.operations.requests import LiftLimit, Retry
+from linear_retry.consumer.ownership.requests import LiftLimit, Retry
 from tests.torture.schedules.kinds import Kinds
 from tests.torture.schedules.operators import RequestKind
 

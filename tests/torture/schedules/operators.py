@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from linear_retry import events
-from linear_retry.consumer.operations.requests import GiveUp, OperatorRequest, Retry
+from linear_retry.consumer.ownership.requests import GiveUp, OperatorRequest, Retry
 from linear_retry.scope import Partition
 from tests.torture.schedules.players import Player
 

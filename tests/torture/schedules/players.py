@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Generator
 from contextlib import closing
 
+from linear_retry.consumer.lanes.lane_loop import LaneLoop
 from linear_retry.consumer.partitions.batches import BatchLimits
 from linear_retry.consumer.runners.async_hand_over import AsyncAttempting
 from linear_retry.consumer.runners.own_loop import Attempts
@@ -11,6 +12,7 @@ from linear_retry.consumer.runners.run_handler import Batch, Results, attempt_al
 from linear_retry.kafka import Message
 from tests.consumer.group import FakeGroup, Member, Protocol
 
+PLAYED_WORKERS = 2
 PLAYED_BATCHES = BatchLimits(max_messages=4, max_bytes=1_000_000)
 
 
@@ -60,6 +62,29 @@ class BatchPlayer(Player):
                 attempt_batch(batch, self.batch_handler, Results())
 
 
+class WorkersPlayer(Player):
+    """Its partitions are attempted side by side, each by one of its workers."""
+
+    def leave(self) -> None:
+        self.stop.ask()
+        try:
+            self._lanes.finish()
+        finally:
+            super().leave()
+
+    def _attempt_some(self) -> None:
+        self.turn_side_by_side(self._lanes)
+
+    def _is_killed(self) -> bool:
+        return self.killed
+
+    @property
+    def _lanes(self) -> LaneLoop:
+        if self.parts.lanes is None:
+            raise AssertionError("it has no workers")
+        return self.parts.lanes
+
+
 class OwnLoopPlayer(Player):
     """Attempts what comes in a loop of its own, and leaves that after `leaves_after` attempts.
 
@@ -75,7 +100,7 @@ class OwnLoopPlayer(Player):
         self.stop.ask()
         try:
             self.attempts.finish()
-            self.parts.loop.await_delivery()
+            self.parts.housekeeping.await_delivery()
         finally:
             super().leave()
 

@@ -21,7 +21,7 @@ State: TypeAlias = Literal[
 ]
 """Where a member is when something strikes. The first three are those of its circuit."""
 
-LoopKind: TypeAlias = Literal["run", "own", "async", "batches"]
+LoopKind: TypeAlias = Literal["run", "own", "async", "batches", "workers"]
 Carrier: TypeAlias = Literal[
     "dead letters", "retry topics", "one retry topic", "recovery", "back from a retry topic"
 ]
@@ -151,6 +151,9 @@ def draw(seed: int, kinds: Iterable[Kind]) -> Schedule:
         setting = replace(setting, max_elapsed_s=limit_s)
     if setting.on_exhausted == "dead-letter":
         setting = replace(setting, carrier=_weighted(rng, _CARRIERS))
+    reads_retries = setting.carrier == "back from a retry topic"
+    if setting.scope == "partition" and not reads_retries and rng.random() < 0.3:
+        setting = replace(setting, loop="workers")
     return Schedule(setting, steps)
 
 

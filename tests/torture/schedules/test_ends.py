@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from linear_retry import BrokerError, ConfigurationError, FencedError, events
-from linear_retry.consumer.lifecycle.startup import Brokers
-from linear_retry.consumer.operations.watchdogs import overrun
+from linear_retry.consumer.operations import overrun
+from linear_retry.consumer.operations.lifecycle import Brokers
 from linear_retry.consumer.partitions.read_ahead import ReadAhead
 from linear_retry.consumer.runners.own_loop import Attempts
 from linear_retry.retry import engine

@@ -10,15 +10,16 @@ from contextlib import contextmanager, suppress
 from multiprocessing import current_process, get_context, resource_tracker
 from typing import Any
 
-from linear_retry.consumer.runners.signals import SIGNALS
-from linear_retry.consumer.runners.together.messages import (
+from linear_retry.consumer.ownership.stop import SIGNALS
+from linear_retry.consumer.runners.together.retry_line import (
     LOOK_EVERY_S,
     STOP,
     Begun,
     Dropped,
     Ended,
+    Work,
+    serve,
 )
-from linear_retry.consumer.runners.together.retry_line import Work, serve
 from linear_retry.errors import ConfigurationError, RetryLineError, UsageError
 from linear_retry.log.lines import log_records_dropped
 from linear_retry.log.relay import log_relayed

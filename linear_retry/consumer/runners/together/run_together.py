@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from typing import TypeAlias
 
 from linear_retry.consumer.linear_consumer import LinearConsumer
+from linear_retry.consumer.ownership.stop import stopping_async_on_signals
 from linear_retry.consumer.runners.async_hand_over import AsyncHandler
 from linear_retry.consumer.runners.run_handler import Handler, check_async_handler, check_handler
-from linear_retry.consumer.runners.signals import stopping_async_on_signals
 from linear_retry.consumer.runners.together.retry_line import LiveLine, RetryLine, Work, run_line
 from linear_retry.consumer.runners.together.retry_process import RetryProcess
 from linear_retry.errors import ConfigurationError

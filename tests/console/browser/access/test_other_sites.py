@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from linear_retry.console.frame.services import Services
 from linear_retry.web import HttpServer
+from tests import chromium
 from tests.console.conftest import address
 from tests.scheduler.http.conftest import PASSWORD
 
@@ -47,15 +48,14 @@ def _site(directory: Path, console: str) -> Iterator[int]:
 @pytest.fixture
 def page(browser: Browser, server: HttpServer) -> Iterator[Page]:
     """A page of an operator who has signed in."""
-    context = browser.new_context()
-    page = context.new_page()
+    page = chromium.new_page(browser)
     page.goto(address(server))
     page.get_by_label("Name").fill("ann")
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_role("button", name="Sign in").click()
     page.get_by_text("ann (operator)").wait_for()
     yield page
-    context.close()
+    page.close()
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])

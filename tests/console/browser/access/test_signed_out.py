@@ -21,7 +21,7 @@ def test_it_goes_to_the_sign_in_and_back(browser: Browser, settings: Settings) -
         ):
             if page.url == "about:blank":
                 page.goto(f"http://127.0.0.1:{port}/now?group=bill")
-            expect(page.get_by_role("heading", name="Sign in")).to_be_visible(timeout=60_000)
+            expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
             page.get_by_label("Name").fill("vic")
             page.get_by_label("Password").fill(PASSWORD)
             page.get_by_role("button", name="Sign in").click()

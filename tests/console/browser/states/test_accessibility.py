@@ -10,6 +10,7 @@ from playwright.sync_api import Browser, Page
 
 from linear_retry.console.jobs.job import Action
 from linear_retry.store import messages
+from tests import chromium
 from tests.console.browser.axe import violations
 from tests.console.browser.filled import Shown
 from tests.console.browser.filled import postgres_store as postgres_store
@@ -32,12 +33,11 @@ _TABS = 300
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
     """A page on which nothing raises, and nothing breaks the policy of its contents."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
-    page, errors = context.new_page(), list[str]()
+    page, errors = chromium.new_page(browser), list[str]()
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.on("console", lambda m: errors.append(m.text) if "Content Security" in m.text else None)
     yield page
-    context.close()
+    page.close()
     assert [] == errors
 
 

@@ -13,8 +13,6 @@ from tests.console.browser.shifts import shifts, watch
 
 pytestmark = pytest.mark.broker
 
-_MS = 60_000
-
 
 def test_numbers_change_and_nothing_moves(line: Line, new_page: NewPage, tmp_path: Path) -> None:
     """The countdown, the ages, and the lag, from one digit to four; wide and narrow."""
@@ -23,17 +21,17 @@ def test_numbers_change_and_nothing_moves(line: Line, new_page: NewPage, tmp_pat
     with line.console(tmp_path) as at, line.consumed(Dependency().call):
         for page in pages:
             page.goto(f"{at}/now")
-            expect(page.locator("article.circuit")).to_be_visible(timeout=_MS)
-            expect(page.get_by_text("lag 1", exact=True)).to_be_visible(timeout=_MS)
+            expect(page.locator("article.circuit")).to_be_visible()
+            expect(page.get_by_text("lag 1", exact=True)).to_be_visible()
             watch(page)
         line.add_orders(*[0] * 11)
         for page in pages:
-            expect(page.get_by_text("lag 12", exact=True)).to_be_visible(timeout=_MS)
+            expect(page.get_by_text("lag 12", exact=True)).to_be_visible()
         line.add_orders(*[0] * 1_200)
         for page in pages:
-            expect(page.get_by_text("lag 1,212", exact=True)).to_be_visible(timeout=_MS)
+            expect(page.get_by_text("lag 1,212", exact=True)).to_be_visible()
             age = page.locator("article.circuit time[data-since-ms]")
-            expect(age).to_have_text(re.compile(r"^[1-9]\ds$"), timeout=_MS)
+            expect(age).to_have_text(re.compile(r"^[1-9]\ds$"))
             assert [] == shifts(page)
 
 

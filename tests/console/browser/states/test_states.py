@@ -20,8 +20,6 @@ from tests.kafka_operations import wait_until
 
 pytestmark = pytest.mark.broker
 
-_MS = 60_000
-
 
 def _settings(directory: Path, bootstrap: str) -> Settings:
     return Settings(
@@ -72,7 +70,7 @@ def test_a_part_is_indexed(given: Scene, new_page: NewPage, tmp_path: Path) -> N
         page.goto(f"{at}/letters")
         expect(page.get_by_text(re.compile(r"^\d+ % indexed$"))).to_be_visible()
         assert [] == violations(page)
-        expect(page.get_by_text("indexed", exact=True)).to_be_visible(timeout=_MS)
+        expect(page.get_by_text("indexed", exact=True)).to_be_visible()
         expect(page.get_by_role("row", name=given.letters)).to_contain_text("5")
 
 
@@ -83,7 +81,7 @@ def test_each_state_of_a_job(console: ConsoleProcess, new_page: NewPage) -> None
     _plan(page, console, Action.REPLAY)
     page.get_by_label("Letters a second").fill("0.1")
     _start(page)
-    expect(page.get_by_text("of 9 letters")).to_be_visible(timeout=_MS)
+    expect(page.get_by_text("of 9 letters")).to_be_visible()
     assert [] == violations(page)
     running = page.url
     page.goto("about:blank")
@@ -94,12 +92,12 @@ def test_each_state_of_a_job(console: ConsoleProcess, new_page: NewPage) -> None
     assert [] == violations(page)
     _plan(page, console, Action.RESOLVE)
     _start(page)
-    expect(page.get_by_text("letters resolved")).to_be_visible(timeout=_MS)
+    expect(page.get_by_text("letters resolved")).to_be_visible()
     assert [] == violations(page)
     page.goto(running)
     given.kafka.delete_topic(given.letters)
     _start(page)
-    expect(page.locator(".badge", has_text="failed")).to_be_visible(timeout=_MS)
+    expect(page.locator(".badge", has_text="failed")).to_be_visible()
     assert [] == violations(page)
     page.goto(f"{console.url}/jobs")
     assert [] == violations(page)
@@ -108,7 +106,7 @@ def test_each_state_of_a_job(console: ConsoleProcess, new_page: NewPage) -> None
 def _plan(page: Page, console: ConsoleProcess, action: Action) -> None:
     page.goto(f"{console.url}/jobs/new?topic={console.given.letters}&action={action}")
     page.get_by_role("button", name="Plan it").click()
-    expect(page.get_by_label("Reason")).to_be_visible(timeout=_MS)
+    expect(page.get_by_label("Reason")).to_be_visible()
 
 
 def _start(page: Page) -> None:

@@ -93,7 +93,7 @@ def test_letters_are_chosen_by_header_and_by_what_they_are_not(
     page.get_by_role("button", name="Plan it").click()
     page.get_by_label("Reason").fill("fixed")
     page.get_by_role("button", name="Send 1 letter").click()
-    expect(page.get_by_text("done", exact=True)).to_be_visible(timeout=30_000)
+    expect(page.get_by_text("done", exact=True)).to_be_visible()
     assert {0: 10, 1: 1} == {number: len(found) for number, found in given.arrived().items()}
     page.goto(f"{console.url}/letters/{given.letters}?not-origin={given.source}")
     expect(page.get_by_label("Not from")).to_have_value(given.source)
@@ -115,7 +115,7 @@ def test_the_replayed_letters_of_an_error_are_reopened(
     page.get_by_role("button", name="Plan it").click()
     page.get_by_label("Reason").fill("it was no fix")
     page.get_by_role("button", name="Reopen 7 letters").click()
-    expect(page.get_by_text("7 letters reopened")).to_be_visible(timeout=60_000)
+    expect(page.get_by_text("7 letters reopened")).to_be_visible()
     others = (2, 4, 8)
     states = ["replayed" if number in others else "open" for number in range(10)]
     assert states == given.states()[:10]
@@ -137,10 +137,10 @@ def test_the_letters_of_an_error_are_replayed_and_no_other(
     given.add_letters([late])
     page.get_by_role("button", name="Plan it").click()
     older = "70 older open letters of the same keys are not among them"
-    expect(page.get_by_text(older)).to_be_visible(timeout=30_000)
+    expect(page.get_by_text(older)).to_be_visible()
     page.get_by_label("Reason").fill("fixed")
     page.get_by_role("button", name="Send 15 letters").click()
-    expect(page.get_by_text("done", exact=True)).to_be_visible(timeout=30_000)
+    expect(page.get_by_text("done", exact=True)).to_be_visible()
     assert 25 == given.states().count("replayed")
 
 

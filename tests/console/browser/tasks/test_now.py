@@ -14,8 +14,6 @@ from tests.console.browser.consuming import Dependency, Line
 
 pytestmark = pytest.mark.broker
 
-_MS = 60_000
-
 
 def _stays(page: Page) -> None:
     """Marks the page: a reload would lose it."""
@@ -35,11 +33,11 @@ def test_an_outage_begins_counts_down_and_is_ended(
     with line.console(tmp_path) as at:
         looks, acts = new_page(width), new_page(width)
         looks.goto(f"{at}/now")
-        expect(looks.get_by_text("No consumer has written to")).to_be_visible(timeout=_MS)
+        expect(looks.get_by_text("No consumer has written to")).to_be_visible()
         _stays(looks)
         with line.consumed(bank.call) as group:
             circuit = looks.locator("article.circuit")
-            expect(circuit).to_contain_text(f"{line.orders}[0]@0", timeout=_MS)
+            expect(circuit).to_contain_text(f"{line.orders}[0]@0")
             # As text: the page would be bold otherwise, or do worse.
             expect(circuit).to_contain_text("<b>the bank</b> refuses")
             expect(circuit).to_contain_text("1 failure so far")
@@ -47,13 +45,13 @@ def test_an_outage_begins_counts_down_and_is_ended(
             expect(looks.get_by_role("cell", name="till-7")).to_be_visible()
             _counts_down(looks)
             line.add_orders(0, 0)
-            expect(looks.get_by_text("lag 3")).to_be_visible(timeout=_MS)
+            expect(looks.get_by_text("lag 3")).to_be_visible()
             acts.goto(f"{at}/now")
             bank.is_down = False
             _retry(acts, f"{line.orders}[0]@0")
             for page in (looks, acts):
-                expect(page.get_by_text("no circuit is open")).to_be_visible(timeout=_MS)
-                expect(page.get_by_text("lag 0")).to_be_visible(timeout=_MS)
+                expect(page.get_by_text("no circuit is open")).to_be_visible()
+                expect(page.get_by_text("lag 0")).to_be_visible()
             _has_stayed(looks)
 
 
@@ -61,7 +59,7 @@ def _counts_down(page: Page) -> None:
     due = page.locator("time.due")
     before = due.inner_text()
     assert before.startswith("in ")
-    expect(due).not_to_have_text(before, timeout=_MS)
+    expect(due).not_to_have_text(before)
 
 
 def _retry(page: Page, message: str) -> None:
@@ -72,7 +70,7 @@ def _retry(page: Page, message: str) -> None:
     page.keyboard.type("the bank says that it is back")
     page.keyboard.press("Enter")
     note = page.locator(".note").filter(has_text="retry now")
-    expect(note).to_contain_text("local", timeout=_MS)
+    expect(note).to_contain_text("local")
     expect(note).to_contain_text(": the bank says that it is back")
 
 
@@ -85,11 +83,11 @@ def test_all_circuits_of_a_group_are_ended_at_once(
     bank = Dependency()
     with line.console(tmp_path) as at, line.consumed(bank.call) as group:
         page.goto(f"{at}/now")
-        expect(page.locator("article.circuit")).to_have_count(2, timeout=_MS)
+        expect(page.locator("article.circuit")).to_have_count(2)
         bank.is_down = what == "Give up all"
         page.get_by_role("link", name=what).click()
         _order(page)
-        expect(page.get_by_text("no circuit is open")).to_be_visible(timeout=_MS)
+        expect(page.get_by_text("no circuit is open")).to_be_visible()
     assert (2 if bank.is_down else 0) == len(line.kafka.read(line.letters))
     assert {0: 1, 1: 1} == line.kafka.committed(group, line.orders)
 
@@ -110,20 +108,20 @@ def test_one_message_is_given_up_and_the_last_attempt_is_asked_again(
     with line.console(tmp_path) as at, line.consumed(bank.call, **options) as group:
         page.goto(f"{at}/now")
         circuits = page.locator("article.circuit")
-        expect(circuits).to_have_count(2, timeout=_MS)
+        expect(circuits).to_have_count(2)
         page.get_by_role("link", name=f"Give up {line.orders}[0]@0").click()
         expect(page.get_by_text("This message goes to the dead letters now")).to_be_visible()
         assert [] == line.kafka.read(line.letters)
         _order(page)
-        expect(circuits).to_have_count(1, timeout=_MS)
+        expect(circuits).to_have_count(1)
         assert [0] == _given_up(line)
         page.get_by_role("link", name=f"Retry now {line.orders}[1]@0").click()
         _order(page)
-        expect(page.get_by_text("The next attempt is the last")).to_be_visible(timeout=_MS)
+        expect(page.get_by_text("The next attempt is the last")).to_be_visible()
         assert [] == violations(page, [width])
         assert [0] == _given_up(line)
         page.get_by_role("button", name="Attempt it for the last time").click()
-        expect(page.get_by_text("no circuit is open")).to_be_visible(timeout=_MS)
+        expect(page.get_by_text("no circuit is open")).to_be_visible()
     assert [0, 1] == _given_up(line)
     assert {0: 1, 1: 1} == line.kafka.committed(group, line.orders)
 
@@ -145,7 +143,7 @@ def test_the_limit_of_dead_letters_is_lifted(
     }
     with line.console(tmp_path) as at, line.consumed(Dependency().call, **options):
         page.goto(f"{at}/now")
-        expect(page.get_by_text("1 message held by the limit")).to_be_visible(timeout=_MS)
+        expect(page.get_by_text("1 message held by the limit")).to_be_visible()
         circuit = page.locator("article.circuit")
         expect(circuit).to_contain_text("held by the limit")
         expect(circuit).to_contain_text(f"{line.orders}[0]@1")
@@ -155,5 +153,5 @@ def test_the_limit_of_dead_letters_is_lifted(
         page.get_by_label("For at most so many").fill("5")
         page.get_by_role("combobox", name="Member").select_option(index=1)
         _order(page)
-        expect(page.get_by_text("no circuit is open")).to_be_visible(timeout=_MS)
+        expect(page.get_by_text("no circuit is open")).to_be_visible()
     assert 3 == len(line.kafka.read(line.letters))

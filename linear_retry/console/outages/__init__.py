@@ -1,1 +1,0 @@
-"""Outages on the page: from the journal, drawn over time."""

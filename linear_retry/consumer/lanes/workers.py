@@ -1,0 +1,130 @@
+"""Threads that call the handler, each with messages of one partition at a time."""
+
+import math
+import threading
+from collections.abc import Callable, Collection, Mapping
+from queue import Empty, SimpleQueue
+from types import MappingProxyType
+
+from linear_retry.consumer.attempts.hand_out import Task
+from linear_retry.consumer.ownership.stop import StopFlag
+from linear_retry.consumer.partitions.assignment import Assignment
+from linear_retry.consumer.runners.run_handler import (
+    Handler,
+    Results,
+    attempt_all,
+    naming_undone,
+)
+from linear_retry.retry.clock import NowS
+from linear_retry.scope import Partition
+
+HANDED_OVER_FOR_S = 0.05
+"""After that a worker begins no further message of what it was given."""
+
+
+class Work:
+    """Messages of one partition that a worker has, in the assignment in which they were read.
+
+    `problem` is what the attempt raised beyond a failure of a message: the run ends with it.
+    """
+
+    def __init__(
+        self, task: Task, partition: Partition, assignment: Assignment, stop: StopFlag
+    ) -> None:
+        self.task = task
+        self.partition = partition
+        self.problem: BaseException | None = None
+        self.stop = stop
+        self._assignment = assignment
+        self._epoch = assignment.epochs[partition]
+        self._until_s = task.begun_s + HANDED_OVER_FOR_S
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether its partition has been assigned ever since. For any thread."""
+        return self._assignment.epochs.get(self.partition) == self._epoch
+
+    @property
+    def poll_by_s(self) -> float:
+        """When to begin no further message. For any thread."""
+        # A stop, and a fork, whose child must not go on, set the flag's own.
+        return min(self._until_s, self.stop.poll_by_s) if self.is_ours else -math.inf
+
+    def hurry(self) -> None:
+        """Ends it after the message in hand. Thread-safe."""
+        self._until_s = -math.inf
+
+
+def attempt_work(work: Work, handler: Handler, now_s: NowS, results: Results) -> None:
+    """Calls `handler` with each message of a work; with none if it was lost or stopped before."""
+    if work.poll_by_s > -math.inf:
+        with naming_undone(work.task.batch, handler):
+            attempt_all(work.task.batch, handler, work, now_s, results)
+
+
+class Workers:
+    """Up to `count` daemon threads, begun as they are needed.
+
+    All state is the owner thread's: a worker gets a work by one queue, and returns it by another.
+    At most one work of a partition is with them, also if the partition was lost and has returned.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._threads = 0
+        self._running: dict[Partition, Work] = {}
+        self._begun: SimpleQueue[tuple[Work, Callable[[Work], None]] | None] = SimpleQueue()
+        self._ended: SimpleQueue[Work] = SimpleQueue()
+
+    @property
+    def running(self) -> Mapping[Partition, Work]:
+        """The works that are not concluded, in the order in which they were begun."""
+        return MappingProxyType(self._running)
+
+    @property
+    def are_free(self) -> bool:
+        """Whether another work would be begun at once."""
+        return len(self._running) < self._count
+
+    def begin(self, work: Work, attempt: Callable[[Work], None]) -> None:
+        """Gives `work` to a worker, which passes it to `attempt`."""
+        self._running[work.partition] = work
+        if self._threads < len(self._running):
+            self._threads += 1
+            name = f"linear_retry worker {self._threads}"
+            threading.Thread(target=self._work, name=name, daemon=True).start()
+        self._begun.put((work, attempt))
+
+    def ended(self, timeout_s: float = 0.0) -> Work | None:
+        """Returns a work that has come back, after `timeout_s` at most; None without one."""
+        try:
+            return self._ended.get(block=timeout_s > 0, timeout=max(timeout_s, 0.0))
+        except Empty:
+            return None
+
+    def conclude(self, work: Work) -> None:
+        """Notes that what came of it is applied: its partition may have another."""
+        del self._running[work.partition]
+
+    def hurry(self, partitions: Collection[Partition]) -> None:
+        """Lets the works of these partitions end after the message in hand."""
+        for work in [self._running[key] for key in partitions if key in self._running]:
+            work.hurry()
+
+    def close(self) -> None:
+        """Ends the threads, each once its work is done; waits for none."""
+        for _ in range(self._threads):
+            self._begun.put(None)
+        self._threads = 0
+
+    def _work(self) -> None:
+        while (begun := self._begun.get()) is not None:
+            work, attempt = begun
+            try:
+                attempt(work)
+            except BaseException as error:  # noqa: BLE001  (raised again by the owner thread)
+                work.problem = error
+            self._ended.put(work)
+            work.stop.check_process()  # the child of a fork has this thread only: it ends
+            # Nothing may keep what was handled alive while this thread waits.
+            del begun, work, attempt

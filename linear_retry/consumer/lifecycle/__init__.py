@@ -1,1 +1,0 @@
-"""The ownership of a consumer, its start and its end."""

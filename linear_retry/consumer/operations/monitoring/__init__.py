@@ -1,1 +1,0 @@
-"""Health, counters and listeners of one consumer."""

@@ -1,1 +1,0 @@
-"""Watchdogs: lost brokers, stalled partitions, dead clients, slow handlers."""

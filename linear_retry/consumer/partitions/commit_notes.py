@@ -1,0 +1,219 @@
+"""Carries what is known of messages behind the committed offsets from one owner to the next."""
+
+from dataclasses import replace
+from typing import Literal, TypeAlias
+
+from linear_retry.consumer.partitions.assignment import Assignment
+from linear_retry.consumer.partitions.read_ahead import offset_of, partition_of
+from linear_retry.errors import ConfigurationError
+from linear_retry.kafka import KafkaException, Message
+from linear_retry.kafka.consumer.client import Client
+from linear_retry.kafka.consumer.messages import timestamp_ms_of
+from linear_retry.log.lines import log_topic_problem
+from linear_retry.records.commit_note import (
+    MOST_CHARACTERS,
+    CommitNote,
+    Digests,
+    NewerNoteError,
+    NotedFailures,
+    Undone,
+    read_note,
+    write_note,
+)
+from linear_retry.retry.case import Held
+from linear_retry.retry.circuits import Circuits
+from linear_retry.retry.noted_messages import Judgement, NotedMessages
+from linear_retry.scope import Partition
+
+OnUnreadableNote: TypeAlias = Literal["refuse", "handle-again"]
+_FEWEST_CHARACTERS = 40
+
+
+class CommitNotes:
+    """Writes a note beside each committed offset, and reads those of the owners before.
+
+    A note says which messages behind the offset are done, and how often the others have failed. The
+    count in memory decides; the note only brings it back. It belongs to one message: where another
+    has its place, it says nothing (Karafka #883 gave one message's count to the next).
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        assignment: Assignment,
+        circuits: Circuits[Message],
+        *,
+        remembers: bool,
+        on_unreadable: OnUnreadableNote,
+    ) -> None:
+        """`remembers`: else failures are neither written nor read.
+
+        `on_unreadable`: what to do with the note of a newer release.
+        """
+        self._client = client
+        self._assignment = assignment
+        self._circuits = circuits
+        self._remembers = remembers
+        self._on_unreadable = on_unreadable
+        self._group_id = client.group_id
+        self._digests = Digests(client.group_id)
+        self._most = MOST_CHARACTERS
+        self._read_in: dict[Partition, int] = {}
+        self._noted: dict[Partition, NotedMessages] = {}
+
+    def of(self, partition: Partition, offset: int) -> str | None:
+        """Returns what is committed beside this offset: nothing unless there is something to say.
+
+        Any commit replaces the note. So what has not been reached is written again, and None says
+        that it is not known yet.
+        """
+        if self._read_in.get(partition) != self._assignment.epochs.get(partition):
+            return None
+        noted, left = self._noted.get(partition), None
+        if noted is not None and (left := noted.left(offset)) is None:
+            del self._noted[partition]
+        held = None if self._circuits.all_closed else self._held(partition, offset)
+        if held is None and left is None:
+            return ""
+        note = left or CommitNote(offset, offset)
+        if held is not None:
+            note = replace(note, undone=(held, *note.undone))
+        return write_note(note, self._group_id, partition, self._most)
+
+    def shorten(self, partition: Partition, characters: int) -> None:
+        """Halves the length of notes: a broker has refused a commit for one of `characters`."""
+        self._most = min(self._most, characters // 2)
+        if 0 < self._most < _FEWEST_CHARACTERS:
+            self._most = 0
+            log_topic_problem(
+                partition[0],
+                "a broker has refused a commit for the length of its metadata "
+                "(offset.metadata.max.bytes): it is committed without, and the failures of a held "
+                "message do not survive a restart or a rebalance",
+            )
+
+    def read(self, partition: Partition) -> None:
+        """Makes the note of this assignment known; asks for all that are not, up to 1 s.
+
+        Raises `KafkaException` without an answer, and `ConfigurationError` for a note that a newer
+        release has written.
+        """
+        owned = self._assignment.epochs
+        if self._read_in.get(partition) == owned.get(partition):
+            return
+        unread = [key for key, epoch in owned.items() if self._read_in.get(key) != epoch]
+        answers = self._client.notes(unread)
+        self._read_in = {key: self._read_in[key] for key in owned if key not in unread}
+        self._noted = {key: noted for key, noted in self._noted.items() if key in self._read_in}
+        for key, answer in answers.items():
+            if isinstance(answer, tuple):
+                # First, as it may refuse the note: what is not known is not committed over.
+                self._keep(key, *answer)
+                self._read_in[key] = owned[key]
+            elif key == partition:
+                raise KafkaException(answer)
+
+    # -- what it says of messages ----------------------------------------------------------
+
+    @property
+    def has_any(self) -> bool:
+        """Whether any partition's note is still to be asked about its messages."""
+        return bool(self._noted)
+
+    def judge(self, message: Message) -> Judgement:
+        """Says whether an owner before has done this message, by the note of its partition."""
+        noted = self._noted.get(partition_of(message))
+        if noted is None:
+            return "undone"
+        return noted.judge(
+            offset_of(message), _key(message), timestamp_ms_of(message), message.leader_epoch()
+        )
+
+    def failures_at(self, partition: Partition, offset: int) -> NotedFailures | None:
+        """Returns the noted failures of the message there; None: it has none."""
+        noted = self._noted.get(partition)
+        return None if noted is None else noted.failures_at(offset)
+
+    def forget_failures(self, partition: Partition, offset: int) -> None:
+        """Forgets the noted failures of the message there: from there on its owner counts."""
+        self._noted[partition].forget_failures(offset)
+
+    def put_aside(self, partition: Partition, offset: int) -> int:
+        """Ignores a note that is about another log than this, as the message at `offset` shows.
+
+        Returns where its messages are to be read from again.
+        """
+        base = self._noted.pop(partition).base
+        log_topic_problem(
+            partition[0],
+            f"the note beside the committed offset {base} of partition {partition[1]} is about "
+            f"other messages, as that at {offset} shows: the topic was made again, or its log was "
+            "cut. It is ignored, and all from that offset on are handled",
+        )
+        return base
+
+    # -- inside ----------------------------------------------------------------------------
+
+    def _held(self, partition: Partition, offset: int) -> Undone | None:
+        """Returns the held message, which may be behind `offset`: not every offset has one."""
+        holding = self._circuits.holding(partition)
+        held: Held[Message] | None = None if holding is None else holding[1].held
+        if holding is None or held is None or not held.failures or not self._remembers:
+            return None
+        failures = NotedFailures(
+            held.failures.count,
+            held.failures.first_ms,
+            held.failures.last_ms,
+            round(holding[1].retry_at.timestamp() * 1000),
+        )
+        digest = self._digests.of_message(_key(held.message), timestamp_ms_of(held.message))
+        return Undone("message", held.offset, digest, failures) if held.offset >= offset else None
+
+    def _refuse(self, partition: Partition, why: str) -> None:
+        if self._on_unreadable == "refuse":
+            raise ConfigurationError(
+                f"{partition[0]}[{partition[1]}]: the note beside the group's committed offset "
+                f'{why}, or accept it with on_unreadable_note="handle-again"'
+            )
+
+    def _keep(self, partition: Partition, committed: int, text: str) -> None:
+        topic, number = partition
+        try:
+            note = read_note(text, self._group_id, partition)
+        except NewerNoteError as newer:
+            self._refuse(
+                partition,
+                f"is of version {newer}, which a newer release of linear_retry has written: what "
+                "that has handled out of order would be handled again; run that release",
+            )
+            return
+        if note is None:
+            return
+        if note.key_id:
+            # Its digests are of other keys: what is not done would be taken to be done.
+            self._refuse(
+                partition,
+                f"goes by the keys of key_id={note.key_id!r}, and this consumer by Kafka's: up to "
+                f"{note.frontier - note.base} messages would be handled again; run the other",
+            )
+            return
+        if note.base != committed:
+            # A tool that moves a group's offset may write the old text beside the new one.
+            if note.frontier > note.base:
+                log_topic_problem(
+                    topic,
+                    f"the committed offset of partition {number} was moved from {note.base} to "
+                    f"{committed}, beside a note about the first: it is ignored, and what was "
+                    f"done from {committed} to {note.frontier} is handled again",
+                )
+            return
+        if not self._remembers:
+            undone = tuple(replace(one, failures=None) for one in note.undone)
+            note = replace(note, undone=undone)
+        self._noted[partition] = NotedMessages(note, self._digests)
+
+
+def _key(message: Message) -> bytes | None:
+    # A handler may have put something else there, which ends the consumer.
+    key: object = message.key()
+    return key if isinstance(key, bytes) else None

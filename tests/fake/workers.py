@@ -1,0 +1,73 @@
+"""Workers without threads: a work is attempted when it is waited for, in an order that is drawn."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Collection
+
+from linear_retry.consumer.lanes.workers import Work
+from linear_retry.scope import Partition
+from tests.fake.clock import VirtualClock
+
+_SLOW_S = 0.05
+_LONG_S = 10.0
+
+
+class FakeWorkers:
+    """As `Workers`. Some works take a while: polls and rebalances come in between."""
+
+    def __init__(
+        self, count: int, clock: VirtualClock, rng: random.Random, is_killed: Callable[[], bool]
+    ) -> None:
+        """`is_killed`: what a handler raises then ends the process, with this thread.
+
+        `busy` are partitions whose handler does not return for now; `late` those whose handler is
+        called as soon as a worker has the message, and comes back to whoever waits for it for long.
+        """
+        self._count = count
+        self._clock = clock
+        self._rng = rng
+        self._is_killed = is_killed
+        self._attempts: dict[Partition, Callable[[Work], None]] = {}
+        self.running: dict[Partition, Work] = {}
+        self.busy: set[Partition] = set()
+        self.late: set[Partition] = set()
+
+    @property
+    def are_free(self) -> bool:
+        return len(self.running) < self._count
+
+    def begin(self, work: Work, attempt: Callable[[Work], None]) -> None:
+        assert work.partition not in self.running
+        self.running[work.partition] = work
+        self._attempts[work.partition] = attempt
+        if work.partition in self.late:
+            attempt(work)
+            self._attempts[work.partition] = lambda _: None
+
+    def ended(self, timeout_s: float = 0.0) -> Work | None:
+        late = self.late if timeout_s < _LONG_S else set()
+        due = sorted(self._attempts.keys() - self.busy - late)
+        if not due or (timeout_s < 1.0 and self._rng.random() < 0.4):
+            self._clock.advance(max(timeout_s if not due else min(timeout_s, _SLOW_S), 0.0))
+            return None
+        partition = self._rng.choice(due)
+        work, attempt = self.running[partition], self._attempts.pop(partition)
+        try:
+            attempt(work)
+        except BaseException as error:
+            if self._is_killed():
+                raise
+            work.problem = error
+        return work
+
+    def conclude(self, work: Work) -> None:
+        del self.running[work.partition]
+
+    def hurry(self, partitions: Collection[Partition]) -> None:
+        for partition in partitions:
+            if partition in self.running:
+                self.running[partition].hurry()
+
+    def close(self) -> None:
+        self._attempts.clear()
