@@ -19,6 +19,8 @@ class Course:
     messages_per_s: float = 60.0
     poison_every: int = 200
     """One message of so many can never be handled: a dead letter."""
+    last_outage_s: float = 0.0
+    """The end is an outage for so long: even a slow member gives messages up in it."""
 
     @property
     def warm_up_s(self) -> float:
@@ -32,8 +34,11 @@ class Course:
     def happenings(self) -> list[tuple[float, Happening]]:
         """In the order of time. Everything is repaired at the end."""
         rng = random.Random(self.seed)
-        planned = [*self._outages(rng), *self._kills(rng), (self.seconds, "repaired")]
-        return sorted((at_s, what) for at_s, what in planned if at_s <= self.seconds)
+        last_s = self.seconds - self.last_outage_s
+        drawn = [*self._outages(rng), *self._kills(rng)]
+        planned = sorted((at_s, what) for at_s, what in drawn if at_s <= last_s)
+        last: list[tuple[float, Happening]] = [(last_s, "outage")] if self.last_outage_s else []
+        return [*planned, *last, (self.seconds, "repaired")]
 
     def _outages(self, rng: random.Random) -> Iterator[tuple[float, Happening]]:
         at_s = rng.uniform(1, 4)

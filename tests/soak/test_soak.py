@@ -19,7 +19,7 @@ def test_a_short_soak(kafka: RealKafka, topic: TopicFactory, tmp_path: Path) -> 
     """Outages, poison, a kill, messages that leave and come back: every guarantee holds, and every
     line is flat."""
     orders, letters = topic(PARTITIONS), topic(PARTITIONS)
-    course = Course(20.0, messages_per_s=60.0, poison_every=100)
+    course = Course(20.0, messages_per_s=60.0, poison_every=100, last_outage_s=6.0)
     soak = Soak(kafka, tmp_path, course, topic=orders, letters=letters)
     soak.run()
     judgement = judged(soak)
