@@ -102,6 +102,11 @@ class Offsets:
                 found[key] = offset
         return found
 
+    def is_committed(self, place: tuple[Partition, int]) -> bool:
+        """Whether this offset of the partition is known to be committed, with whatever note."""
+        partition, offset = place
+        return self._positions[partition].committed == offset
+
     def began(self, partition: Partition) -> int | None:
         """Returns where this ownership began; None: nothing has been delivered yet."""
         position = self._positions.get(partition)
@@ -272,11 +277,9 @@ class OffsetCommits:
         """Commits what is done, except for partitions with a commit in flight."""
         now_s = self._now_s()
         self.due_at_s = now_s + COMMIT_EVERY_S
-        uncommitted = self._offsets.uncommitted(notes=False)
-        if now_s >= self._notes_due_at_s:
-            noted = self._offsets.uncommitted()
-            if len(noted) > len(uncommitted):
-                uncommitted, self._notes_due_at_s = noted, now_s + NOTES_EVERY_S
+        uncommitted = self._offsets.uncommitted(notes=now_s >= self._notes_due_at_s)
+        if any(map(self._offsets.is_committed, uncommitted.items())):
+            self._notes_due_at_s = now_s + NOTES_EVERY_S
         awaits = self._client.awaits_commit
         ready = {key: offset for key, offset in uncommitted.items() if not awaits(key)}
         if len(ready) == len(uncommitted):
