@@ -32,23 +32,31 @@ class Place(NamedTuple):
         return found and cls(found[1], int(found[2] or found[3]), int(found[4]))
 
 
+UNKEYED = "unkeyed"
+"""Stands for a key in the scope of messages that have none."""
+
 ScopeKind: TypeAlias = Literal["consumer", "topic", "partition"]
+"""The scopes in which an open circuit pauses partitions."""
+
+AnyScope: TypeAlias = Literal[ScopeKind, "key"]
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The partitions that an open circuit pauses.
+    """What an open circuit stops.
 
     `Scope(None, None)` is every partition assigned to the consumer, `Scope(topic, None)` those of
-    one topic, `Scope(topic, partition)` a single one.
+    one topic, `Scope(topic, partition)` a single one; all of these are paused. With a `key` it is
+    one key of that partition, named by a digest of 12 hex digits: the others go on.
     """
 
     topic: str | None = None
     partition: int | None = None
+    key: str | None = None
 
     @classmethod
-    def of(cls, kind: ScopeKind, partition: Partition) -> Scope:
-        """The scope that contains `partition`, for a consumer with `scope=kind`."""
+    def of(cls, kind: AnyScope, partition: Partition, key: str | None = None) -> Scope:
+        """The scope of a message with this key, for a consumer with `scope=kind`."""
         match kind:
             case "consumer":
                 return cls()
@@ -56,15 +64,24 @@ class Scope:
                 return cls(partition[0])
             case "partition":
                 return cls(*partition)
+            case "key":
+                return cls(*partition, key)
 
     def covers(self, partition: Partition) -> bool:
         """Whether `partition` is paused while this scope's circuit is open."""
-        return self.topic in (None, partition[0]) and self.partition in (None, partition[1])
+        return (
+            self.key is None
+            and self.topic in (None, partition[0])
+            and self.partition in (None, partition[1])
+        )
 
     def __str__(self) -> str:
         if self.topic is None:
             return "consumer"
-        return self.topic if self.partition is None else f"{self.topic}[{self.partition}]"
+        if self.partition is None:
+            return self.topic
+        place = f"{self.topic}[{self.partition}]"
+        return place if self.key is None else f"{place} key {self.key}"
 
 
 def partitions_text(found: Iterable[Partition]) -> str:

@@ -11,7 +11,8 @@ from linear_retry.consumer.attempts.intake import Intake
 from linear_retry.consumer.attempts.loop import Loop
 from linear_retry.consumer.attempts.outcomes import Outcomes, Partitions
 from linear_retry.consumer.lanes.lane_loop import LaneLoop
-from linear_retry.consumer.lanes.lane_read_ahead import Lane, LaneReadAhead
+from linear_retry.consumer.lanes.lane_read_ahead import LaneOf, LaneReadAhead
+from linear_retry.consumer.lanes.wide_circuit import WideCircuits
 from linear_retry.consumer.lanes.workers import Workers
 from linear_retry.consumer.letters.publisher import (
     AckWait,
@@ -57,12 +58,13 @@ from linear_retry.consumer.partitions.offset_reset import OffsetReset
 from linear_retry.consumer.partitions.offsets import OffsetCommits, Offsets
 from linear_retry.consumer.partitions.polling import DeliveryFilter, OffsetCheck, Poller
 from linear_retry.consumer.partitions.queued_read_ahead import HoldBack
-from linear_retry.consumer.partitions.read_ahead import ReadAhead
+from linear_retry.consumer.partitions.read_ahead import ReadAhead, partition_of
 from linear_retry.consumer.partitions.unreadable_batches import UnreadableBatches
 from linear_retry.consumer.settings.consumer_config import ConsumerConfig
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.client import Client
 from linear_retry.kafka.consumer.committed import Committed
+from linear_retry.kafka.consumer.messages import key_of
 from linear_retry.kafka.producers.acknowledged import AcknowledgedProducer
 from linear_retry.kafka.producers.journal import JournalProducer, journal_config
 from linear_retry.kafka.producers.transactional import TransactionalProducer
@@ -70,8 +72,10 @@ from linear_retry.kafka.topics.admin import Admin
 from linear_retry.kafka.topics.batch_end import BatchEnd
 from linear_retry.kafka.topics.tail import TopicTail
 from linear_retry.log.lines import log_joining
+from linear_retry.records.commit_note import Digests
 from linear_retry.retry.circuits import Circuits
 from linear_retry.retry.clock import Clock
+from linear_retry.scope import UNKEYED, Scope
 
 _LAST_ANSWERS_S = 1.0
 _CONTROL_PATIENCE_S = 5.0
@@ -156,7 +160,7 @@ def assemble(
     # The partitions: what is assigned, read ahead, done and committed.
     assignment = Assignment(clock.now_s)
     offsets = Offsets(lambda *place: client.note_of(*place))
-    read_ahead = _read_ahead_of(config)(
+    read_ahead = _read_ahead_of(config, circuits)(
         client,
         clock,
         lambda: assignment.epoch,
@@ -176,6 +180,7 @@ def assemble(
         client=client,
         assignment=assignment,
         circuits=circuits,
+        read_ahead=read_ahead,
         remembers=config.remember_failures,
         on_unreadable=config.on_unreadable_note,
     )
@@ -328,7 +333,13 @@ def assemble(
         chores.insert(0, (held_back, held_back.tick))
     housekeeping = Housekeeping(poller, outcomes, actions, chores)
     hand_out = HandOut(
-        intake=Intake(outcomes, notes, reads_retries=config.reads_retries, returns=config.returns),
+        intake=Intake(
+            outcomes,
+            notes,
+            reads_retries=config.reads_retries,
+            returns=config.returns,
+            lane_of=_lane_of(config),
+        ),
         outcomes=outcomes,
         operator_actions=actions,
         monitor=monitor,
@@ -353,6 +364,16 @@ def assemble(
             monitor=monitor,
             stop=stop,
             close_timeout_s=config.close_timeout_s,
+            wide=None
+            if config.by_key is None
+            else WideCircuits(
+                by_key=config.by_key,
+                concurrency=config.concurrency,
+                circuits=circuits,
+                clock=clock,
+                strategy=config.retry.policy.strategy,
+                emit=emit,
+            ),
         )
         rebalance.drain = lanes.drain
 
@@ -407,11 +428,28 @@ def assemble(
     )
 
 
-def _read_ahead_of(config: ConsumerConfig) -> Callable[..., ReadAhead]:
+def _read_ahead_of(config: ConsumerConfig, circuits: Circuits[Message]) -> Callable[..., ReadAhead]:
     if config.reads_retries:
         queues = delayed_queues(config.line.delay_ms, config.dependencies.clock)
         return partial(DelayedReadAhead, queues)
-    return ReadAhead if config.concurrency == 1 else partial(LaneReadAhead, lambda _: Lane())
+    if not config.has_lanes:
+        return ReadAhead
+    return partial(LaneReadAhead, _lane_of(config), circuits.holding)
+
+
+def _lane_of(config: ConsumerConfig) -> LaneOf:
+    """The unit of order: a partition, or a key in it."""
+    if config.by_key is None:
+        return lambda message: Scope(*partition_of(message))
+    digests = Digests(config.settings.group_id)
+
+    def lane_of(message: Message) -> Scope:
+        key = key_of(message)
+        # All without a key are one lane, whatever a key's digest is.
+        name = UNKEYED if key is None else digests.of_key(key).hex()
+        return Scope(*partition_of(message), name)
+
+    return lane_of
 
 
 def _letters(

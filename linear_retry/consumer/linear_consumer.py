@@ -29,6 +29,7 @@ from linear_retry.consumer.runners.run_handler import (
     check_handler,
 )
 from linear_retry.consumer.session import Session
+from linear_retry.consumer.settings.by_key import ByKey
 from linear_retry.consumer.settings.checks import Transient, check_listeners, plan
 from linear_retry.consumer.settings.consumer_config import Dependencies
 from linear_retry.consumer.settings.dead_letters import DeadLetters
@@ -39,7 +40,7 @@ from linear_retry.journal.journal import Journal
 from linear_retry.kafka import Message
 from linear_retry.retry.circuits import Breaker, Circuits, CircuitView
 from linear_retry.retry.decision import OnPermanent
-from linear_retry.scope import Partition, Scope, ScopeKind
+from linear_retry.scope import AnyScope, Partition, Scope
 from linear_retry.strategy.delays import Element
 from linear_retry.strategy.strategy import Strategy
 
@@ -67,7 +68,7 @@ class LinearConsumer:
         strategy: Strategy | Sequence[Element],
         transient: Transient,
         dead_letters: str | DeadLetters | None = None,
-        scope: ScopeKind = "consumer",
+        scope: AnyScope | ByKey = "consumer",
         concurrency: int = 1,
         on_exhausted: WhenExhausted = "dead-letter",
         on_permanent: OnPermanent = "dead-letter",
@@ -127,7 +128,9 @@ class LinearConsumer:
             wanted.line.group_id,
         )
         bind_listeners(listeners, context)
-        self._circuits: Circuits[Message] = Circuits(wanted.settings.group_id)
+        self._circuits: Circuits[Message] = Circuits(
+            wanted.settings.group_id, pauses=wanted.by_key is None
+        )
         self.group_id = wanted.settings.group_id
         self.member = wanted.member
         self.journals = tuple(journals)

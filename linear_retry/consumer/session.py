@@ -156,6 +156,8 @@ class Session:
 
     def _check_one_by_one(self, way: str) -> None:
         """Raises `UsageError` if `way` of running it would attempt one message at a time."""
+        if self._plan.by_key is not None:
+            raise UsageError(f'scope="key", and {way} attempts partitions in their order; use run')
         if self._plan.concurrency > 1:
             raise UsageError(
                 f"concurrency={self._plan.concurrency}, and {way} attempts one message at a time; "

@@ -58,6 +58,7 @@ class Held(Generic[T]):
 
     `epoch` is that of the assignment it was read in; None for a micro-batch, which is never
     revoked. `others` are the messages after it that failed with it, as one batch of `run_batches`.
+    `key` is that of its scope, where each key has its own.
     """
 
     message: T
@@ -66,6 +67,7 @@ class Held(Generic[T]):
     epoch: int | None
     failures: Failures = field(default_factory=Failures)
     others: tuple[T, ...] = ()
+    key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

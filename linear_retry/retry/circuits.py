@@ -71,13 +71,18 @@ class Circuits(Generic[T]):
     `next_retry_at_s` is when the next probe is due; infinity if no circuit waits.
     """
 
-    def __init__(self, name: str) -> None:
-        """`name` is the prefix of each pybreaker's name; the scope follows it."""
+    def __init__(self, name: str, *, pauses: bool = True) -> None:
+        """`name` is the prefix of each pybreaker's name; the scope follows it.
+
+        `pauses`: an open circuit pauses the partitions in its scope. Else they are read on.
+        """
         self._name = name
+        self._pauses = pauses
         self._open: dict[Scope, Circuit[T]] = {}
         self.all_closed = True
         self.next_retry_at_s = float("inf")
         self._places: dict[tuple[str | None, int | None], Scope] = {}
+        self._keys: dict[Partition, dict[Scope, None]] = {}
         self._breakers: dict[Scope, _Driven] = {}
         self._asked_for: set[Scope] = set()
         self._choosing = threading.RLock()
@@ -115,11 +120,15 @@ class Circuits(Generic[T]):
 
         Without `offset`: any message of the partition.
         """
-        for scope in self._over(partition):
+        for scope in (*self._over(partition), *self._keys.get(partition, ())):
             held = self._open[scope].held
             if held is not None and held.partition == partition and offset in (None, held.offset):
                 return scope, self._open[scope]
         return None
+
+    def keys_of(self, partition: Partition) -> dict[Scope, Circuit[T]]:
+        """Returns the circuits of this partition's keys."""
+        return {scope: self._open[scope] for scope in self._keys.get(partition, ())}
 
     def letters_in_doubt(self) -> int:
         """Counts letters sent but not acknowledged: they may exist, and are sent again."""
@@ -131,11 +140,13 @@ class Circuits(Generic[T]):
 
     def stops(self, partition: Partition) -> bool:
         """Whether `partition` must be paused now."""
-        return any(not self._awaits_probe(self._open[scope]) for scope in self._over(partition))
+        return self._pauses and any(
+            not self._awaits_probe(self._open[scope]) for scope in self._over(partition)
+        )
 
     def wanting_probe(self, partition: Partition) -> Scope | None:
         """Returns the half-open scope, with no held message, whose probe is the next message."""
-        for scope in self._over(partition):
+        for scope in self._over(partition) if self._pauses else ():
             if self._awaits_probe(self._open[scope]):
                 return scope
         return None
@@ -145,16 +156,19 @@ class Circuits(Generic[T]):
         ready = [
             (circuit.retry_at_s, scope)
             for scope, circuit in self._open.items()
-            if circuit.retry_at_s <= now_s and not self._awaits_probe(circuit)
+            if circuit.retry_at_s <= now_s and not self._is_waited_for(scope, circuit)
         ]
         return [scope for _, scope in sorted(ready, key=lambda pair: pair[0])]
 
     # -- commands --------------------------------------------------------------------------
 
     def open(
-        self, scope: Scope, case: Case[T], now_s: float, delay_s: float, now_ms: int
+        self, scope: Scope, case: Case[T] | None, now_s: float, delay_s: float, now_ms: int
     ) -> Circuit[T]:
-        """Opens a circuit, or reopens it after a probe, which leaves `opened_at` as it was."""
+        """Opens a circuit, or reopens it after a probe, which leaves `opened_at` as it was.
+
+        Without a `case`, that of the whole of many keys: the probe is chosen at `retry_at`.
+        """
         before = self._open.get(scope)
         now = datetime.fromtimestamp(now_ms / 1000, UTC)
         circuit = Circuit(
@@ -197,7 +211,10 @@ class Circuits(Generic[T]):
         """Closes a circuit, and returns for how many seconds it was open."""
         circuit = self._open.pop(scope)
         self._note_changed()
-        del self._places[scope.topic, scope.partition]
+        if scope.key is None:
+            del self._places[scope.topic, scope.partition]
+        else:
+            self._forget_key(scope)
         self._drive(scope, "closed")
         with self._choosing:
             if scope not in self._asked_for:
@@ -211,6 +228,13 @@ class Circuits(Generic[T]):
         places = (None, None), (partition[0], None), partition
         return [self._places[place] for place in places if place in self._places]
 
+    def _is_waited_for(self, scope: Scope, circuit: Circuit[Any]) -> bool:
+        """Whether it has no time of its own: its probe is to arrive, or a wider circuit's is."""
+        if self._awaits_probe(circuit):
+            return True
+        is_attempt = not isinstance(circuit.case, Leaving)
+        return scope.key is not None and is_attempt and bool(self._over(_partition_of(scope)))
+
     @staticmethod
     def _awaits_probe(circuit: Circuit[Any]) -> bool:
         return circuit.state == "half-open" and circuit.case is None
@@ -219,13 +243,22 @@ class Circuits(Generic[T]):
         before = self._open.get(scope)
         self._open[scope] = circuit
         self._note_changed()
-        self._places[scope.topic, scope.partition] = scope
+        if scope.key is None:
+            self._places[scope.topic, scope.partition] = scope
+        else:
+            self._keys.setdefault(_partition_of(scope), {})[scope] = None
         if before is None or before.state != circuit.state:
             self._drive(scope, circuit.state)
 
+    def _forget_key(self, scope: Scope) -> None:
+        keys = self._keys[_partition_of(scope)]
+        del keys[scope]
+        if not keys:
+            del self._keys[_partition_of(scope)]
+
     def _note_changed(self) -> None:
         self.all_closed = not self._open
-        times = [c.retry_at_s for c in self._open.values() if not self._awaits_probe(c)]
+        times = [c.retry_at_s for s, c in self._open.items() if not self._is_waited_for(s, c)]
         self.next_retry_at_s = min(times, default=float("inf"))
 
     def _driven(self, scope: Scope) -> _Driven:
@@ -251,6 +284,10 @@ class Circuits(Generic[T]):
             log_listener_failure("of a pybreaker")
             # pybreaker 1.4 sets its state only after it has called its listeners.
             states.state = state
+
+
+def _partition_of(scope: Scope) -> Partition:
+    return scope.topic, scope.partition  # type: ignore[return-value]  # a key is of a partition
 
 
 def _view(circuit: Circuit[Any]) -> CircuitView:

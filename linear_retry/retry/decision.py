@@ -12,7 +12,7 @@ from linear_retry.records.lineage import Hop, Lineage
 from linear_retry.records.text import brief, leaves
 from linear_retry.retry.callables import UndoneError
 from linear_retry.retry.retry_after import RetryAfter, asked_s
-from linear_retry.scope import ScopeKind
+from linear_retry.scope import AnyScope
 
 OnExhausted: TypeAlias = Literal["dead-letter", "repeat", "stop"]
 OnPermanent: TypeAlias = Literal["dead-letter", "skip", "stop"]
@@ -156,7 +156,7 @@ class RetrySettings:
 
     policy: Policy
     is_transient: IsTransient
-    scope: ScopeKind
+    scope: AnyScope
     rng: Callable[[], float] | None = None
 
 

@@ -299,7 +299,7 @@ class Engine(Generic[T]):
 
     def scope_of(self, held: Held[T]) -> Scope:
         """The scope whose circuit is about this message."""
-        return Scope.of(self._settings.scope, held.partition)
+        return Scope.of(self._settings.scope, held.partition, held.key)
 
     # -- inside ----------------------------------------------------------------------------
 

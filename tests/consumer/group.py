@@ -27,6 +27,7 @@ from linear_retry.consumer.partitions.commit_notes import OnUnreadableNote
 from linear_retry.consumer.partitions.offsets import StartPositions
 from linear_retry.consumer.partitions.read_ahead import partition_of
 from linear_retry.consumer.runners.run_handler import Results, attempt_all, attempt_batch
+from linear_retry.consumer.settings.by_key import ByKey
 from linear_retry.consumer.settings.checks import plan
 from linear_retry.consumer.settings.consumer_config import Dependencies
 from linear_retry.consumer.settings.line import WhenExhausted
@@ -34,7 +35,7 @@ from linear_retry.kafka import Message
 from linear_retry.records.topics.names import retry_group
 from linear_retry.retry.circuits import Circuits
 from linear_retry.retry.decision import OnPermanent
-from linear_retry.scope import Partition, Scope, ScopeKind
+from linear_retry.scope import AnyScope, Partition, Scope, ScopeKind
 from linear_retry.testing import EventLog, broken
 from tests.fake.cluster import FakeKafka
 from tests.fake.consumer import FakeConsumer
@@ -74,6 +75,7 @@ class Dependency:
     def __init__(self) -> None:
         self.down = False
         self.down_for: set[Partition] = set()
+        self.down_for_keys: set[bytes | None] = set()
         self.asks_s: dict[Partition, float] = {}
         self.refuses: set[tuple[int, int]] = set()
         self.raises_once: list[BaseException] = []
@@ -88,7 +90,8 @@ class Dependency:
         if (message.partition(), message.offset()) in self.refuses:
             raise PoisonError
         partition = partition_of(message)
-        if self.down or partition in self.down_for:
+        fails = partition in self.down_for or message.key() in self.down_for_keys
+        if self.down or fails:
             # How long it asks to be left alone, where it says so.
             raise RetryAfter(self.asks_s[partition]) if partition in self.asks_s else OutageError
 
@@ -139,7 +142,7 @@ class Member:
         )
         self.name = name
         self.stop = StopFlag()
-        self.circuits: Circuits[Message] = Circuits(name)
+        self.circuits: Circuits[Message] = Circuits(name, pauses=wanted.by_key is None)
         listen = group.witness.listener(name)
         self.events: list[Event] = []
 
@@ -215,7 +218,7 @@ class FakeGroup:
         partitions: int = 3,
         strategy: Iterable[Any] | Strategy = (1, 2, 5),
         config: dict[str, Any] | None = None,
-        scope: ScopeKind = "consumer",
+        scope: AnyScope | ByKey = "consumer",
         letter_limit: int | None = None,
         transactional: bool = False,
         on_exhausted: WhenExhausted = "dead-letter",
@@ -246,7 +249,7 @@ class FakeGroup:
         self.strategy = strategy if isinstance(strategy, Strategy) else Strategy(list(strategy))
         self.protocol: Protocol = protocol
         self.config = config or {}
-        self.scope: ScopeKind = scope
+        self.scope: AnyScope | ByKey = scope
         self.on_exhausted: WhenExhausted = on_exhausted
         self.on_permanent: OnPermanent = on_permanent
         self.dead_letters = DeadLetters(LETTERS, limit=letter_limit, transactional=transactional)
@@ -262,6 +265,13 @@ class FakeGroup:
     @property
     def partitions(self) -> list[Partition]:
         return list(self.visible)
+
+    @property
+    def pausing(self) -> ScopeKind:
+        """What an open circuit pauses."""
+        if isinstance(self.scope, ByKey) or self.scope == "key":
+            raise AssertionError("a key's circuit pauses nothing")
+        return self.scope
 
     def join(self) -> Member:
         """A new member. It has nothing until `share` gives it something."""
@@ -293,6 +303,14 @@ class FakeGroup:
             shares[owner % len(self.members)].append(partition)
         for member, share in zip(self.members, shares, strict=True):
             self.fake.assign(member.consumer, share, after=after)
+
+    def produce_keys(self, partition: int, keys: Iterable[bytes | None], *, gap: int = 0) -> None:
+        """One message for each of these keys."""
+        place = self.topics[0], partition
+        for key in keys:
+            offset = self.fake.append(*place, b"value", key, None, gap=gap)
+            self.visible[place].append(offset)
+            self.witness.appended(place, [offset])
 
     def produce(self, partition: int | Partition, count: int = 1, *, gap: int = 0) -> None:
         """So many messages more. A number is a partition of the first topic."""
@@ -330,7 +348,7 @@ class FakeGroup:
 
     def standing_still(self, failing: Iterable[Partition]) -> list[str]:
         """After a stretch where only the dependency failed, for these: what stands for nothing."""
-        scopes = [Scope.of(self.scope, partition) for partition in failing]
+        scopes = [Scope.of(self.pausing, partition) for partition in failing]
         others = {
             partition: found
             for partition, found in self.visible.items()

@@ -79,7 +79,7 @@ class Joined:
             self.client, now_s, self.settings.group_id, self.flow_control, self.emit
         )
         self.notes = CommitNotes(
-            *(self.client, self.assignment, self.circuits),
+            *(self.client, self.assignment, self.circuits, self.read_ahead),
             remembers=False,
             on_unreadable="refuse",
         )

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Collection
 
 from linear_retry.consumer.lanes.workers import Work
-from linear_retry.scope import Partition
+from linear_retry.scope import Partition, Scope
 from tests.fake.clock import VirtualClock
 
 _SLOW_S = 0.05
@@ -28,8 +28,8 @@ class FakeWorkers:
         self._clock = clock
         self._rng = rng
         self._is_killed = is_killed
-        self._attempts: dict[Partition, Callable[[Work], None]] = {}
-        self.running: dict[Partition, Work] = {}
+        self._attempts: dict[Scope, Callable[[Work], None]] = {}
+        self.running: dict[Scope, Work] = {}
         self.busy: set[Partition] = set()
         self.late: set[Partition] = set()
 
@@ -38,21 +38,22 @@ class FakeWorkers:
         return len(self.running) < self._count
 
     def begin(self, work: Work, attempt: Callable[[Work], None]) -> None:
-        assert work.partition not in self.running
-        self.running[work.partition] = work
-        self._attempts[work.partition] = attempt
+        assert work.lane not in self.running
+        self.running[work.lane] = work
+        self._attempts[work.lane] = attempt
         if work.partition in self.late:
             attempt(work)
-            self._attempts[work.partition] = lambda _: None
+            self._attempts[work.lane] = lambda _: None
 
     def ended(self, timeout_s: float = 0.0) -> Work | None:
         late = self.late if timeout_s < _LONG_S else set()
-        due = sorted(self._attempts.keys() - self.busy - late)
+        waits = self.busy | late
+        due = [lane for lane in self._attempts if self.running[lane].partition not in waits]
         if not due or (timeout_s < 1.0 and self._rng.random() < 0.4):
             self._clock.advance(max(timeout_s if not due else min(timeout_s, _SLOW_S), 0.0))
             return None
-        partition = self._rng.choice(due)
-        work, attempt = self.running[partition], self._attempts.pop(partition)
+        lane = self._rng.choice(due)
+        work, attempt = self.running[lane], self._attempts.pop(lane)
         try:
             attempt(work)
         except BaseException as error:
@@ -62,12 +63,12 @@ class FakeWorkers:
         return work
 
     def conclude(self, work: Work) -> None:
-        del self.running[work.partition]
+        del self.running[work.lane]
 
-    def hurry(self, partitions: Collection[Partition]) -> None:
-        for partition in partitions:
-            if partition in self.running:
-                self.running[partition].hurry()
+    def hurry(self, partitions: Collection[Partition] | None = None) -> None:
+        for work in self.running.values():
+            if partitions is None or work.partition in partitions:
+                work.hurry()
 
     def close(self) -> None:
         self._attempts.clear()

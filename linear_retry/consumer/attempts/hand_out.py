@@ -9,10 +9,10 @@ from linear_retry.consumer.attempts.outcomes import Outcomes
 from linear_retry.consumer.operations.monitor import Monitor
 from linear_retry.consumer.operations.operator_actions import OperatorActions
 from linear_retry.consumer.partitions.batches import BatchLimits
-from linear_retry.consumer.partitions.read_ahead import next_offsets
 from linear_retry.consumer.runners.run_handler import Batch
 from linear_retry.kafka import Message
 from linear_retry.retry.case import Held, Leaving
+from linear_retry.retry.decision import Wait
 from linear_retry.scope import Scope
 
 
@@ -58,14 +58,18 @@ class HandOut:
         With `limits`, a batch is of one partition, for the handler of `run_batches`.
         """
         if limits is None:
-            return self.next_of(self._read_ahead.messages)
+            messages = self._intake.for_us(self._read_ahead.messages)
+            return self._task(messages, is_whole=False) if messages else None
         messages = self._outcomes.batches.next(limits, self._intake.for_us)
         return self._task(messages, is_whole=True) if messages else None
 
-    def next_of(self, ahead: list[Message]) -> Task | None:
-        """Returns messages from the front of `ahead`, and takes out what is not to be attempted."""
-        messages = self._intake.for_us(ahead)
-        return self._task(messages, is_whole=False) if messages else None
+    def for_us(self, ahead: list[Message]) -> list[Message]:
+        """Returns the first messages to attempt, and takes out one that is not (`Intake`)."""
+        return self._intake.for_us(ahead)
+
+    def task(self, messages: Sequence[Message]) -> Task:
+        """Returns the task of attempting these, each of which is to be attempted."""
+        return self._task(messages, is_whole=False)
 
     def probe(self, scope: Scope, *, is_whole: bool = False) -> Task | None:
         """Returns the held message, and only that, from memory; None: nothing is to be attempted.
@@ -103,6 +107,24 @@ class HandOut:
         if held is not None and batch.error is not None:
             self._monitor.failed += 1
             self._outcomes.failed(held, batch.error)
+
+    def conclude_unheld(self, task: Task) -> Held[Message] | None:
+        """As `conclude`, but a message that is to wait is not held: it stays the next of its lane.
+
+        Returns it with its failure; None: it is not to wait, and what follows is begun.
+        """
+        batch = task.batch
+        if batch.error is None or task.held is not None:
+            raise AssertionError("nothing has failed for the first time: please report it")
+        verdict = self._outcomes.judge(self._intake.held(*batch.failed), batch.error)
+        self._monitor.failed += 1
+        if isinstance(verdict.decision, Wait):
+            self.conclude_abandoned(task)
+            return verdict.held
+        self._note_done(task)
+        batch.check_unchanged()
+        self._outcomes.follow(verdict)
+        return None
 
     def conclude_revoked(self, task: Task) -> None:
         """Notes what is done, and that a failed message is to wait: its partition is about to go.
@@ -149,7 +171,7 @@ class HandOut:
         return Task(batch, self._now_s(), held)
 
     def _note_handled(self, batch: Batch) -> None:
-        self._offsets.done(next_offsets(batch.messages[: batch.handled]))
+        self._offsets.done(self._read_ahead.done(batch.messages[: batch.handled]))
         self._monitor.succeeded += batch.handled
         if batch.handled:
             self._engine.succeeded()

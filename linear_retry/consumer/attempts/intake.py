@@ -1,16 +1,18 @@
 """Decides which of the messages read ahead are handed over, and deals with the others."""
 
+from collections.abc import Callable
 from typing import Literal, TypeAlias, assert_never
 
 from linear_retry.consumer.attempts.outcomes import Outcomes
 from linear_retry.consumer.partitions.commit_notes import CommitNotes
-from linear_retry.consumer.partitions.read_ahead import next_offsets, offset_of, partition_of
+from linear_retry.consumer.partitions.read_ahead import offset_of, partition_of
 from linear_retry.errors import DeadLetterError
 from linear_retry.events import PassedOver
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.messages import foreign_group, foreign_or_unfit, have_no_headers
 from linear_retry.records.commit_note import NotedFailures
 from linear_retry.retry.case import Held
+from linear_retry.scope import Scope
 
 _MOST_RETRIES = 32
 _Obstacle: TypeAlias = (
@@ -27,18 +29,24 @@ class Intake:
         outcomes: Outcomes,
         notes: CommitNotes,
         *,
+        lane_of: Callable[[Message], Scope],
         reads_retries: bool = False,
         returns: bool = False,
     ) -> None:
-        """`reads_retries`: of retry topics. `returns`: each is sent back to its own topic."""
+        """`reads_retries`: of retry topics. `returns`: each is sent back to its own topic.
+
+        `lane_of` gives a message's unit of order.
+        """
         self._outcomes = outcomes
         self._notes = notes
         self._assignment = outcomes.partitions.assignment
         self._offsets = outcomes.partitions.offsets
+        self._read_ahead = outcomes.partitions.read_ahead
         self._flow_control = outcomes.partitions.flow_control
         self._reads_retries = reads_retries
         self._why_not = foreign_or_unfit if reads_retries else foreign_group
         self._returns = returns
+        self._lane_of = lane_of
 
     def for_us(self, ahead: list[Message], most: int | None = None) -> list[Message]:
         """Returns the messages to hand over, none behind one that is not; deals with such a head.
@@ -58,7 +66,7 @@ class Intake:
             elif ours:
                 break  # it is asked again when it is the first
             elif obstacle == "done" or isinstance(obstacle, PassedOver):
-                self._offsets.done(next_offsets([ahead.pop(0)]))
+                self._offsets.done(self._read_ahead.done([ahead.pop(0)]))
                 if isinstance(obstacle, PassedOver):
                     self._outcomes.emit(obstacle)
             else:
@@ -75,7 +83,8 @@ class Intake:
         """Returns messages that are about to fail, with the failures of a batch taken apart."""
         partition = partition_of(message)
         epoch = self._assignment.epochs.get(partition) or 0
-        found = Held(message, partition, offset_of(message), epoch, others=others)
+        key = self._lane_of(message).key
+        found = Held(message, partition, offset_of(message), epoch, others=others, key=key)
         return self._outcomes.batches.resumed(found)
 
     # -- inside ----------------------------------------------------------------------------
@@ -90,7 +99,14 @@ class Intake:
             return PassedOver(*partition, offset, retry_group_id=why_not)
         if why_not is not None:
             return why_not
-        return "returned" if self._returns else self._notes.failures_at(partition, offset)
+        if self._returns:
+            return "returned"
+        noted = self._notes.failures_at(partition, offset)
+        if noted is not None and self._read_ahead.holds_before(message):
+            # Two keys with one digest are one lane, in which another message comes first.
+            self._notes.forget_failures(partition, offset)
+            return None
+        return noted
 
     def _deal_with(
         self,

@@ -12,7 +12,7 @@ from linear_retry.consumer.partitions.assignment import Assignment
 from linear_retry.consumer.partitions.batches import Batches
 from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.consumer.partitions.offsets import OffsetCommits, Offsets
-from linear_retry.consumer.partitions.read_ahead import ReadAhead, next_offsets
+from linear_retry.consumer.partitions.read_ahead import ReadAhead
 from linear_retry.events import BatchTakenApart, Event
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.messages import read
@@ -30,6 +30,7 @@ from linear_retry.retry.engine import (
     Reading,
     Settle,
     Step,
+    Verdict,
 )
 from linear_retry.scope import Place, Scope
 
@@ -89,9 +90,20 @@ class Outcomes:
         `is_permanent`: whatever `transient` says of it. Raises `ExhaustedError` or `PermanentError`
         if the user chose to stop.
         """
-        attempt = self.engine.described(error, is_permanent=is_permanent)
-        verdict = self.engine.judge(held, attempt)
-        if held.others and not isinstance(verdict.decision, Wait):
+        self.follow(self.judge(held, error, is_permanent=is_permanent))
+
+    def judge(
+        self, held: Held[Message], error: Exception, *, is_permanent: bool = False
+    ) -> Verdict[Message]:
+        """Decides about a failed attempt, and does nothing yet."""
+        return self.engine.judge(held, self.engine.described(error, is_permanent=is_permanent))
+
+    def follow(self, verdict: Verdict[Message]) -> None:
+        """Does what follows a verdict.
+
+        Raises `ExhaustedError` or `PermanentError` if the user chose to stop.
+        """
+        if verdict.held.others and not isinstance(verdict.decision, Wait):
             self._take_apart(verdict.held)
         else:
             self.carry_out(self.engine.step(verdict))
@@ -101,7 +113,7 @@ class Outcomes:
 
         Anything else that a failure leads to is not begun any more.
         """
-        verdict = self.engine.judge(held, self.engine.described(error))
+        verdict = self.judge(held, error)
         if isinstance(verdict.decision, Wait):
             step = self.engine.step(verdict)
             for event in step.events if isinstance(step, Hold) else ():
@@ -169,7 +181,7 @@ class Outcomes:
         A listener may end the program's loop with a `SystemExit`: the event must be true by then,
         or another loop would send the letter again.
         """
-        self._offsets.done(next_offsets((step.held.message, *step.held.others)))
+        self._offsets.done(self._read_ahead.done((step.held.message, *step.held.others)))
         scope = self.engine.scope_of(step.held)
         closed = self.engine.close(scope, step.outcome)
         if closed is not None:

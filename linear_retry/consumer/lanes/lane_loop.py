@@ -3,22 +3,25 @@
 import math
 from collections import deque
 from collections.abc import Callable, Collection
+from functools import partial
 
 from linear_retry.consumer.attempts.hand_out import HandOut, Task
 from linear_retry.consumer.attempts.housekeeping import Housekeeping
 from linear_retry.consumer.lanes.lane_read_ahead import LaneReadAhead
+from linear_retry.consumer.lanes.wide_circuit import WideCircuits
 from linear_retry.consumer.lanes.workers import Work, Workers, attempt_work
 from linear_retry.consumer.operations.monitor import Monitor
 from linear_retry.consumer.operations.operator_actions import OperatorActions
 from linear_retry.consumer.operations.overrun import HangingHandlers
 from linear_retry.consumer.ownership.stop import StopFlag
 from linear_retry.consumer.partitions.assignment import Assignment
-from linear_retry.consumer.partitions.read_ahead import partition_of
 from linear_retry.consumer.runners.run_handler import Handler, Results
+from linear_retry.retry.case import Failing
 from linear_retry.scope import Partition, Scope
 
 MOST_AT_ONCE = 64
 """Messages that a worker gets: a queue each way costs more than the rest of our work on one."""
+_MOST_OF_A_KEY = 16
 _LOOK_EVERY_S = 0.005
 _DRAIN_SHARE = 0.8
 """Of `max.poll.interval.ms`, for what runs in partitions that are revoked."""
@@ -43,8 +46,12 @@ class LaneLoop:
         monitor: Monitor,
         stop: StopFlag,
         close_timeout_s: float,
+        wide: WideCircuits | None = None,
     ) -> None:
-        """`close_timeout_s` is how long the end of a run waits for handlers."""
+        """`close_timeout_s` is how long the end of a run waits for handlers.
+
+        `wide`: the lanes are of keys. None: of partitions.
+        """
         self._housekeeping = housekeeping
         self._hand_out = hand_out
         self._read_ahead = read_ahead
@@ -53,6 +60,8 @@ class LaneLoop:
         self._hanging = hanging
         self._monitor = monitor
         self._stop = stop
+        self._wide = wide
+        self._circuits = operator_actions.circuits
         self._now_s = housekeeping.now_s
         self._close_timeout_s = close_timeout_s
         self._back: deque[Work] = deque()
@@ -91,12 +100,16 @@ class LaneLoop:
         housekeeping.poll()
         running = self._workers.running.values()
         self._hanging.check(work.task.batch for work in running)
+        self._take_in()
         for scope in housekeeping.scopes_to_probe():
-            if self._may_begin((scope.topic, scope.partition)):
-                self._begin(self._hand_out.probe(scope), attempt)
-        for partition in self._read_ahead.ready():
-            if self._may_begin(partition):
-                self._begin(self._next_of(partition), attempt)
+            if self._is_wide(scope):
+                self._circuits.half_open(scope)
+            elif self._may_begin(scope):
+                self._begin(scope, self._hand_out.probe(scope), attempt)
+        if self._wide is not None:
+            for scope in self._wide.awaiting_probe():
+                self._probe_wide(scope, self._wide, attempt)
+        self._begin_ready(attempt)
         self._note_running()
         if self._workers.running and not self._stop.asked:
             self._wait()
@@ -108,7 +121,7 @@ class LaneLoop:
     def abandon(self, *, waits: bool) -> None:
         """Ends a run that cannot go on: notes what the works have done, if it `waits` for them."""
         self._read_ahead.invalidate()
-        self._workers.hurry(tuple(self._workers.running))
+        self._workers.hurry()
         if waits:
             self._await_works(self._conclude_abandoned)
 
@@ -137,30 +150,79 @@ class LaneLoop:
 
     # -- inside ----------------------------------------------------------------------------
 
-    def _next_of(self, partition: Partition) -> Task | None:
-        ahead = self._read_ahead.first(partition, MOST_AT_ONCE)
-        left = ahead.copy()
-        task = self._hand_out.next_of(left)
-        self._read_ahead.take_out(ahead[: len(ahead) - len(left)])
-        return task
+    def _take_in(self) -> None:
+        """Sorts what has arrived into lanes, except what is not to be attempted."""
+        while ahead := self._read_ahead.messages:
+            self._read_ahead.sort(self._hand_out.for_us(ahead))
 
-    def _may_begin(self, partition: object) -> bool:
-        """Whether a worker is free, and none has messages of the partition, now or from before."""
-        return (
-            self._workers.are_free
-            and partition not in self._workers.running
-            and not self._stop.asked
-        )
+    def _begin_ready(self, attempt: Callable[[Work], None]) -> None:
+        """Hands over the first messages of lanes, as long as there are workers."""
+        passed_over: list[Scope] = []
+        while self._workers.are_free and (lane := self._read_ahead.next_ready()) is not None:
+            if not self._may_begin(lane) or self._circuits.get(lane) is not None:
+                continue  # it gets a turn once that ends
+            if self._wide is not None and not self._wide.may_begin(lane, self._workers.running):
+                passed_over.append(lane)
+            else:
+                self._begin(lane, self._next_of(lane), attempt)
+        for lane in passed_over:
+            self._read_ahead.let_go(lane)
 
-    def _begin(self, task: Task | None, attempt: Callable[[Work], None]) -> None:
+    def _is_wide(self, scope: Scope) -> bool:
+        """Whether it is the circuit over many keys."""
+        return self._wide is not None and scope.key is None
+
+    def _probe_wide(
+        self, scope: Scope, wide: WideCircuits, attempt: Callable[[Work], None]
+    ) -> None:
+        """Begins a probe of an outage: of a held key that is due, or of one that has not failed."""
+        kinds = (self._due_key, self._fresh_key)
+        for choose in kinds if wide.prefers_held(scope) else reversed(kinds):
+            lane = choose(scope, wide)
+            if lane is not None:
+                is_held = self._circuits.get(lane) is not None
+                wide.begin_probe(scope, lane, is_held=is_held)
+                task = self._hand_out.probe(lane) if is_held else self._next_of(lane, most=1)
+                self._begin(lane, task, attempt)
+                if task is None:
+                    wide.ended(lane)
+                return
+
+    def _due_key(self, scope: Scope, wide: WideCircuits) -> Scope | None:
+        lane = wide.due_key(scope)
+        return lane if lane is not None and self._may_begin(lane) else None
+
+    def _fresh_key(self, scope: Scope, wide: WideCircuits) -> Scope | None:
+        passed_over: list[Scope] = []
+        found = None
+        while found is None and (lane := self._read_ahead.next_ready()) is not None:
+            if self._circuits.get(lane) is not None:
+                continue
+            if wide.over(lane) == scope and self._may_begin(lane):
+                found = lane
+            else:
+                passed_over.append(lane)
+        for lane in passed_over:
+            self._read_ahead.let_go(lane)
+        return found
+
+    def _next_of(self, lane: Scope, most: int = MOST_AT_ONCE) -> Task:
+        if self._wide is not None:
+            most = min(most, 1 if self._wide.begins_one(lane) else _MOST_OF_A_KEY)
+        return self._hand_out.task(self._read_ahead.first(lane, most))
+
+    def _may_begin(self, lane: Scope) -> bool:
+        """Whether a worker is free, and none has messages of the lane, now or from before."""
+        return self._workers.are_free and lane not in self._workers.running and not self._stop.asked
+
+    def _begin(self, lane: Scope, task: Task | None, attempt: Callable[[Work], None]) -> None:
         """Hands a task to a worker; without one, sends what is leaving in its place."""
         if task is None:
             self._housekeeping.await_delivery()
             return
-        partition = partition_of(task.batch.messages[0])
         if task.held is None:
-            self._read_ahead.hand_over(partition, len(task.batch.messages))
-        self._workers.begin(Work(task, partition, self._assignment, self._stop), attempt)
+            self._read_ahead.hand_over(lane, len(task.batch.messages))
+        self._workers.begin(Work(task, lane, self._assignment, self._stop), attempt)
 
     def _conclude_all(self) -> None:
         while (work := self._next_back()) is not None:
@@ -171,10 +233,32 @@ class LaneLoop:
 
     def _conclude(self, work: Work) -> None:
         """Applies what came of a work, unless its partition is not ours any more."""
-        self._come_back(work, self._hand_out.conclude)
+        lane, wide = work.lane, self._wide
+        self._come_back(
+            work, self._hand_out.conclude if wide is None else partial(self._judge, wide, lane)
+        )
         if work.problem is not None:
             raise work.problem
         self._housekeeping.await_delivery()
+
+    def _judge(self, wide: WideCircuits, lane: Scope, task: Task) -> None:
+        """Applies what came of messages of a key, which may tell of an outage, or of its end."""
+        batch, is_first = task.batch, task.held is None
+        has_failed, unheld = batch.error is not None, None
+        if has_failed and is_first and wide.holds_no_more(lane):
+            unheld = self._hand_out.conclude_unheld(task)
+        else:
+            self._hand_out.conclude(task)
+        if batch.handled:
+            wide.succeeded(lane, task.begun_s)
+        if unheld is not None:
+            wide.failed_first(lane, unheld)
+        elif has_failed and task.held is not None:
+            wide.failed_again(lane, task.held)
+        elif has_failed:
+            circuit = self._circuits.get(lane)
+            if circuit is not None and isinstance(circuit.case, Failing):
+                wide.failed_first(lane, circuit.case.held)
 
     def _conclude_abandoned(self, work: Work) -> None:
         """Notes what is done of a work, and nothing else."""
@@ -185,9 +269,12 @@ class LaneLoop:
         try:
             if work.is_ours:
                 self._monitor.end_batch(self._now_s() - work.task.begun_s)
-                self._read_ahead.give_back(work.partition)
+                self._read_ahead.give_back(work.lane)
                 apply(work.task)
+            self._read_ahead.let_go(work.lane)
         finally:
+            if self._wide is not None:
+                self._wide.ended(work.lane)
             # Its traceback leads to this batch: a cycle, which would last for the whole wait.
             work.task.batch.error = None
 
@@ -206,7 +293,7 @@ class LaneLoop:
             self._back.append(work)
 
     def _await_works(self, apply: Callable[[Work], None]) -> None:
-        self._workers.hurry(tuple(self._workers.running))
+        self._workers.hurry()
         give_up_at_s = self._now_s() + self._close_timeout_s
         while self._workers.running and (left_s := give_up_at_s - self._now_s()) > 0:
             work = self._next_back() or self._workers.ended(min(left_s, self._read_ahead.touch_s))
@@ -232,4 +319,4 @@ class LaneLoop:
         )
 
     def _is_attempted(self, scope: Scope) -> bool:
-        return (scope.topic, scope.partition) in self._workers.running
+        return scope in self._workers.running

@@ -1,4 +1,4 @@
-"""Threads that call the handler, each with messages of one partition at a time."""
+"""Threads that call the handler, each with messages of one lane at a time."""
 
 import math
 import threading
@@ -9,6 +9,7 @@ from types import MappingProxyType
 from linear_retry.consumer.attempts.hand_out import Task
 from linear_retry.consumer.ownership.stop import StopFlag
 from linear_retry.consumer.partitions.assignment import Assignment
+from linear_retry.consumer.partitions.read_ahead import partition_of
 from linear_retry.consumer.runners.run_handler import (
     Handler,
     Results,
@@ -16,23 +17,22 @@ from linear_retry.consumer.runners.run_handler import (
     naming_undone,
 )
 from linear_retry.retry.clock import NowS
-from linear_retry.scope import Partition
+from linear_retry.scope import Partition, Scope
 
 HANDED_OVER_FOR_S = 0.05
 """After that a worker begins no further message of what it was given."""
 
 
 class Work:
-    """Messages of one partition that a worker has, in the assignment in which they were read.
+    """Messages of one lane that a worker has, in the assignment in which they were read.
 
     `problem` is what the attempt raised beyond a failure of a message: the run ends with it.
     """
 
-    def __init__(
-        self, task: Task, partition: Partition, assignment: Assignment, stop: StopFlag
-    ) -> None:
+    def __init__(self, task: Task, lane: Scope, assignment: Assignment, stop: StopFlag) -> None:
         self.task = task
-        self.partition = partition
+        self.lane = lane
+        self.partition = partition = partition_of(task.batch.messages[0])
         self.problem: BaseException | None = None
         self.stop = stop
         self._assignment = assignment
@@ -66,18 +66,18 @@ class Workers:
     """Up to `count` daemon threads, begun as they are needed.
 
     All state is the owner thread's: a worker gets a work by one queue, and returns it by another.
-    At most one work of a partition is with them, also if the partition was lost and has returned.
+    At most one work of a lane is with them, also if its partition was lost and has returned.
     """
 
     def __init__(self, count: int) -> None:
         self._count = count
         self._threads = 0
-        self._running: dict[Partition, Work] = {}
+        self._running: dict[Scope, Work] = {}
         self._begun: SimpleQueue[tuple[Work, Callable[[Work], None]] | None] = SimpleQueue()
         self._ended: SimpleQueue[Work] = SimpleQueue()
 
     @property
-    def running(self) -> Mapping[Partition, Work]:
+    def running(self) -> Mapping[Scope, Work]:
         """The works that are not concluded, in the order in which they were begun."""
         return MappingProxyType(self._running)
 
@@ -88,7 +88,7 @@ class Workers:
 
     def begin(self, work: Work, attempt: Callable[[Work], None]) -> None:
         """Gives `work` to a worker, which passes it to `attempt`."""
-        self._running[work.partition] = work
+        self._running[work.lane] = work
         if self._threads < len(self._running):
             self._threads += 1
             name = f"linear_retry worker {self._threads}"
@@ -103,13 +103,14 @@ class Workers:
             return None
 
     def conclude(self, work: Work) -> None:
-        """Notes that what came of it is applied: its partition may have another."""
-        del self._running[work.partition]
+        """Notes that what came of it is applied: its lane may have another."""
+        del self._running[work.lane]
 
-    def hurry(self, partitions: Collection[Partition]) -> None:
-        """Lets the works of these partitions end after the message in hand."""
-        for work in [self._running[key] for key in partitions if key in self._running]:
-            work.hurry()
+    def hurry(self, partitions: Collection[Partition] | None = None) -> None:
+        """Lets the works of these partitions, or all, end after the message in hand."""
+        for work in self._running.values():
+            if partitions is None or work.partition in partitions:
+                work.hurry()
 
     def close(self) -> None:
         """Ends the threads, each once its work is done; waits for none."""

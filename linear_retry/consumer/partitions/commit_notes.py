@@ -1,14 +1,15 @@
 """Carries what is known of messages behind the committed offsets from one owner to the next."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from linear_retry.consumer.partitions.assignment import Assignment
-from linear_retry.consumer.partitions.read_ahead import offset_of, partition_of
+from linear_retry.consumer.partitions.read_ahead import ReadAhead, offset_of, partition_of
 from linear_retry.errors import ConfigurationError
 from linear_retry.kafka import KafkaException, Message
 from linear_retry.kafka.consumer.client import Client
-from linear_retry.kafka.consumer.messages import timestamp_ms_of
+from linear_retry.kafka.consumer.messages import key_of, timestamp_ms_of
 from linear_retry.log.lines import log_topic_problem
 from linear_retry.records.commit_note import (
     MOST_CHARACTERS,
@@ -17,13 +18,13 @@ from linear_retry.records.commit_note import (
     NewerNoteError,
     NotedFailures,
     Undone,
+    UndoneKind,
     read_note,
     write_note,
 )
-from linear_retry.retry.case import Held
-from linear_retry.retry.circuits import Circuits
+from linear_retry.retry.circuits import Circuit, Circuits
 from linear_retry.retry.noted_messages import Judgement, NotedMessages
-from linear_retry.scope import Partition
+from linear_retry.scope import Partition, Scope
 
 OnUnreadableNote: TypeAlias = Literal["refuse", "handle-again"]
 _FEWEST_CHARACTERS = 40
@@ -42,6 +43,7 @@ class CommitNotes:
         client: Client,
         assignment: Assignment,
         circuits: Circuits[Message],
+        read_ahead: ReadAhead,
         *,
         remembers: bool,
         on_unreadable: OnUnreadableNote,
@@ -53,6 +55,7 @@ class CommitNotes:
         self._client = client
         self._assignment = assignment
         self._circuits = circuits
+        self._read_ahead = read_ahead
         self._remembers = remembers
         self._on_unreadable = on_unreadable
         self._group_id = client.group_id
@@ -69,15 +72,21 @@ class CommitNotes:
         """
         if self._read_in.get(partition) != self._assignment.epochs.get(partition):
             return None
+        progress = self._read_ahead.progress(partition)
         noted, left = self._noted.get(partition), None
-        if noted is not None and (left := noted.left(offset)) is None:
+        read_to = offset if progress is None else progress.read_to
+        if noted is not None and (left := noted.left(read_to)) is None:
             del self._noted[partition]
-        held = None if self._circuits.all_closed else self._held(partition, offset)
-        if held is None and left is None:
+        held = {} if self._circuits.all_closed else self._held(partition, offset)
+        if not held and left is None and progress is None:
             return ""
-        note = left or CommitNote(offset, offset)
-        if held is not None:
-            note = replace(note, undone=(held, *note.undone))
+        note = CommitNote(offset, offset) if left is None else replace(left, base=offset)
+        if progress is not None:
+            held = self._undone(progress.firsts) | held
+            if left is None:
+                note = CommitNote(offset, progress.frontier, leader_epoch=progress.leader_epoch)
+        said = [one for one in held.values() if one.failures or one.offset < note.frontier]
+        note = replace(note, undone=(*said, *note.undone))
         return write_note(note, self._group_id, partition, self._most)
 
     def shorten(self, partition: Partition, characters: int) -> None:
@@ -126,7 +135,7 @@ class CommitNotes:
         if noted is None:
             return "undone"
         return noted.judge(
-            offset_of(message), _key(message), timestamp_ms_of(message), message.leader_epoch()
+            offset_of(message), key_of(message), timestamp_ms_of(message), message.leader_epoch()
         )
 
     def failures_at(self, partition: Partition, offset: int) -> NotedFailures | None:
@@ -154,20 +163,40 @@ class CommitNotes:
 
     # -- inside ----------------------------------------------------------------------------
 
-    def _held(self, partition: Partition, offset: int) -> Undone | None:
-        """Returns the held message, which may be behind `offset`: not every offset has one."""
-        holding = self._circuits.holding(partition)
-        held: Held[Message] | None = None if holding is None else holding[1].held
-        if holding is None or held is None or not held.failures or not self._remembers:
+    def _held(self, partition: Partition, offset: int) -> dict[Scope, Undone]:
+        """Returns the held messages, by circuit; one may be below `offset`, which may be any."""
+        if not self._remembers:
+            return {}
+        holding = self._circuits.keys_of(partition)
+        if (one := self._circuits.holding(partition)) is not None:
+            holding = dict([one]) | holding
+        found = {scope: self._with_failures(scope, circuit) for scope, circuit in holding.items()}
+        return {
+            scope: one for scope, one in found.items() if one is not None and one.offset >= offset
+        }
+
+    def _with_failures(self, scope: Scope, circuit: Circuit[Message]) -> Undone | None:
+        held = circuit.held
+        if held is None or not held.failures:
             return None
         failures = NotedFailures(
             held.failures.count,
             held.failures.first_ms,
             held.failures.last_ms,
-            round(holding[1].retry_at.timestamp() * 1000),
+            round(circuit.retry_at.timestamp() * 1000),
         )
-        digest = self._digests.of_message(_key(held.message), timestamp_ms_of(held.message))
-        return Undone("message", held.offset, digest, failures) if held.offset >= offset else None
+        if scope.key is not None:
+            return replace(self._first_of_key(held.message), failures=failures)
+        digest = self._digests.of_message(key_of(held.message), timestamp_ms_of(held.message))
+        return Undone("message", held.offset, digest, failures)
+
+    def _undone(self, firsts: Mapping[Scope, Message]) -> dict[Scope, Undone]:
+        return {lane: self._first_of_key(message) for lane, message in firsts.items()}
+
+    def _first_of_key(self, message: Message) -> Undone:
+        key = key_of(message)
+        kind: UndoneKind = "unkeyed" if key is None else "key"
+        return Undone(kind, offset_of(message), self._digests.of_key(key))
 
     def _refuse(self, partition: Partition, why: str) -> None:
         if self._on_unreadable == "refuse":
@@ -211,9 +240,3 @@ class CommitNotes:
             undone = tuple(replace(one, failures=None) for one in note.undone)
             note = replace(note, undone=undone)
         self._noted[partition] = NotedMessages(note, self._digests)
-
-
-def _key(message: Message) -> bytes | None:
-    # A handler may have put something else there, which ends the consumer.
-    key: object = message.key()
-    return key if isinstance(key, bytes) else None

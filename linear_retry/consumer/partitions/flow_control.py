@@ -89,6 +89,7 @@ class FlowControl:
         partitions = [key for key in self._owned(scope.covers) if key not in stopped]
         self._each(self._client.resume, partitions)
         self.seek(partitions)
+        self._read_ahead.let_go(scope)
 
     def hold_back(self, partition: Partition) -> None:
         """Pauses a partition of which enough is in memory; that stays."""
@@ -195,7 +196,7 @@ class FlowControl:
 
     def read_again(self, partition: Partition, offset: int) -> None:
         """Goes back to an earlier offset: what was taken to be done from there on is not."""
-        self._read_ahead.drop(partition.__eq__)
+        self._read_ahead.forget(partition.__eq__)
         self.offsets.start_at(partition, offset)
         self.seek([partition])
 
@@ -221,8 +222,7 @@ class FlowControl:
             # A half-open circuit without a message has nothing left to probe.
             waits_on = circuit.state == "open" or circuit.held is not None
             if not waits_on and not self._owned(scope.covers):
-                open_s = self.circuits.close(scope, self._assignment.now_s())
-                self._emit(CircuitClosed(scope, "dropped", open_s))
+                self._drop_circuit(scope)
 
     def mark_lost(self, partitions: Iterable[Partition], reason: str) -> None:
         """Marks partitions as lost: none of their messages is handled or committed."""
@@ -252,6 +252,8 @@ class FlowControl:
         gone = frozenset(partitions)
         self._assignment.drop(gone)
         self.offsets.forget(gone)
+        for scope in [each for key in gone for each in self.circuits.keys_of(key)]:
+            self._drop_circuit(scope)  # its next owner learns by the note how often it has failed
         self.circuits.drop_held(gone)
         self._held_back -= gone
         self._read_ahead.forget(gone.__contains__)
@@ -277,6 +279,10 @@ class FlowControl:
         for partition in placed:
             self.offsets.start_at(partition, found[partition])
         return placed
+
+    def _drop_circuit(self, scope: Scope) -> None:
+        open_s = self.circuits.close(scope, self._assignment.now_s())
+        self._emit(CircuitClosed(scope, "dropped", open_s))
 
     def _owned(self, covers: Callable[[Partition], bool]) -> list[Partition]:
         return [partition for partition in self._assignment.epochs if covers(partition)]

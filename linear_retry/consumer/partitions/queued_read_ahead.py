@@ -4,7 +4,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Collection
 from itertools import islice
-from typing import Any, Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.consumer.partitions.read_ahead import ReadAhead, offset_of, partition_of
@@ -20,12 +20,17 @@ MOST_BYTES = 64_000_000
 """Of all partitions together, each of which has an equal share."""
 
 
+def is_above(share: float, messages: int, size_bytes: int, partitions: int) -> bool:
+    """Whether this is more than that share of what may be held of one of so many partitions."""
+    return messages > share * MOST_MESSAGES or size_bytes > share * MOST_BYTES / partitions
+
+
 class Queue:
     """The messages of one partition, in their order."""
 
     def __init__(self) -> None:
         self._messages: deque[tuple[Message, int]] = deque()
-        self._size_bytes = 0
+        self.size_bytes = 0
 
     def __len__(self) -> int:
         return len(self._messages)
@@ -41,25 +46,16 @@ class Queue:
     def append(self, message: Message) -> None:
         size = size_bytes(message)
         self._messages.append((message, size))
-        self._size_bytes += size
+        self.size_bytes += size
 
     def popleft(self) -> Message:
         message, size = self._messages.popleft()
-        self._size_bytes -= size
-        return message
-
-    def pop(self) -> Message:
-        """Removes the last message, and returns it."""
-        message, size = self._messages.pop()
-        self._size_bytes -= size
+        self.size_bytes -= size
         return message
 
     def drop_through(self, offset: int) -> None:
         while self._messages and offset_of(self._messages[0][0]) <= offset:
             self.popleft()
-
-    def is_above(self, messages: float, most_bytes: float) -> bool:
-        return len(self) > messages or self._size_bytes > most_bytes
 
 
 Q = TypeVar("Q", bound=Queue)
@@ -98,9 +94,8 @@ class QueuedReadAhead(ReadAhead, Generic[Q]):
 
     def is_above(self, partition: Partition, share: float) -> bool:
         """Whether it holds more than this share of what may be held of a partition."""
-        queue = self._queues.get(partition)
-        bytes_each = MOST_BYTES / max(len(self._queues), 1)
-        return queue is not None and queue.is_above(share * MOST_MESSAGES, share * bytes_each)
+        queue, partitions = self._queues.get(partition), len(self._queues)
+        return queue is not None and is_above(share, len(queue), queue.size_bytes, partitions)
 
     # -- as any read-ahead -----------------------------------------------------------------
 
@@ -143,6 +138,15 @@ class QueuedReadAhead(ReadAhead, Generic[Q]):
             del self._queues[partition]
 
 
+class HoldsMuch(Protocol):
+    """A read-ahead that may hold too much of a partition."""
+
+    @property
+    def waiting(self) -> Collection[Partition]: ...
+
+    def is_above(self, partition: Partition, share: float) -> bool: ...
+
+
 class HoldBack:
     """Pauses a partition of which enough is in memory, and resumes it when half of that is left.
 
@@ -150,7 +154,7 @@ class HoldBack:
     joins the queue. `due_at_s` is when there is something to do.
     """
 
-    def __init__(self, read_ahead: QueuedReadAhead[Any], flow_control: FlowControl) -> None:
+    def __init__(self, read_ahead: HoldsMuch, flow_control: FlowControl) -> None:
         self._read_ahead = read_ahead
         self._flow_control = flow_control
 

@@ -1,13 +1,14 @@
 """The read-ahead: messages that have arrived but are not handled yet."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from linear_retry.kafka import KafkaError, Message
 from linear_retry.kafka.consumer.client import Client
 from linear_retry.kafka.topics.batch_end import is_unreadable
 from linear_retry.retry.clock import Clock
-from linear_retry.scope import Partition
+from linear_retry.scope import Partition, Scope
 
 LARGEST_BATCH = 500
 BATCH_S = 0.2
@@ -15,6 +16,20 @@ TOUCH_S = 1.0
 _WAITED_S = 0.001
 _BATCHES_AHEAD = 4
 _ABOUT_ONE_PARTITION = (KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What is done of one partition, where more is than what is below the first undone offset.
+
+    Below `frontier` all is done but what the lanes have from their `firsts` on; nothing is known
+    of what begins at `read_to`. `leader_epoch` is that of the last done message.
+    """
+
+    read_to: int
+    frontier: int
+    leader_epoch: int | None
+    firsts: Mapping[Scope, Message]
 
 
 class ReadAhead:
@@ -115,6 +130,21 @@ class ReadAhead:
     def take_out(self, messages: Sequence[Message]) -> None:
         """Takes out the first messages, which are handled or held."""
         del self.messages[: len(messages)]
+
+    def done(self, messages: Sequence[Message]) -> Mapping[Partition, int]:
+        """Returns the first undone offset of each partition after these, which are done."""
+        return next_offsets(messages)
+
+    def progress(self, partition: Partition) -> Progress | None:  # noqa: ARG002  (all in order)
+        """Returns what is done of a partition in another order than that of its offsets."""
+        return None
+
+    def holds_before(self, message: Message) -> bool:  # noqa: ARG002  (it is the first of all)
+        """Whether a message in memory comes before this one, in its lane."""
+        return False
+
+    def let_go(self, scope: Scope) -> None:
+        """Does nothing: what a circuit has held back is fetched again once it closes."""
 
     def drop_through(self, partition: Partition, offset: int) -> None:
         """Drops messages up to `offset`: they are done, but were fetched again meanwhile."""

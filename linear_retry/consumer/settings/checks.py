@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias, cast, get_args
 
 from linear_retry.consumer.partitions.commit_notes import OnUnreadableNote
+from linear_retry.consumer.settings.by_key import ByKey
 from linear_retry.consumer.settings.consumer_config import (
     ConsumerConfig,
     Dependencies,
@@ -49,7 +50,7 @@ from linear_retry.retry.decision import (
     check_repeated,
     is_any_of,
 )
-from linear_retry.scope import ScopeKind
+from linear_retry.scope import AnyScope
 from linear_retry.strategy.delays import Element
 from linear_retry.strategy.strategy import Strategy
 
@@ -72,7 +73,7 @@ def plan(
     strategy: Strategy | Sequence[Element],
     transient: Transient,
     dead_letters: str | DeadLetters | None,
-    scope: ScopeKind,
+    scope: AnyScope | ByKey,
     concurrency: int = 1,
     on_exhausted: WhenExhausted,
     on_permanent: OnPermanent,
@@ -91,8 +92,13 @@ def plan(
         delays, line.on_exhausted, on_permanent, dead_letters, line.retries, line.recovery
     )
     _check_returns(line, letters)
-    _check_choice("scope", scope, get_args(ScopeKind))
-    _check_concurrency(concurrency, scope, reads_retries=line.reads_retries)
+    kind, by_key = _scope_of(scope)
+    _check_concurrency(concurrency, kind, reads_retries=line.reads_retries)
+    if by_key is not None and letters is not None and letters.transactional:
+        raise ConfigurationError(
+            'scope="key" with DeadLetters(transactional=True): a transaction commits one offset, '
+            "below which other keys may not be done; write transactional=False"
+        )
     _check_choice("on_unreadable_note", on_unreadable_note, get_args(OnUnreadableNote))
     if not isinstance(remember_failures, bool):
         raise ConfigurationError(f"remember_failures={remember_failures!r}: must be True or False")
@@ -115,7 +121,8 @@ def plan(
         retries=line.retries,
         recovery=line.recovery,
         reads_retries=line.reads_retries,
-        retry=RetrySettings(policy, is_transient(transient), scope, dependencies.rng),
+        retry=RetrySettings(policy, is_transient(transient), kind, dependencies.rng),
+        by_key=by_key,
         concurrency=concurrency,
         dead_letters=letters,
         journals=tuple(journals),
@@ -130,18 +137,30 @@ def plan(
     )
 
 
-def _check_concurrency(concurrency: object, scope: ScopeKind, *, reads_retries: bool) -> None:
+def _scope_of(scope: AnyScope | ByKey) -> tuple[AnyScope, ByKey | None]:
+    if isinstance(scope, ByKey):
+        return "key", scope
+    _check_choice("scope", scope, get_args(AnyScope))
+    return scope, ByKey() if scope == "key" else None
+
+
+def _check_concurrency(concurrency: object, scope: AnyScope, *, reads_retries: bool) -> None:
     if type(concurrency) is not int or not 1 <= concurrency <= MOST_CONCURRENT:
         raise ConfigurationError(
             f"concurrency={concurrency!r}: must be a whole number from 1 to {MOST_CONCURRENT}"
         )
+    if reads_retries and scope == "key":
+        raise ConfigurationError(
+            'scope="key": a retry line is read in the order of its partitions; write '
+            'scope="partition" or a wider one'
+        )
     if concurrency == 1:
         return
-    if scope != "partition":
+    if scope not in ("partition", "key"):
         raise ConfigurationError(
             f"concurrency={concurrency} with scope={scope!r}: partitions that are handled side by "
             "side cannot stop for each other's failure before it is known; write "
-            'scope="partition", or concurrency=1'
+            'scope="partition" or scope="key", or concurrency=1'
         )
     if reads_retries:
         raise ConfigurationError(

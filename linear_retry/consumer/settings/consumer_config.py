@@ -10,6 +10,7 @@ from uuid import uuid4
 
 from linear_retry.consumer.partitions.commit_notes import OnUnreadableNote
 from linear_retry.consumer.partitions.offsets import StartPositions
+from linear_retry.consumer.settings.by_key import ByKey
 from linear_retry.consumer.settings.dead_letters import DeadLetters
 from linear_retry.consumer.settings.line import Recovery, Retries
 from linear_retry.journal.entry import Process
@@ -68,6 +69,7 @@ class ConsumerConfig:
     recovery: Recovery | None
     reads_retries: bool
     retry: RetrySettings
+    by_key: ByKey | None
     concurrency: int
     dead_letters: DeadLetters | None
     journals: Sequence[Journal]
@@ -82,6 +84,11 @@ class ConsumerConfig:
     process: Process
     instance: str = field(default_factory=lambda: str(uuid4()))
     """A unique id for each consumer object."""
+
+    @property
+    def has_lanes(self) -> bool:
+        """Whether messages are attempted by workers, each in its lane."""
+        return self.concurrency > 1 or self.by_key is not None
 
     @property
     def returns(self) -> bool:

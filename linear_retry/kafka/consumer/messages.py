@@ -97,6 +97,12 @@ def read_fresh(message: Message) -> Record:
     )
 
 
+def key_of(message: Message) -> bytes | None:
+    """Its key; None also where a handler has put something else there, which ends the consumer."""
+    key: object = message.key()
+    return key if isinstance(key, bytes) else None
+
+
 def size_bytes(message: Message) -> int:
     """Its size with key and headers, which may be the largest part of it."""
     try:

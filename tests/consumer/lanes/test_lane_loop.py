@@ -48,10 +48,16 @@ def _attempted(group: FakeGroup, partition: Partition) -> list[int]:
     return [entry.place.offset for entry in entries if entry.place[:2] == partition]
 
 
+def _with_workers(group: FakeGroup) -> set[Partition]:
+    """The partitions with messages that a worker has."""
+    works = [each for member in group.members for each in member.workers.running.values()]
+    return {each.partition for each in works}
+
+
 def _turn_until(group: FakeGroup, busy: Iterable[Partition]) -> None:
     """Until workers have messages of these."""
     for _ in range(200):
-        if {*busy} <= {key for member in group.members for key in member.workers.running}:
+        if {*busy} <= _with_workers(group):
             return
         group.turn()
     pytest.fail("no worker has them")
@@ -111,7 +117,7 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         group.turn()
     read_ahead = member.parts.read_ahead
     assert isinstance(read_ahead, LaneReadAhead)
-    assert len(read_ahead.first(_P0, 1000)) <= 40
+    assert len(read_ahead.first(Scope(*_P0), 1000)) <= 40
     assert 40 < len(_attempted(group, _P1))
     member.workers.busy.clear()
     group.finish()
@@ -174,7 +180,7 @@ def test_lost_and_back_while_its_handler_runs() -> None:
     group.share([0, 0, 0, 0])
     for _ in range(20):
         group.turn()
-    old = member.workers.running[_P0]
+    old = member.workers.running[Scope(*_P0)]
     assert not old.is_ours
     assert _P0 in member.parts.assignment
     assert [] == _attempted(group, _P0)

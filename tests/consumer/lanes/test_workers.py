@@ -15,7 +15,7 @@ from linear_retry.consumer.lanes.workers import Work, Workers, attempt_work
 from linear_retry.consumer.ownership.stop import StopFlag
 from linear_retry.consumer.partitions.assignment import Assignment
 from linear_retry.consumer.runners.run_handler import Batch, Results
-from linear_retry.scope import Partition
+from linear_retry.scope import Partition, Scope
 from tests.patience import PATIENCE_S
 
 _PARTITIONS: list[Partition] = [("orders", number) for number in range(4)]
@@ -34,7 +34,7 @@ class _Scene:
     def work(self, partition: Partition, count: int = 1) -> Work:
         topic, number = partition
         messages = [Message(topic=topic, partition=number, offset=n) for n in range(count)]
-        return Work(Task(Batch(messages), 0.0), partition, self.assignment, self.stop)
+        return Work(Task(Batch(messages), 0.0), Scope(*partition), self.assignment, self.stop)
 
     def begin(self, work: Work, handler: Callable[[Message], object]) -> Work:
         self.workers.begin(work, lambda work: attempt_work(work, handler, lambda: 0.0, Results()))

@@ -276,15 +276,15 @@ def test_a_list_is_a_strategy_of_these_delays(strategy: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "allowed"),
     [
-        ("scope", "key", "'consumer', 'topic', 'partition'"),
+        ("scope", "keys", "'consumer', 'topic', 'partition', 'key'"),
         ("on_exhausted", "skip", "'dead-letter', 'repeat', 'stop'"),
         ("on_exhausted", None, "'dead-letter', 'repeat', 'stop'"),
         ("on_permanent", "repeat", "'dead-letter', 'skip', 'stop'"),
         ("on_permanent", "Stop", "'dead-letter', 'skip', 'stop'"),
     ],
 )
-def test_a_choice_is_one_of_three(name: str, value: Any, allowed: str) -> None:
-    """What the other choice allows is not allowed here; all three are named."""
+def test_a_choice_is_one_of_those(name: str, value: Any, allowed: str) -> None:
+    """What the other choice allows is not allowed here; all are named."""
     assert f"{name}={value!r}: must be one of {allowed}" == _refusal(**{name: value})
 
 

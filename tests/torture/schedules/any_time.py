@@ -25,7 +25,7 @@ class AnyTime:
             self._committed = committed
             self._group.witness.committed(committed)
         partitions = self._group.partitions
-        most = len(partitions) + len({Scope.of(self._group.scope, each) for each in partitions})
+        most = len(partitions) + len({Scope.of(self._group.pausing, each) for each in partitions})
         for member in self._group.members:
             # A circuit for each scope: one may have gone, and wait for `retry_at`.
             if member.state_size() > most:

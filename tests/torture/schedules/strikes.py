@@ -84,7 +84,7 @@ class Strikes:
                 self._group.witness.idle(player.name, before_s)
 
     def _count(self, step: Step, state: State) -> None:
-        self._counts[cell(step.name, state, self._group.scope)] += 1
+        self._counts[cell(step.name, state, self._group.pausing)] += 1
 
     def _state_of(self, player: Player) -> State:
         client = player.parts.client

@@ -1,0 +1,160 @@
+"""Members with lanes by key join, leave and are killed in any order, and nothing is lost."""
+
+import random
+from collections import defaultdict
+
+import pytest
+
+from linear_retry import events
+from linear_retry.consumer.settings.by_key import ByKey
+from linear_retry.testing import AttemptFinished, AttemptStarted
+from tests.consumer.group import LETTERS, PROTOCOL_KEYS, TOPIC, FakeGroup, Member
+
+_KEYS = (b"a", b"b", b"c", b"d", b"e", b"", None)
+_PARTITIONS = 2
+
+
+class _Play:
+    """One drawn course of events."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        rng = self.rng
+        self.group = FakeGroup(
+            protocol=rng.choice([*PROTOCOL_KEYS]),
+            partitions=_PARTITIONS,
+            strategy=rng.choice(([0.5, 1.0], [1.0, 60.0, 60.0], [0.0, 5.0] * 20)),
+            remember_failures=rng.random() < 0.8,
+        )
+        self.keys: dict[tuple[int, int], bytes | None] = {}
+        self.may_repeat = False
+        self.changes_scope = rng.random() < 0.3
+        self._choose_scope()
+
+    def _choose_scope(self) -> None:
+        """For the next member that joins."""
+        rng, group = self.rng, self.group
+        group.scope = ByKey(trip=rng.choice((2, 3, 50)), most_held=rng.choice((1, 2, 50)))
+        group.concurrency = rng.choice((1, 2, 3, 8))
+        if self.changes_scope and rng.random() < 0.5:
+            group.scope = rng.choice(("consumer", "topic", "partition"))
+            group.concurrency = group.concurrency if group.scope == "partition" else 1
+
+    def join(self) -> Member:
+        self._choose_scope()
+        return self.group.join()
+
+    def produce(self, count: int) -> None:
+        for _ in range(count):
+            partition, key = self.rng.randrange(_PARTITIONS), self.rng.choice(_KEYS)
+            gap = 0 if self.rng.random() < 0.9 else self.rng.randint(1, 3)
+            self.group.produce_keys(partition, [key], gap=gap)
+            self.keys[partition, self.group.visible[TOPIC, partition][-1]] = key
+
+    def share(self) -> None:
+        members = len(self.group.members)
+        self.group.share(self.rng.randrange(members) for _ in range(_PARTITIONS))
+
+    def act(self) -> None:
+        """One of the things that happen."""
+        group, rng = self.group, self.rng
+        what = rng.choices(
+            ("turn", "produce", "fail", "heal", "join", "leave", "kill", "share", "lose", "later"),
+            (30, 6, 6, 6, 2, 2, 1, 2, 1, 4),
+        )[0]
+        match what:
+            case "turn":
+                group.turn(rng.randint(1, 6))
+            case "produce":
+                self.produce(rng.randint(1, 6))
+            case "fail":
+                chosen = rng.sample(_KEYS, rng.randint(1, 3))
+                group.dependency.down_for_keys |= {*chosen}
+                group.dependency.down = rng.random() < 0.2
+            case "heal":
+                group.dependency.down_for_keys.clear()
+                group.dependency.down = False
+            case "join" if len(group.members) < 3:
+                self.join()
+                self.share()
+            case "lose":
+                self.may_repeat = True
+                group.fake.lose(rng.choice(group.members).consumer)
+                group.turn()
+                self.share()
+            case "leave" | "kill" if len(group.members) > 1 or rng.random() < 0.3:
+                self._goes(rng.choice(group.members), is_kill=what == "kill")
+            case "share":
+                self.share()
+            case "later":
+                group.fake.clock.advance(rng.uniform(0.1, 3.0))
+
+    def _goes(self, member: Member, *, is_kill: bool) -> None:
+        if is_kill:
+            self.may_repeat = True
+            self.group.crash(member)
+        else:
+            self.group.leave(member)
+        if not self.group.members:
+            self.join()
+        self.share()
+
+    def finish(self) -> None:
+        group = self.group
+        group.dependency.down_for_keys.clear()
+        group.dependency.down = False
+        group.finish(within_s=4000.0)
+        assert group.all_done()
+
+
+def _done(play: _Play) -> dict[tuple[int, int], int]:
+    """How often each was handled, or dead-lettered."""
+    found: dict[tuple[int, int], int] = defaultdict(int)
+    for entry in play.group.witness.entries:
+        if isinstance(entry, AttemptFinished) and entry.outcome == "done":
+            found[entry.place.partition, entry.place.offset] += 1
+    for letter in play.group.fake.topics[LETTERS].partitions:
+        for record in letter.records:
+            headers = dict(record.headers or [])
+            place = headers["retry-original-partition"], headers["retry-original-offset"]
+            found[int(place[0]), int(place[1])] += 1
+    return found
+
+
+def _overlaps_and_disorder(play: _Play) -> list[str]:
+    """Of each key: an attempt begins when the one before has ended, and never before one that
+    is not done."""
+    found, done = list[str](), set[tuple[int, int]]()
+    first_undone: dict[tuple[int, bytes | None], list[int]] = defaultdict(list)
+    for (partition, offset), key in sorted(play.keys.items()):
+        first_undone[partition, key].append(offset)
+    for entry in play.group.witness.entries:
+        if isinstance(entry, AttemptStarted):
+            partition, offset = entry.place.partition, entry.place.offset
+            lane = partition, play.keys[partition, offset]
+            earlier = [o for o in first_undone[lane] if o < offset and (partition, o) not in done]
+            if earlier:
+                found.append(f"{entry.place} was begun before {earlier}")
+        elif isinstance(entry, AttemptFinished) and entry.outcome == "done":
+            done.add((entry.place.partition, entry.place.offset))
+        elif isinstance(entry, Occurred) and isinstance(entry.event, events.DeadLettered):
+            done.add((entry.event.partition, entry.event.offset))
+    return found
+
+
+@pytest.mark.parametrize("first", range(0, 400, 100))
+def test_nothing_is_lost_and_each_key_is_in_order(first: int) -> None:
+    """Whoever has it, whatever fails, and however it ends; without a kill nothing is repeated."""
+    for seed in range(first, first + 100):
+        play = _Play(seed)
+        play.produce(10)
+        play.join()
+        play.share()
+        for _ in range(play.rng.randint(10, 60)):
+            play.act()
+        play.finish()
+        done = _done(play)
+        assert play.keys.keys() == done.keys(), seed
+        assert [] == _overlaps_and_disorder(play), seed
+        if not play.may_repeat:
+            assert {1} == {*done.values()}, seed

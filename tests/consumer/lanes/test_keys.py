@@ -1,0 +1,122 @@
+"""Order by key: a key that fails waits by itself, and many at once are an outage."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from linear_retry import events
+from linear_retry.consumer.settings.by_key import ByKey
+from linear_retry.scope import Scope
+from linear_retry.testing import AttemptStarted
+from tests.consumer.group import LETTERS, TOPIC, FakeGroup, Member
+
+_P0 = (TOPIC, 0)
+
+
+def _group(keys: Iterable[bytes | None], **options: Any) -> FakeGroup:
+    """One partition, with a message for each of these keys, and a member that has it."""
+    group = FakeGroup(partitions=1, **({"scope": "key", "concurrency": 4} | options))
+    group.produce_keys(0, keys)
+    group.join()
+    group.share([0])
+    return group
+
+
+def _keys(text: str) -> list[bytes]:
+    return [each.encode() for each in text]
+
+
+def _attempted(group: FakeGroup) -> list[int]:
+    entries = [entry for entry in group.witness.entries if isinstance(entry, AttemptStarted)]
+    return [entry.place.offset for entry in entries]
+
+
+def _wide(member: Member) -> list[events.CircuitOpened]:
+    opened = [each for each in member.events if isinstance(each, events.CircuitOpened)]
+    return [each for each in opened if each.scope.key is None]
+
+
+def test_a_key_that_fails_waits_and_the_others_go_on() -> None:
+    """Its later messages wait with it; once it succeeds, they come in their order."""
+    group = _group(_keys("abcabcab"), strategy=[60.0] * 9)
+    group.dependency.down_for_keys = {b"a"}
+    group.turn(30)
+    assert [1, 2, 4, 5, 7] == sorted({*_attempted(group)} - {0})
+    assert 1 == _attempted(group).count(0)
+    group.dependency.down_for_keys = set()
+    group.finish()
+    assert [0, 3, 6] == [offset for offset in _attempted(group)[-4:] if offset % 3 == 0]
+    assert 9 == len(_attempted(group))
+
+
+def test_a_clean_stop_repeats_nothing() -> None:
+    """What is done above a message that is held is told to the next owner, with its failures."""
+    group = _group(_keys("abcabcab"), strategy=[60.0] * 9)
+    (member,) = group.members
+    group.dependency.down_for_keys = {b"a"}
+    group.turn(30)
+    before = _attempted(group)
+    group.leave(member)
+    group.join()
+    group.share([0])
+    group.turn(20)
+    assert before == _attempted(group)
+    group.dependency.down_for_keys = set()
+    group.finish()
+    assert [0, 3, 6] == _attempted(group)[len(before) :]
+
+
+def test_one_key_after_another_is_no_outage() -> None:
+    """Any number of poison keys waits for itself, while the others succeed in between."""
+    group = _group(_keys("a1b2c3d4e5f6g7"), strategy=[600.0] * 9, concurrency=1)
+    (member,) = group.members
+    group.dependency.down_for_keys = {*_keys("abcdefg")}
+    group.turn(60)
+    assert [] == _wide(member)
+    assert 7 == len(member.circuits.keys_of(_P0))
+    group.produce_keys(0, _keys("89"))
+    group.turn(20)
+    assert {14, 15} <= {*_attempted(group)}
+
+
+def test_many_at_once_are_an_outage() -> None:
+    """One wide circuit opens, and single probes wait for the dependency: not one for each key."""
+    keys = [b"%d" % number for number in range(200)]
+    group = _group(keys, strategy=[1.0, 1.0, 5.0], concurrency=4)
+    (member,) = group.members
+    group.dependency.down = True
+    began_s = group.fake.clock.now_s()
+    while group.fake.clock.now_s() < began_s + 60:
+        group.turn()
+    assert [Scope()] == [each.scope for each in _wide(member)]
+    assert len(_attempted(group)) <= 5 + 4 + 60 / 5 + 4
+    group.dependency.down = False
+    group.finish()
+    closed = [each for each in member.events if isinstance(each, events.CircuitClosed)]
+    assert [Scope()] == [each.scope for each in closed if each.scope.key is None]
+    assert {*range(200)} == {*_attempted(group)}
+
+
+def test_no_more_are_held_than_may_be() -> None:
+    """The next key that fails opens the wide circuit, and is attempted again later."""
+    keys = [b"%d" % number for number in range(12)]
+    group = _group(keys, scope=ByKey(trip=50, most_held=4), strategy=[600.0] * 9, concurrency=2)
+    (member,) = group.members
+    group.dependency.down_for_keys = {*keys[:8]}
+    for _ in range(100):
+        group.turn()
+        assert len(member.circuits.keys_of(_P0)) <= 4
+    assert [] != _wide(member)
+    group.dependency.down_for_keys = set()
+    group.finish(within_s=2000)
+    assert {*range(12)} == {*_attempted(group)}
+
+
+def test_a_dead_letter_frees_its_key() -> None:
+    """The key goes on with its next message; what others have done meanwhile stays done."""
+    group = _group(_keys("abab"), strategy=[1.0])
+    group.dependency.down_for_keys = {b"a"}
+    while not group.fake.topics[LETTERS].partitions[0].records:
+        group.turn()
+    group.dependency.down_for_keys = set()
+    group.finish()
+    assert [0, 0, 1, 2, 3] == sorted(_attempted(group))
