@@ -19,11 +19,20 @@ from linear_retry.testing.event_log import (
 from linear_retry.testing.guarantees import all_guarantees
 from linear_retry.testing.guarantees.commits import CommittedOnlyDone, OnlyWhileOwned
 from linear_retry.testing.guarantees.dead_letters import DeadLetteredOnlyWhenDue, LettersWithinLimit
-from linear_retry.testing.guarantees.delivery import BoundedDuplicates, InOrder, NothingLost
+from linear_retry.testing.guarantees.delivery import (
+    BoundedDuplicates,
+    InOrder,
+    NothingLost,
+    OneAtATime,
+)
 from linear_retry.testing.guarantees.done import when_done
 from linear_retry.testing.guarantees.guarantee import BoundedState, Guarantee, Violation, broken
 from linear_retry.testing.guarantees.liveness import LiveLineNeverWaits, Liveness
-from linear_retry.testing.guarantees.open_circuits import NothingEarly, NothingWhileOpen
+from linear_retry.testing.guarantees.open_circuits import (
+    NothingEarly,
+    NothingWhileHeld,
+    NothingWhileOpen,
+)
 from linear_retry.testing.guarantees.retries import InOnePlace, RetriedWhenDue, WithinSequence
 
 __all__ = [
@@ -50,7 +59,9 @@ __all__ = [
     "Liveness",
     "NothingEarly",
     "NothingLost",
+    "NothingWhileHeld",
     "NothingWhileOpen",
+    "OneAtATime",
     "OnlyWhileOwned",
     "Place",
     "RetriedWhenDue",

@@ -35,7 +35,7 @@ from linear_retry.kafka import Message
 from linear_retry.records.topics.names import retry_group
 from linear_retry.retry.circuits import Circuits
 from linear_retry.retry.decision import OnPermanent
-from linear_retry.scope import AnyScope, Partition, Scope, ScopeKind
+from linear_retry.scope import AnyScope, Partition, Place, Scope, ScopeKind
 from linear_retry.testing import EventLog, broken
 from tests.fake.cluster import FakeKafka
 from tests.fake.consumer import FakeConsumer
@@ -260,6 +260,8 @@ class FakeGroup:
         self.visible: dict[Partition, list[int]] = {
             (topic, number): [] for topic in self.topics for number in range(partitions)
         }
+        self.keys: dict[Place, bytes | None] = {}
+        """Of the messages of which a key is the unit of order."""
         self._born = 0
 
     @property
@@ -310,6 +312,7 @@ class FakeGroup:
         for key in keys:
             offset = self.fake.append(*place, b"value", key, None, gap=gap)
             self.visible[place].append(offset)
+            self.keys[Place(*place, offset)] = key
             self.witness.appended(place, [offset])
 
     def produce(self, partition: int | Partition, count: int = 1, *, gap: int = 0) -> None:
@@ -370,10 +373,11 @@ class FakeGroup:
             batches=self.batches is not None,
             retries=self.on_exhausted if isinstance(self.on_exhausted, RetryTopics) else self.reads,
             retry_strategy_length=len(self.strategy),
+            keys=self.keys or None,
         )
         limit_s = self.strategy.max_elapsed_s
         # Workers that are tests' own begin a probe some time after it is handed to them.
-        prompt = [] if self.concurrency > 1 else [NothingLate()]
+        prompt = [] if self.concurrency > 1 or self.keys else [NothingLate()]
         timed = [*prompt, *([] if limit_s is None else [WithinTime(limit_s)])]
         late = broken(self.witness.entries, timed)
         return [*found, *map(str, late)]

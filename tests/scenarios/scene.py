@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from linear_retry import LinearConsumer, Strategy, events
 from linear_retry.kafka import Message
-from linear_retry.kafka.consumer.messages import read
+from linear_retry.kafka.consumer.messages import key_of, place_of, read
 from linear_retry.records.dead_letter import DeadLetter, parse
 from linear_retry.retry.clock import SystemClock
 from linear_retry.testing import (
@@ -164,6 +164,10 @@ class Scene:
             found.setdefault(place, []).append(message.offset() or 0)
         return found
 
+    def keys(self) -> dict[Place, bytes | None]:
+        """The key of each message that a reader finds."""
+        return {place_of(message): key_of(message) for message in self.kafka.read(self.topic)}
+
     def committed(self) -> dict[tuple[str, int], int]:
         committed = self.kafka.committed(self.group, self.topic)
         return {(self.topic, number): offset for number, offset in committed.items()}
@@ -236,8 +240,12 @@ class Scene:
         retries: Retries | None = None,
         retry_strategy_length: int = 0,
         skew_s: float = 0.0,
+        by_key: bool = False,
     ) -> list[str]:
-        """Every guarantee that does not hold; to be asked once the members have ended."""
+        """Every guarantee that does not hold; to be asked once the members have ended.
+
+        `by_key`: the unit of order is the key.
+        """
         return violations(
             self.log(),
             self.visible(),
@@ -250,6 +258,7 @@ class Scene:
             retry_strategy_length=retry_strategy_length,
             skew_s=skew_s,
             batches=self._has_batches,
+            keys=self.keys() if by_key else None,
         )
 
     def story(self) -> str:

@@ -21,6 +21,7 @@ from linear_retry.testing.event_log import AttemptOutcome
 P0, P1 = ("orders", 0), ("orders", 1)
 VISIBLE = {P0: range(3), P1: range(2)}
 STRATEGY_LENGTH = 2
+_ALL = Scope()
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -72,28 +73,32 @@ def attempt(
     return [AttemptStarted(at_s, member, place), AttemptFinished(at_s, member, place, outcome)]
 
 
-def opened(at_s: float, offset: int, delay_s: float = 1.0, failures: int = 1) -> EventEmitted:
+def opened(
+    at_s: float, offset: int, delay_s: float = 1.0, failures: int = 1, scope: Scope = _ALL
+) -> EventEmitted:
     """By the first failure of a message of the first partition."""
     return emitted(
         at_s,
-        events.CircuitOpened(Scope(), *P0, offset, "down", failures, delay_s, _NOW),
+        events.CircuitOpened(scope, *P0, offset, "down", failures, delay_s, _NOW),
     )
 
 
-def stays_open(at_s: float, offset: int, failures: int, delay_s: float = 1.0) -> EventEmitted:
+def stays_open(
+    at_s: float, offset: int, failures: int, delay_s: float = 1.0, scope: Scope = _ALL
+) -> EventEmitted:
     """By another failure."""
-    return emitted(at_s, events.ProbeFailed(Scope(), *P0, offset, "down", failures, delay_s, _NOW))
+    return emitted(at_s, events.ProbeFailed(scope, *P0, offset, "down", failures, delay_s, _NOW))
 
 
-def unsent(at_s: float, offset: int, delay_s: float = 1.0) -> EventEmitted:
+def unsent(at_s: float, offset: int, delay_s: float = 1.0, scope: Scope = _ALL) -> EventEmitted:
     """Its letter could not be sent."""
     return emitted(
-        at_s, events.DeadLetterFailed(Scope(), *P0, offset, "dlq", "down", 1, delay_s, _NOW)
+        at_s, events.DeadLetterFailed(scope, *P0, offset, "dlq", "down", 1, delay_s, _NOW)
     )
 
 
-def closed(at_s: float) -> EventEmitted:
-    return emitted(at_s, events.CircuitClosed(Scope(), "recovered", 1.0))
+def closed(at_s: float, scope: Scope = _ALL) -> EventEmitted:
+    return emitted(at_s, events.CircuitClosed(scope, "recovered", 1.0))
 
 
 def letter(

@@ -14,6 +14,7 @@ from linear_retry.testing import (
     broken,
 )
 from linear_retry.testing.guarantees.done import done_by
+from linear_retry.testing.guarantees.lanes import Keys
 from linear_retry.testing.guarantees.retries import Retries
 
 
@@ -32,13 +33,14 @@ def violations(
     retry_strategy_length: int = 0,
     skew_s: float = 0.0,
     batches: bool = False,
+    keys: Keys | None = None,
 ) -> list[str]:
     """Every guarantee that holds on any clock; empty where all hold.
 
     `committed` is what the broker has in the end; it is asked at `asked_at_s`, and nothing more has
     happened by then. `finished`: the last fault is long past, so everything must be done and
     committed. `retries`, `retry_strategy_length`, `skew_s`: of a log with a retry line. `batches`:
-    of one with `run_batches`.
+    of one with `run_batches`. `keys`: the unit of order is the key.
     """
     last_s = log[-1].at_s if log else 0.0
     at_s = last_s if asked_at_s is None else asked_at_s
@@ -52,6 +54,7 @@ def violations(
         retry_strategy_length=retry_strategy_length,
         skew_s=skew_s,
         batches=batches,
+        keys=keys,
     )
     asked = [one for one in chosen if finished or not isinstance(one, NothingLost)]
     return [str(one) for one in broken([*log, Committed(at_s, "", dict(committed))], asked)]

@@ -54,12 +54,14 @@ class DeadLetteredOnlyWhenDue(Guarantee):
         retries: Retries | None = None,
         retry_strategy_length: int | None = 0,
         batches: bool = False,
+        by_key: bool = False,
     ) -> None:
         """`strategy_length`: the number of delays; None if the last is repeated for ever.
 
         `max_elapsed`: the strategy has one, so that a message may be exhausted after fewer.
         `retries`: of a log with a retry line, whose blocking strategy has `retry_strategy_length`.
         `batches`: of `run_batches`, where a message may fail alone once more after its batch.
+        `by_key`: of `scope="key"`, where the failure of a probe of a whole outage may not count.
         """
         super().__init__()
         self._strategy_length = strategy_length
@@ -67,6 +69,7 @@ class DeadLetteredOnlyWhenDue(Guarantee):
         self._retries = retries
         self._retry_strategy_length = retry_strategy_length
         self._batches = batches
+        self._may_not_count = batches or by_key
         self._hop: dict[str, RetryHop | None] = {}
         self._failed: dict[str, dict[Place, _FailedMessage]] = defaultdict(dict)
         self._with_revoked: set[str] = set()
@@ -120,7 +123,7 @@ class DeadLetteredOnlyWhenDue(Guarantee):
                 self._report(said, None, place, f"{what}, and no attempt of it has failed")
             return
         of_hop = 0 if message.hop is None else message.hop.failures
-        if self._batches:  # where a batch has got on, the count begins again
+        if self._may_not_count:  # where a batch has got on, the count begins again, too
             message.failures = min(message.failures, event.failures - of_hop)
         seen = message.failures + of_hop
         if event.failures != seen:

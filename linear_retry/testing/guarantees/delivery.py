@@ -1,7 +1,7 @@
 """Delivery: in order, nothing lost, no needless duplicates."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 
 from linear_retry import events
 from linear_retry.records.runs import Runs
@@ -10,11 +10,13 @@ from linear_retry.testing.event_log import (
     AttemptFinished,
     AttemptStarted,
     Committed,
+    Crashed,
     Entry,
     EventEmitted,
 )
 from linear_retry.testing.guarantees.done import Done
 from linear_retry.testing.guarantees.guarantee import Guarantee
+from linear_retry.testing.guarantees.lanes import Keys, Lanes
 
 _SHOWN_OFFSETS = 10
 _SHOWN_FROM_THE_FIRST = 1_000
@@ -22,14 +24,19 @@ _SHOWN_FROM_THE_FIRST = 1_000
 
 
 class InOrder(Guarantee):
-    """A message is attempted only when every visible one before it in its partition is done."""
+    """A message is attempted only when every visible one before it in its partition is done.
 
-    def __init__(self, visible: Mapping[Partition, Iterable[int]]) -> None:
+    With `keys`: before it with its key.
+    """
+
+    def __init__(
+        self, visible: Mapping[Partition, Iterable[int]], keys: Keys | None = None
+    ) -> None:
         """`visible`: the offsets that a reader finds, or would have found before retention."""
         super().__init__()
-        self._visible = {partition: sorted(offsets) for partition, offsets in visible.items()}
-        self._first_undone: dict[Partition, int] = defaultdict(int)
-        self._last: dict[Partition, AttemptStarted] = {}
+        self._lanes = Lanes(visible, keys)
+        self._first_undone: dict[Hashable, int] = defaultdict(int)
+        self._last: dict[Hashable, AttemptStarted] = {}
         self._done = Done()
 
     def feed(self, entry: Entry) -> None:
@@ -37,19 +44,47 @@ class InOrder(Guarantee):
         if not isinstance(entry, AttemptStarted):
             return
         partition, offset = entry.place[:2], entry.place[2]
-        before = self._next_undone(partition)
+        lane = self._lanes.of(entry.place)
+        before = self._next_undone(lane, partition)
         if before is not None and before < offset:
             text = f"{entry.place} was attempted before {before} was done"
-            self._violate(text, self._last.get(partition), entry, partition=partition)
-        self._last[partition] = entry
+            self._violate(text, self._last.get(lane), entry, partition=partition)
+        self._last[lane] = entry
 
-    def _next_undone(self, partition: Partition) -> int | None:
-        visible, done = self._visible.get(partition, []), self._done.in_partition(partition)
-        index = self._first_undone[partition]
+    def _next_undone(self, lane: Hashable, partition: Partition) -> int | None:
+        visible, done = self._lanes.offsets.get(lane, []), self._done.in_partition(partition)
+        index = self._first_undone[lane]
         while index < len(visible) and visible[index] in done:
             index += 1
-        self._first_undone[partition] = index
+        self._first_undone[lane] = index
         return visible[index] if index < len(visible) else None
+
+
+class OneAtATime(Guarantee):
+    """A member attempts one message of a partition at a time; with `keys`, one of a key.
+
+    So too where a partition is lost while its handler runs, and returns.
+    """
+
+    def __init__(self, keys: Keys | None = None) -> None:
+        super().__init__()
+        self._lanes = Lanes(keys=keys)
+        self._running: dict[tuple[str, Hashable], AttemptStarted] = {}
+
+    def feed(self, entry: Entry) -> None:
+        match entry:
+            case AttemptStarted(_, member, place):
+                lane = member, self._lanes.of(place)
+                before = self._running.get(lane)
+                if before is not None:
+                    text = f"{place} was attempted by {member} beside {before.place}"
+                    self._violate(text, before, entry, member=member, partition=place[:2])
+                self._running[lane] = entry
+            case AttemptFinished(_, member, place):
+                self._running.pop((member, self._lanes.of(place)), None)
+            case Crashed(_, member):
+                for lane in [lane for lane in self._running if lane[0] == member]:
+                    del self._running[lane]
 
 
 class NothingLost(Guarantee):

@@ -1,7 +1,7 @@
 """Open circuits: only the held message is attempted in their scope, and not before its time."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 from linear_retry import events
@@ -14,6 +14,7 @@ from linear_retry.testing.event_log import (
     EventEmitted,
 )
 from linear_retry.testing.guarantees.guarantee import Guarantee
+from linear_retry.testing.guarantees.lanes import Keys, Lanes
 
 _EVENT_BEHIND_S = 0.05
 """If the attempt was not seen, the delay counts from the event, which is a little later."""
@@ -107,14 +108,55 @@ class NothingWhileOpen(Guarantee):
                 item.held, item.letter_failed = None, False
 
 
+class NothingWhileHeld(Guarantee):
+    """While a key's message is held, no other of that key is attempted.
+
+    If its letter could not be sent, not even that: the sending is retried.
+    """
+
+    def __init__(self, keys: Keys) -> None:
+        super().__init__()
+        self._lanes = Lanes(keys=keys)
+        self._held: dict[str, dict[Hashable, _OpenCircuit]] = defaultdict(dict)
+        self._places: dict[tuple[str, Scope], Place] = {}
+
+    def feed(self, entry: Entry) -> None:
+        match entry:
+            case Crashed(_, member):
+                self._held.pop(member, None)
+            case AttemptStarted(_, member, place):
+                item = self._held[member].get(self._lanes.of(place))
+                if item is not None and (item.held != place or item.letter_failed):
+                    text = f"{place} was attempted while {item.held} was held by {member}"
+                    self._violate(text, item.said, entry, member=member, partition=place[:2])
+            case EventEmitted(
+                _,
+                member,
+                events.CircuitOpened()
+                | events.ProbeFailed()
+                | events.LimitReached()
+                | events.DeadLetterFailed() as event,
+            ) if event.scope.key is not None:
+                is_letter = isinstance(event, events.DeadLetterFailed)
+                item = _OpenCircuit(entry, event.place, entry.at_s + event.delay_s, is_letter)
+                self._held[member][self._lanes.of(event.place)] = item
+                self._places[member, event.scope] = event.place
+            case EventEmitted(_, member, events.CircuitClosed(scope)) if scope.key is not None:
+                place = self._places.pop((member, scope), None)
+                if place is not None:
+                    self._held[member].pop(self._lanes.of(place), None)
+
+
 class NothingEarly(Guarantee):
     """Attempt k + 1 begins at or after the end of attempt k plus its delay.
 
-    Or when an operator requests it (`RetriedNow`), for that one attempt.
+    Or when an operator requests it (`RetriedNow`), for that one attempt. With `by_key` this is so
+    of the circuits of keys: a message that a wide circuit has made wait is begun when that closes.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, by_key: bool = False) -> None:
         super().__init__()
+        self._by_key = by_key
         self._ended: dict[tuple[str, Place], AttemptFinished] = {}
         self._not_before: dict[tuple[str, Place], tuple[float, AttemptFinished]] = {}
 
@@ -131,7 +173,8 @@ class NothingEarly(Guarantee):
                 member,
                 events.CircuitOpened() | events.ProbeFailed() | events.LimitReached() as event,
             ):
-                self._expect(member, event.place, event.delay_s)
+                if event.scope.key is not None or not self._by_key:
+                    self._expect(member, event.place, event.delay_s)
             case Crashed(_, member):
                 self._forget(member, None)
             case EventEmitted(_, member, events.RetriedNow() as event):

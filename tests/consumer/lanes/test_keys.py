@@ -14,7 +14,8 @@ _P0 = (TOPIC, 0)
 
 def _group(keys: Iterable[bytes | None], **options: Any) -> FakeGroup:
     """One partition, with a message for each of these keys, and a member that has it."""
-    group = FakeGroup(partitions=1, **({"scope": "key", "concurrency": 4} | options))
+    chosen: dict[str, Any] = {"scope": "key", "concurrency": 4} | options
+    group = FakeGroup(partitions=1, **chosen)
     group.produce_keys(0, keys)
     group.join()
     group.share([0])

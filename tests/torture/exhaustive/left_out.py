@@ -31,7 +31,7 @@ from linear_retry.retry.circuits import Circuit, Circuits
 from linear_retry.retry.engine import Engine
 from linear_retry.testing.guarantees.commits import CommittedOnlyDone, OnlyWhileOwned
 from linear_retry.testing.guarantees.dead_letters import DeadLetteredOnlyWhenDue, _FailedMessage
-from linear_retry.testing.guarantees.delivery import BoundedDuplicates, InOrder
+from linear_retry.testing.guarantees.delivery import BoundedDuplicates, InOrder, OneAtATime
 from linear_retry.testing.guarantees.liveness import Liveness, _Member
 from linear_retry.testing.guarantees.open_circuits import NothingEarly, _OpenCircuit
 from tests.consumer.group import FakeGroup, Member
@@ -96,7 +96,8 @@ CHOSEN = (
     .of(FakeProducer, lambda it: (it._largest_bytes, it._longest_queue, it._timeout_s))
     .of(FakeProducer, lambda it: (it._transactions, it.config, it.name))
     .of(CommittedOnlyDone, lambda it: it._visible)
-    .of(InOrder, lambda it: it._visible)
+    .of(InOrder, lambda it: it._lanes)
+    .of(OneAtATime, lambda it: it._lanes)
     .of(DeadLetteredOnlyWhenDue, lambda it: it._strategy_length)
     .of(Liveness, lambda it: it._within_s)
     .of(NothingLate, lambda it: it._late_s)

@@ -1,0 +1,146 @@
+"""Keys that are handled side by side on a real broker: one waits, and the others pass."""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from linear_retry import events
+from linear_retry.consumer.settings.by_key import ByKey
+from linear_retry.kafka import Message
+from linear_retry.testing import Place
+from tests.kafka_operations import wait_until
+from tests.scenarios.conftest import SceneFactory
+from tests.scenarios.handlers import OutageError, PoisonError
+from tests.scenarios.protocols import each_protocol
+from tests.scenarios.scene import Scene
+
+pytestmark = pytest.mark.broker
+
+_PARTITIONS, _WORKERS, _ACCOUNTS = 4, 8, 10
+_BY_KEY = {"scope": "key", "concurrency": _WORKERS, "on_exhausted": "repeat"}
+
+
+class _Bank:
+    """A handler that takes a millisecond, and fails for the accounts that are closed."""
+
+    def __init__(self) -> None:
+        self.closed: set[bytes] = set()
+        self.is_down = False
+        self.refuses: set[bytes] = set()
+        self._counting = threading.Lock()
+        self.failed = Counter[bytes | None]()
+
+    def __call__(self, message: Message) -> None:
+        time.sleep(0.001)
+        key = message.key()
+        if key in self.refuses:
+            raise PoisonError("poison")
+        if self.is_down or key in self.closed:
+            with self._counting:
+                self.failed[key] += 1
+            raise OutageError("closed")
+
+
+def _account(partition: int, number: int) -> bytes:
+    return b"account %d of %d" % (number, partition)
+
+
+def _pay(group: Scene, times: int) -> None:
+    """So many messages for each account."""
+    group.write(
+        (partition, _account(partition, number), b"%d" % time_of, ())
+        for time_of in range(times)
+        for partition in range(_PARTITIONS)
+        for number in range(_ACCOUNTS)
+    )
+
+
+def _places_of(group: Scene, wanted: Callable[[bytes | None], bool]) -> set[Place]:
+    return {place for place, key in group.keys().items() if wanted(key)}
+
+
+def _twice(group: Scene) -> list[Place]:
+    return [place for place, times in Counter(group.handled()).items() if times > 1]
+
+
+@each_protocol
+def test_members_come_and_go(protocol: dict[str, str], scene: SceneFactory) -> None:
+    """Each key in its order; a closed account waits for itself; a revoke in good order, and a stop
+    while keys are held, repeat nothing."""
+    group = scene(_PARTITIONS, config=protocol, strategy=[0.1])
+    bank = _Bank()
+    bank.closed = {_account(0, 3), _account(2, 7)}
+    first = group.join("first", bank, **_BY_KEY)
+    group.wait_for(events.Assigned)
+    _pay(group, 20)
+    group.wait_for_attempts(100)
+    second = group.join("second", bank, **_BY_KEY)
+    group.wait_for(events.Assigned, member="second")
+    others = _places_of(group, lambda key: key not in bank.closed)
+    wait_until(lambda: others <= {*group.handled()}, "the others go on", detail=group.story)
+    wait_until(lambda: bank.closed == {*bank.failed}, "two wait", detail=group.story)
+    second.stop()
+    first.stop()
+    third = group.join("third", bank, **_BY_KEY)
+    group.wait_for(events.CircuitOpened, times=2, member="third")
+    bank.closed = set()
+    group.wait_until_done()
+    third.stop()
+    assert [] == group.violations(by_key=True)
+    assert [] == _twice(group)
+    assert [] == group.emitted(events.Lost)
+
+
+def test_killed_at_full_work(scene: SceneFactory) -> None:
+    """Nothing is lost, and each key goes on from a place in its order."""
+    group = scene(_PARTITIONS, strategy=[0.1])
+    killed = group.spawn("killed", {"0@3": ["outage"] * 1000}, **_BY_KEY)
+    group.wait_for(events.Assigned)
+    _pay(group, 40)
+    group.wait_for_attempts(600)
+    killed.kill()
+    heir = group.join("heir", _Bank(), **_BY_KEY)
+    ends = {(group.topic, number): 40 * _ACCOUNTS for number in range(_PARTITIONS)}
+    wait_until(lambda: group.committed() == ends, "all is committed", detail=group.story)
+    heir.stop()
+    assert [] == group.violations(by_key=True)
+
+
+def test_an_outage_of_all(scene: SceneFactory) -> None:
+    """One wide circuit opens, its probes are few, and all goes on at its end."""
+    group = scene(_PARTITIONS, strategy=[0.2])
+    bank = _Bank()
+    member = group.join("first", bank, **_BY_KEY)
+    group.wait_for(events.Assigned)
+    _pay(group, 5)
+    group.wait_for_attempts(60)
+    bank.is_down = True
+    _pay(group, 5)
+    group.wait_for(events.ProbeFailed, times=6)
+    bank.is_down = False
+    group.wait_until_done()
+    member.stop()
+    opened = [each for each in group.emitted(events.CircuitOpened) if each.scope.key is None]
+    closed = [each for each in group.emitted(events.CircuitClosed) if each.scope.key is None]
+    probes = [each for each in group.emitted(events.ProbeFailed) if each.scope.key is None]
+    assert len(opened) == len(closed) >= 1
+    assert sum(bank.failed.values()) <= len(opened) * (ByKey().trip + _WORKERS) + len(probes)
+    assert [] == group.violations(by_key=True)
+
+
+def test_poison_frees_its_key(scene: SceneFactory) -> None:
+    """Each of its messages goes to the dead letters, in order, and nobody else's waits."""
+    group = scene(_PARTITIONS, strategy=[0.1])
+    bank = _Bank()
+    bank.refuses = {_account(1, 1), _account(3, 9)}
+    member = group.join("first", bank, **_BY_KEY)
+    _pay(group, 5)
+    group.wait_until_done()
+    member.stop()
+    letters = group.dead_letters()
+    found = [Place(group.topic, one.original_partition, one.original_offset) for one in letters]
+    assert sorted(_places_of(group, bank.refuses.__contains__)) == sorted(found)
+    assert [] == group.violations(by_key=True)
