@@ -75,6 +75,10 @@ class Scope:
             and self.partition in (None, partition[1])
         )
 
+    def concerns(self, partition: Partition) -> bool:
+        """Whether it is about `partition`, or about a key in it."""
+        return self.covers(partition) or (self.topic, self.partition) == partition
+
     def __str__(self) -> str:
         if self.topic is None:
             return "consumer"

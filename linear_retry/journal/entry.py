@@ -117,7 +117,8 @@ def _plain(value: object) -> object:
         case datetime():
             return (value - _EPOCH) // _MILLISECOND
         case Scope():
-            return {"topic": value.topic, "partition": value.partition}
+            of_key = {} if value.key is None else {"key": value.key}
+            return {"topic": value.topic, "partition": value.partition, **of_key}
         case (str(topic), int(number)):
             return {"topic": topic, "partition": number}
         case tuple():
@@ -167,6 +168,10 @@ def _datetime(name: str, value: object) -> datetime:
 
 def _scope(name: str, value: object) -> Scope:
     match value:
+        case {"topic": str(topic), "partition": number, "key": str(key)}:
+            return Scope(topic, integer(name, number), key)
+        case {"key": _}:
+            return invalid(name, value, "a topic, a partition and a key")
         case {"topic": None, "partition": None}:
             return Scope()
         case {"topic": str(topic), "partition": number}:

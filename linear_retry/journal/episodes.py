@@ -80,6 +80,9 @@ class Episode:
 class Episodes:
     """Collects the episodes of all groups: those that have no end yet, and the latest others.
 
+    Not those of single keys: what they wait for is no outage, or many of them have opened a wider
+    circuit.
+
     Of the entries of one circuit, a later one must not come first; of others, any order will do.
     """
 
@@ -95,7 +98,7 @@ class Episodes:
     def take(self, entry: Entry) -> None:
         """Adds an entry; each must come once."""
         event = entry.event
-        if not isinstance(event, get_args(_Transition)):
+        if not isinstance(event, get_args(_Transition)) or event.scope.key is not None:
             return
         circuit = entry.group, entry.instance, event.scope
         before = self._unended.pop(circuit, None)

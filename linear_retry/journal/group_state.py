@@ -222,7 +222,7 @@ class InstanceState:
         """Yields its open circuits over a partition that it still has."""
         here = [p for p, one in self.ownerships.items() if one.is_there and p not in taken]
         for scope, (number, circuit) in self._circuits.items():
-            if circuit is None or not any(map(scope.covers, here)):
+            if circuit is None or not any(map(scope.concerns, here)):
                 continue
             held = circuit.held
             place = ("", -1) if held is None else (held.topic, held.partition)

@@ -1,6 +1,7 @@
 """Exports a consumer's metrics to Prometheus. Needs the extra `prometheus`."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from itertools import accumulate
@@ -45,12 +46,14 @@ _FAMILIES = {
     "last_poll_timestamp_seconds": _Family(
         _GAUGE, "Time of the last poll, in Unix time", merged=min
     ),
-    "open_circuits": _Family(_GAUGE, "Circuits that are not closed"),
+    "open_circuits": _Family(_GAUGE, "Circuits that are not closed, without those of single keys"),
     "circuit_open_seconds": _Family(_GAUGE, "How long this circuit has been open", _PLACE, max),
     "circuit_retry_timestamp_seconds": _Family(
         _GAUGE, "Time of the next attempt, in Unix time", _PLACE, min
     ),
     "circuit_failures": _Family(_GAUGE, "Failures of the held message", _PLACE, max),
+    "held_keys": _Family(_GAUGE, "Keys that wait after a failure, while others go on", _PLACE),
+    "oldest_held_seconds": _Family(_GAUGE, "How long the first of them has waited", _PLACE, max),
     "attempts": _Family(_COUNTER, "Completed calls of the handler", ("outcome",)),
     "waits": _Family(_COUNTER, "Waits started", _PLACE),
     "wait_seconds": _Family(_COUNTER, "Total delay of these waits, counted as each starts", _PLACE),
@@ -175,10 +178,16 @@ def _of_health(consumer: LinearConsumer) -> _Samples:
 
 def _of_circuits(consumer: LinearConsumer) -> _Samples:
     now, views = datetime.now(UTC), consumer.circuits
-    yield "open_circuits", (), sum(view.state != "closed" for view in views.values())
+    wide = [view for scope, view in views.items() if scope.key is None]
+    yield "open_circuits", (), sum(view.state != "closed" for view in wide)
+    held = Counter((scope.topic, scope.partition) for scope in views if scope.key is not None)
+    yield from (("held_keys", _place(*place), times) for place, times in held.items())
     for scope, view in views.items():
         if view.since is not None and view.retry_at is not None:
             place = _place(scope.topic, scope.partition)
+            if scope.key is not None:
+                yield "oldest_held_seconds", place, max((now - view.since).total_seconds(), 0.0)
+                continue
             yield "circuit_open_seconds", place, max((now - view.since).total_seconds(), 0.0)
             yield "circuit_retry_timestamp_seconds", place, view.retry_at.timestamp()
             yield "circuit_failures", place, view.failures or 0

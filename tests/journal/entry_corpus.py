@@ -21,6 +21,10 @@ def _closed(open_s: str) -> str:
     return _CLOSED.replace("0.5", open_s)
 
 
+def _of_key(place: str) -> str:
+    return _CLOSED.replace('"topic":null,"partition":null', place)
+
+
 _TEXTS = {
     _STOPPED: True,
     _CLOSED: True,
@@ -51,6 +55,11 @@ _TEXTS = {
     _closed(str(10**400)): False,
     _closed("NaN"): False,
     _closed('"0.5"'): False,
+    _of_key('"topic":"orders","partition":3,"key":"5a1b7acd8a3f"'): True,
+    _of_key('"topic":"orders","partition":3,"key":null'): False,
+    _of_key('"topic":"orders","partition":3,"key":7'): False,
+    _of_key('"topic":"orders","partition":null,"key":"5a1b7acd8a3f"'): False,
+    _of_key('"topic":null,"partition":null,"key":"5a1b7acd8a3f"'): False,
 }
 
 CORPUS = MappingProxyType({text.encode(): is_entry for text, is_entry in _TEXTS.items()})

@@ -22,7 +22,10 @@ st.register_type_strategy(float, st.floats(allow_nan=False, allow_infinity=False
 st.register_type_strategy(
     Scope,
     st.one_of(
-        st.just(Scope()), st.builds(Scope, _TEXTS), st.builds(Scope, _TEXTS, st.integers(0, 999))
+        st.just(Scope()),
+        st.builds(Scope, _TEXTS),
+        st.builds(Scope, _TEXTS, st.integers(0, 999)),
+        st.builds(Scope, _TEXTS, st.integers(0, 999), _TEXTS),
     ),
 )
 

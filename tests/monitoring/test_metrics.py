@@ -76,6 +76,20 @@ def _figures(metrics: Metrics) -> dict[str, dict[tuple[str, ...], float]]:
     return found
 
 
+def test_a_held_key(kafka: EmbeddedKafka) -> None:
+    """It is no outage, and its partition's figures say how many wait, and for how long."""
+    with consuming(kafka, Dependency(), scope="key", concurrency=2) as consumer:
+        metrics = Metrics(consumer, lag_timeout_s=PATIENCE_S)
+        wait_until(lambda: "keys that are held: 1" in consumer.health().reason, "a key is held")
+        seen = _figures(metrics)
+        one = "billing", "orders", "0"
+        assert {one: 1.0} == seen["linear_retry_held_keys"]
+        assert 0.0 <= seen["linear_retry_oldest_held_seconds"][one] < 3600
+        assert {("billing",): 0.0} == seen["linear_retry_open_circuits"]
+        assert "linear_retry_circuit_open_seconds" not in seen
+        assert 1.0 == seen["linear_retry_state"]["billing", "consuming"]
+
+
 def test_an_outage(kafka: EmbeddedKafka) -> None:
     """What is seen while a message is held, and after."""
     dependency = Dependency()

@@ -120,5 +120,5 @@ def test_what_breaks_one_breaks_only_that(guarantee: str, log: list[Entry], text
 
 def test_the_dead_run_nothing() -> None:
     """What a killed member was attempting does not stand in the way of its next life."""
-    log = [begun(1, 0), Crashed(1, "one"), begun(2, 0)]
+    log: list[Entry] = [begun(1, 0), Crashed(1, "one"), begun(2, 0)]
     assert [] == broken(log, [one for one in _guarantees() if "OneAtATime" in str(type(one))])

@@ -143,7 +143,8 @@ def _facts(circuit: OpenCircuit, now_ms: int) -> Iterable[str]:
     if circuit.waits_for == "limit":
         yield "held by the limit"
     if circuit.scope.topic is not None:
-        yield f"pauses {in_one_line(str(circuit.scope))} only"
+        verb = "pauses" if circuit.scope.key is None else "stops"
+        yield f"{verb} {in_one_line(str(circuit.scope))} only"
     yield f"open for {span_text(now_ms - circuit.since_ms)}"
 
 

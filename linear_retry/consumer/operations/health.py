@@ -1,6 +1,6 @@
 """Evaluates a consumer's health: its state, the reason, since when and until when."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal, TypeAlias
@@ -33,7 +33,8 @@ class Health:
     - `consuming`: it consumes; if messages of retry topics wait in memory, `until` is when the
       first is due, and nothing is wrong; if some partitions cannot be read, `reason` names one of
       them, with `error`, and `until`, when it is read again; if one ends before what was read,
-      `reason` and `error` say so, in the other states too;
+      `reason` and `error` say so, in the other states too; if keys are held, `reason` says how
+      many, `error` and `until` are of the one held for the longest, and the others go on;
     - `open`: healthy, but a circuit has been open since `since`, until `until`, because of `error`;
       of several, the one that opened first. During its attempt `until` is in the past. The error is
       known even if its message went to another member;
@@ -147,17 +148,29 @@ def _state(inputs: HealthInputs) -> Health:
         return _ended(well, inputs.end)
     if polled_s is not None and polled_s > inputs.limit_s:
         return _stuck(well, inputs, polled_s)
-    views = inputs.circuits.items()
-    waiting = [(view.since, scope) for scope, view in views if view.since is not None]
-    if waiting:
-        return _open(well, inputs, min(waiting, key=lambda pair: pair[0])[1])
+    longest = _open_longest(inputs, lambda scope: scope.key is None)
+    if longest is not None:
+        return _open(well, inputs, longest)
     if not inputs.joined:
         return replace(
             well, state="starting", reason="not in its group: it has not started, or is joining"
         )
     if inputs.unreadable:
         return _unreadable(well, inputs)
+    key = _open_longest(inputs, lambda scope: scope.key is not None)
+    if key is not None:
+        return _with_held_keys(well, inputs, key)
     return well if inputs.due_ms is None else _waiting(well, _time(inputs.due_ms))
+
+
+def _open_longest(inputs: HealthInputs, chosen: Callable[[Scope], bool]) -> Scope | None:
+    """Returns the scope of those chosen whose circuit opened first; None: none is open."""
+    opened = [
+        (view.since, scope)
+        for scope, view in inputs.circuits.items()
+        if view.since is not None and chosen(scope)
+    ]
+    return min(opened, key=lambda pair: pair[0])[1] if opened else None
 
 
 def _ended(well: Health, end: End) -> Health:
@@ -185,6 +198,30 @@ def _stuck(well: Health, inputs: HealthInputs, polled_s: float) -> Health:
 
 def _open(well: Health, inputs: HealthInputs, scope: Scope) -> Health:
     view = inputs.circuits[scope]
+    away = "" if inputs.joined else "; not in its group"
+    return replace(
+        well,
+        state="open",
+        reason=f"a circuit is open, {_until(view)}{away}",
+        since=view.since,
+        until=view.retry_at,
+        error=view.error or inputs.errors.get(scope),
+    )
+
+
+def _with_held_keys(well: Health, inputs: HealthInputs, first: Scope) -> Health:
+    view, held = inputs.circuits[first], sum(scope.key is not None for scope in inputs.circuits)
+    return replace(
+        well,
+        reason=f"{well.reason}; keys that are held: {held}, the first {_until(view)}",
+        since=view.since,
+        until=view.retry_at,
+        error=view.error,
+    )
+
+
+def _until(view: CircuitView) -> str:
+    """Says until when it waits, and for what."""
     held = (
         "the next message is its probe"
         if view.offset is None
@@ -192,15 +229,7 @@ def _open(well: Health, inputs: HealthInputs, scope: Scope) -> Health:
     )
     held += _WHY.get(view.waits_for, "")
     when = f"until {view.retry_at:%Y-%m-%dT%H:%M:%S}Z" if view.state == "open" else "half-open"
-    away = "" if inputs.joined else "; not in its group"
-    return replace(
-        well,
-        state="open",
-        reason=f"a circuit is open, {when}: {held}{away}",
-        since=view.since,
-        until=view.retry_at,
-        error=view.error or inputs.errors.get(scope),
-    )
+    return f"{when}: {held}"
 
 
 def _unreadable(well: Health, inputs: HealthInputs) -> Health:

@@ -1,4 +1,4 @@
-"""The episodes in the journal: each time a circuit was open.
+"""The episodes in the journal: each time a circuit was open, but for those of single keys.
 
 Its columns are in docs/spark/outages.md. An episode begins with `CircuitOpened` and ends with
 `CircuitClosed` of the same scope and the same instance of a member. Nothing is guessed; `kind` says
@@ -92,6 +92,8 @@ def _entries(readable: DataFrame) -> DataFrame:
     """The columns needed, the entries of each member together and in order."""
     event = F.col("event")
     is_ending = event.isin(*_ENDINGS)
+    # A table of an earlier release has no such column until something is ingested.
+    key = F.col("scope_key") if "scope_key" in readable.columns else F.lit(None)
     needed = readable.select(
         # A sort compares the first eight bytes first, and many groups' names start alike.
         F.xxhash64("group", "member").alias(_HASH),
@@ -118,6 +120,7 @@ def _entries(readable: DataFrame) -> DataFrame:
             .alias(f"scope_{name}")
             for name in ("topic", "partition")
         ),
+        key.isNotNull().alias("is_of_key"),
         F.when(
             event == "CircuitOpened",
             F.struct("message_topic", "message_partition", "message_offset"),
@@ -141,7 +144,7 @@ def _instances(entries: DataFrame) -> DataFrame:
     whole = instance.rowsBetween(_BEGINNING, _END)
     until_now = instance.rowsBetween(_BEGINNING, _NOW)
     event = F.col("event")
-    is_transition = event.isin(*_TRANSITIONS)
+    is_transition = event.isin(*_TRANSITIONS) & ~F.col("is_of_key")
     again = F.coalesce(F.lag("sequence").over(instance) == F.col("sequence"), F.lit(False))
     return entries.select(
         "*",

@@ -72,9 +72,11 @@ def _is_outcome(path: str) -> str:
 
 
 def _is_scope(path: str) -> str:
-    topic, number = f"{path}.topic", f"{path}.partition"
+    topic, number, key = (f"{path}.{name}" for name in ("topic", "partition", "key"))
     is_all = f"{_is('VOID')(topic)} AND {_is('VOID')(number)}"
-    return f"({is_all} OR {_is(_TEXT)(topic)} AND {_is(_WHOLE, 'VOID')(number)})"
+    is_some = f"{_is(_TEXT)(topic)} AND {_is(_WHOLE, 'VOID')(number)}"
+    is_key = f"{_is(_TEXT)(topic)} AND {_is(_WHOLE)(number)} AND {_is(_TEXT)(key)}"
+    return f"(if({_type(key)} IS NULL, {is_all} OR {is_some}, {is_key}))"
 
 
 def _is_optional(kind: str) -> Callable[[str], str]:
@@ -105,7 +107,7 @@ _TYPES: dict[Any, _Type] = {
     bool: _Type("boolean", _is("BOOLEAN")),
     datetime: _Type("bigint", _is_moment),
     CloseOutcome: _Type("string", _is_outcome),
-    Scope: _Type("struct<topic:string,partition:bigint>", _is_scope),
+    Scope: _Type("struct<topic:string,partition:bigint,key:string>", _is_scope),
     tuple[Partition, ...]: _Type(_PARTITIONS, _are_partitions),
     tuple[str, ...]: _Type("array<string>", _are_texts),
 }
@@ -232,5 +234,6 @@ def _event_columns() -> dict[str, str]:
     return {
         "scope_topic": f"({scope}).topic",
         "scope_partition": f"({scope}).partition",
+        "scope_key": f"({scope}).key",
         **dict(sorted(found.items())),
     }

@@ -140,7 +140,7 @@ def _is_about(said: EventEmitted, partition: Partition) -> bool:
     event = said.event
     scope = getattr(event, "scope", None)
     if scope is not None:
-        return bool(scope.covers(partition))
+        return bool(scope.concerns(partition))
     if hasattr(event, "partitions"):
         return partition in event.partitions
     return (getattr(event, "topic", None), getattr(event, "partition", None)) == partition

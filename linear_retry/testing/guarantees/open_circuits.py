@@ -142,9 +142,9 @@ class NothingWhileHeld(Guarantee):
                 self._held[member][self._lanes.of(event.place)] = item
                 self._places[member, event.scope] = event.place
             case EventEmitted(_, member, events.CircuitClosed(scope)) if scope.key is not None:
-                place = self._places.pop((member, scope), None)
-                if place is not None:
-                    self._held[member].pop(self._lanes.of(place), None)
+                held = self._places.pop((member, scope), None)
+                if held is not None:
+                    self._held[member].pop(self._lanes.of(held), None)
 
 
 class NothingEarly(Guarantee):

@@ -3,7 +3,10 @@
 from collections.abc import Iterable
 from typing import Any
 
+import pytest
+
 from linear_retry import events
+from linear_retry.consumer.ownership.requests import GiveUp, OperatorRequest, Retry
 from linear_retry.consumer.settings.by_key import ByKey
 from linear_retry.scope import Scope
 from linear_retry.testing import AttemptStarted
@@ -121,3 +124,61 @@ def test_a_dead_letter_frees_its_key() -> None:
     group.dependency.down_for_keys = set()
     group.finish()
     assert [0, 0, 1, 2, 3] == sorted(_attempted(group))
+
+
+def test_poison_keys_do_not_keep_an_outage_open() -> None:
+    """Five keys that fail for ever open the wide circuit on a quiet topic; the first message of
+    another key is the next probe but one, and closes it."""
+    poison = _keys("abcde")
+    group = _group(poison, strategy=[1.0] * 500, concurrency=2)
+    (member,) = group.members
+    group.dependency.down_for_keys = {*poison}
+    group.turn(40)
+    assert [Scope()] == [each.scope for each in _wide(member)]
+    group.produce_keys(0, [b"f"])
+    group.turn(60)
+    assert 1 == _attempted(group).count(5)
+    assert None is member.circuits.get(Scope())
+    for _ in range(50):
+        group.produce_keys(0, [b"f"])
+        group.turn(4)
+    assert 1 == len(_wide(member))
+
+
+def test_messages_without_a_key_are_one_lane() -> None:
+    """Nobody's order breaks; an empty key is a key."""
+    group = _group([None, b"", None, b"", None], strategy=[60.0] * 9)
+    group.dependency.down_for_keys = {None}
+    group.turn(20)
+    assert [0, 1, 3] == sorted(_attempted(group))
+    group.dependency.down_for_keys = set()
+    group.finish()
+    assert [] == group.violations()
+
+
+@pytest.mark.parametrize("wish", [GiveUp((_P0, 0)), Retry((_P0, 0))])
+def test_an_operator_decides_about_a_held_key(wish: OperatorRequest) -> None:
+    """It is given up, or attempted, at once; its followers come next, and no other is concerned."""
+    group = _group(_keys("aab"), strategy=[600.0] * 9)
+    (member,) = group.members
+    group.dependency.down_for_keys = {b"a"}
+    group.turn(20)
+    group.dependency.down_for_keys = set()
+    decided = member.parts.requests.submit(wish)
+    group.turn(20)
+    assert decided.result(0)
+    group.finish()
+    assert ([0] if isinstance(wish, Retry) else []) == _attempted(group)[2:-1]
+    assert 1 == _attempted(group)[-1]
+    assert [] == group.violations()
+
+
+def test_a_follower_of_a_held_message_is_not_held() -> None:
+    """What waits behind it cannot be given up before it: it is not the one that failed."""
+    group = _group(_keys("aa"), strategy=[600.0] * 9)
+    (member,) = group.members
+    group.dependency.down_for_keys = {b"a"}
+    group.turn(20)
+    decided = member.parts.requests.submit(GiveUp((_P0, 1)))
+    group.turn(5)
+    assert not decided.result(0)

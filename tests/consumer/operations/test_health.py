@@ -86,6 +86,21 @@ def test_of_several_circuits_the_oldest_counts() -> None:
     assert (_SINCE, "OSError('down')") == (health.since, health.error)
 
 
+def test_held_keys_are_no_outage() -> None:
+    """The others go on: it consumes, and says which key has waited for the longest."""
+    later = replace(_OPEN, since=_NOW, error="OSError('later')")
+    views = {Scope(): CircuitView("closed"), Scope("a", 0, "b"): later, Scope("a", 1, "c"): _OPEN}
+    health = evaluate(replace(_WELL, circuits=views))
+    reason = (
+        "it consumes; keys that are held: 2, the first until 2026-01-01T12:05:00Z: "
+        "orders[1]@42 is held, failures: 2"
+    )
+    assert ("consuming", reason) == (health.state, health.reason)
+    assert (_SINCE, _UNTIL, "OSError('down')") == (health.since, health.until, health.error)
+    outage = evaluate(replace(_WELL, circuits={**views, Scope("a"): later}))
+    assert ("open", "OSError('later')") == (outage.state, outage.error)
+
+
 def test_open_outside_the_group_is_not_ready() -> None:
     """The circuit stays where partitions went: it waits, and takes part in nothing."""
     health = evaluate(replace(_WELL, joined=False, circuits={Scope(): _OPEN}))

@@ -130,7 +130,7 @@ def _of(entry: Entry) -> dict[str, object]:
         value = getattr(entry.event, field.name)
         match value:
             case Scope():
-                message |= {"scope_topic": value.topic, "scope_partition": value.partition}
+                message |= {f"scope_{name}": part for name, part in asdict(value).items()}
             case datetime():
                 message[f"{field.name}_ms"] = (value - _EPOCH) // timedelta(milliseconds=1)
             case tuple():
