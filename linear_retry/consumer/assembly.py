@@ -79,6 +79,8 @@ from linear_retry.scope import UNKEYED, Scope
 
 _LAST_ANSWERS_S = 1.0
 _CONTROL_PATIENCE_S = 5.0
+_MOST_OF_KEYS = 100_000
+"""Messages in memory: those behind keys that are held are among them, while others go on."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -434,7 +436,8 @@ def _read_ahead_of(config: ConsumerConfig, circuits: Circuits[Message]) -> Calla
         return partial(DelayedReadAhead, queues)
     if not config.has_lanes:
         return ReadAhead
-    return partial(LaneReadAhead, _lane_of(config), circuits.holding)
+    most = 0 if config.by_key is None else _MOST_OF_KEYS
+    return partial(LaneReadAhead, _lane_of(config), circuits.holding, most=most)
 
 
 def _lane_of(config: ConsumerConfig) -> LaneOf:

@@ -77,7 +77,7 @@ class Circuits(Generic[T]):
         `pauses`: an open circuit pauses the partitions in its scope. Else they are read on.
         """
         self._name = name
-        self._pauses = pauses
+        self.pauses = pauses
         self._open: dict[Scope, Circuit[T]] = {}
         self.all_closed = True
         self.next_retry_at_s = float("inf")
@@ -140,13 +140,13 @@ class Circuits(Generic[T]):
 
     def stops(self, partition: Partition) -> bool:
         """Whether `partition` must be paused now."""
-        return self._pauses and any(
+        return self.pauses and any(
             not self._awaits_probe(self._open[scope]) for scope in self._over(partition)
         )
 
     def wanting_probe(self, partition: Partition) -> Scope | None:
         """Returns the half-open scope, with no held message, whose probe is the next message."""
-        for scope in self._over(partition) if self._pauses else ():
+        for scope in self._over(partition) if self.pauses else ():
             if self._awaits_probe(self._open[scope]):
                 return scope
         return None

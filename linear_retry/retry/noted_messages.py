@@ -10,17 +10,16 @@ Judgement: TypeAlias = Literal["done", "undone", "doubt"]
 
 
 class NotedMessages:
-    """One partition's note, asked about its messages in offset order.
+    """One partition's `note`, asked about its messages in offset order.
 
-    `base` is where it begins: where its messages are read from again if it turns out to be about
-    another log. The note decides, not the reader's settings: a message is done only if all owners
-    before would have said so.
+    Its base is where they are read from again if it turns out to be about another log. The note
+    decides, not the reader's settings: a message is done only if all owners before would have said
+    so.
     """
 
     def __init__(self, note: CommitNote, digests: Digests) -> None:
-        self._note = note
+        self.note = note
         self._digests = digests
-        self.base = note.base
         self._frontier = note.frontier
         self._undone: list[Undone] = []
         self._take(note.undone)
@@ -45,11 +44,11 @@ class NotedMessages:
 
         `doubt`: it is at a place where the note has another, so the note is about another log.
         """
-        known = self._note.leader_epoch
+        known = self.note.leader_epoch
         if known is not None and leader_epoch is not None and leader_epoch > known:
             # The log was cut below, and these have come since: nothing is passed over any more.
             self._frontier = min(self._frontier, offset)
-        if offset < self.base:
+        if offset < self.note.base:
             return "undone"
         if (there := self._at.get(offset)) is not None:
             matches = all(self._matches(one, key, timestamp_ms) for one in there)
@@ -76,7 +75,7 @@ class NotedMessages:
         What was not reached is carried as it is; a key of which the next message is not known yet
         begins at `offset`.
         """
-        if offset < self.base:
+        if offset < self.note.base:
             return None  # the log was cut, and what was done is to be handled again
         frontier = max(self._frontier, offset)
         lifted = (_lifted(one, offset) for one in self._undone)
@@ -85,7 +84,7 @@ class NotedMessages:
             undone = [one for one in undone if one.failures is not None]
         if frontier == offset and not undone:
             return None
-        return replace(self._note, base=offset, frontier=frontier, undone=tuple(undone))
+        return replace(self.note, base=offset, frontier=frontier, undone=tuple(undone))
 
     def _matches(self, one: Undone, key: bytes | None, timestamp_ms: int | None) -> bool:
         if not one.is_there:

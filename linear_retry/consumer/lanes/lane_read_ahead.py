@@ -100,8 +100,12 @@ class LaneReadAhead(ReadAhead):
         *,
         max_poll_interval_s: float,
         session_timeout_s: float,
+        most: int = 0,
     ) -> None:
-        """`is_held`: whether a circuit has the message at this offset."""
+        """`is_held`: whether a circuit has the message at this offset.
+
+        `most` messages may be in memory, or more where `MOST_MESSAGES` of each partition are.
+        """
         super().__init__(
             client,
             clock,
@@ -111,6 +115,7 @@ class LaneReadAhead(ReadAhead):
         )
         self.lane_of = lane_of
         self._is_held = is_held
+        self._most = most
         self._lanes: dict[Scope, _Lane] = {}
         self._read: dict[Partition, _Read] = {}
         self._ready: dict[Partition, list[tuple[int, Scope]]] = {}
@@ -184,7 +189,9 @@ class LaneReadAhead(ReadAhead):
     def is_above(self, partition: Partition, share: float) -> bool:
         """Whether it holds more than this share of what may be held of a partition."""
         read, partitions = self._read.get(partition), len(self._read)
-        return read is not None and is_above(share, len(read.undone), read.size_bytes, partitions)
+        return read is not None and is_above(
+            share, len(read.undone), read.size_bytes, partitions, self._most
+        )
 
     # -- as any read-ahead -----------------------------------------------------------------
 

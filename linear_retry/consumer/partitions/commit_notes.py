@@ -63,6 +63,7 @@ class CommitNotes:
         self._most = MOST_CHARACTERS
         self._read_in: dict[Partition, int] = {}
         self._noted: dict[Partition, NotedMessages] = {}
+        self._ignored: dict[Partition, CommitNote] = {}
 
     def of(self, partition: Partition, offset: int) -> str | None:
         """Returns what is committed beside this offset: nothing unless there is something to say.
@@ -152,14 +153,15 @@ class CommitNotes:
 
         Returns where its messages are to be read from again.
         """
-        base = self._noted.pop(partition).base
+        # Until it is committed over it is read again, by the epoch in which all begins again.
+        note = self._ignored[partition] = self._noted.pop(partition).note
         log_topic_problem(
             partition[0],
-            f"the note beside the committed offset {base} of partition {partition[1]} is about "
-            f"other messages, as that at {offset} shows: the topic was made again, or its log was "
-            "cut. It is ignored, and all from that offset on are handled",
+            f"the note beside the committed offset {note.base} of partition {partition[1]} is "
+            f"about other messages, as that at {offset} shows: the topic was made again, or its "
+            "log was cut. It is ignored, and all from that offset on are handled",
         )
-        return base
+        return note.base
 
     # -- inside ----------------------------------------------------------------------------
 
@@ -239,4 +241,5 @@ class CommitNotes:
         if not self._remembers:
             undone = tuple(replace(one, failures=None) for one in note.undone)
             note = replace(note, undone=undone)
-        self._noted[partition] = NotedMessages(note, self._digests)
+        if note != self._ignored.pop(partition, None):
+            self._noted[partition] = NotedMessages(note, self._digests)

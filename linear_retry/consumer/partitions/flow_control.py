@@ -15,6 +15,7 @@ from linear_retry.events import (
 )
 from linear_retry.kafka import KafkaError, KafkaException, Message
 from linear_retry.kafka.consumer.client import Client
+from linear_retry.log.lines import log_topic_problem
 from linear_retry.retry.case import Failing, Held
 from linear_retry.retry.circuits import Circuits
 from linear_retry.scope import Partition, Scope
@@ -41,6 +42,7 @@ class FlowControl:
         self._read_ahead = read_ahead
         self._emit = emit
         self._held_back: set[Partition] = set()
+        self._told: set[Partition] = set()
         self._start_positions = start_positions
         self._unplaced: set[Partition] = set()
 
@@ -56,6 +58,11 @@ class FlowControl:
     def has_in_memory(self, partition: Partition) -> bool:
         """Whether one of its messages is held or read ahead: a restart would duplicate it."""
         return self.circuits.stops(partition) or self._read_ahead.last_of(partition) is not None
+
+    @property
+    def waits_for_keys(self) -> bool:
+        """Whether what is in memory may wait for hours, while others of its partition go on."""
+        return not self.circuits.pauses
 
     def next_to_fetch(self, partition: Partition) -> int | None:
         """The offset after those in memory; None if it is not known."""
@@ -94,6 +101,14 @@ class FlowControl:
     def hold_back(self, partition: Partition) -> None:
         """Pauses a partition of which enough is in memory; that stays."""
         self._held_back.add(partition)
+        keys = self.circuits.keys_of(partition)
+        if keys and partition not in self._told:
+            log_topic_problem(
+                partition[0],
+                f"partition {partition[1]} is not read on: enough of it is in memory, and waits "
+                f"behind keys that are held ({len(keys)}), or for its handler",
+            )
+        (self._told.add if keys else self._told.discard)(partition)
         self._each(self._client.pause, self._owned(partition.__eq__))
 
     def let_go(self, partition: Partition) -> None:
@@ -196,9 +211,13 @@ class FlowControl:
 
     def read_again(self, partition: Partition, offset: int) -> None:
         """Goes back to an earlier offset: what was taken to be done from there on is not."""
-        self._read_ahead.forget(partition.__eq__)
-        self.offsets.start_at(partition, offset)
+        self._start_over(partition, offset)
         self.seek([partition])
+
+    def read_another_log(self, partition: Partition, offset: int) -> None:
+        """Starts at `offset` of the log that is there now: it was cut, or is another one."""
+        self._start_over(partition, offset)
+        self.reassign(partition)
 
     def revive(self, partition: Partition, reason: str) -> None:
         """Assigns a stalled partition again, and emits `PartitionRevived`."""
@@ -252,8 +271,7 @@ class FlowControl:
         gone = frozenset(partitions)
         self._assignment.drop(gone)
         self.offsets.forget(gone)
-        for scope in [each for key in gone for each in self.circuits.keys_of(key)]:
-            self._drop_circuit(scope)  # its next owner learns by the note how often it has failed
+        self._drop_keys(gone)  # the note tells their next owner how often they have failed
         self.circuits.drop_held(gone)
         self._held_back -= gone
         self._read_ahead.forget(gone.__contains__)
@@ -279,6 +297,19 @@ class FlowControl:
         for partition in placed:
             self.offsets.start_at(partition, found[partition])
         return placed
+
+    def _start_over(self, partition: Partition, offset: int) -> None:
+        """Forgets what is known of a partition. What runs, or leaves, counts no more."""
+        self._assignment.take([partition])  # another reading is another ownership
+        self._drop_keys([partition])
+        self.circuits.drop_held([partition])
+        self._read_ahead.forget(partition.__eq__)
+        self.offsets.begin([partition])
+        self.offsets.start_at(partition, offset)
+
+    def _drop_keys(self, partitions: Iterable[Partition]) -> None:
+        for scope in [each for key in partitions for each in self.circuits.keys_of(key)]:
+            self._drop_circuit(scope)
 
     def _drop_circuit(self, scope: Scope) -> None:
         open_s = self.circuits.close(scope, self._assignment.now_s())

@@ -138,16 +138,17 @@ class OffsetReset:
                 del self.cut[partition]  # its owner begins at the committed offset
             elif cut.there is None:
                 self._locate(partition, cut)
-            elif not self._flow_control.has_in_memory(partition):
+            elif not self._waits_for(partition):
                 del self.cut[partition]
-                # Another log is another ownership: nothing is compared with the earlier one's.
-                self._assignment.take([partition])
                 # What was in memory may have been dropped, to be fetched again, and not handled.
                 next_offset = self._offsets.next_offset(partition)
                 there = cut.there if next_offset is None else min(next_offset, cut.there)
-                self._offsets.begin([partition])
-                self._offsets.start_at(partition, there)
-                self._flow_control.reassign(partition)
+                self._flow_control.read_another_log(partition, there)
+
+    def _waits_for(self, partition: Partition) -> bool:
+        """Whether what is in memory of a log that was cut is handled first."""
+        flow_control = self._flow_control
+        return not flow_control.waits_for_keys and flow_control.has_in_memory(partition)
 
     def ask_again(self) -> None:
         """Repeats unanswered requests. Must be called before new arrivals are processed.
@@ -171,7 +172,7 @@ class OffsetReset:
         if self._is_garbage(partition, missing.offset):
             self._flow_control.reassign(partition)
             return True
-        there = self._ask_edge(partition)
+        there = self._ask_edge(partition, missing.offset)
         if there is None:
             self.missing[partition] = missing  # re-added last: others may be answered
             return False
@@ -191,9 +192,16 @@ class OffsetReset:
             self._offsets.limit_commits(partition, there)
             self._emit(DataLost(*partition, offset=cut.offset, next_offset=there))
 
-    def _ask_edge(self, partition: Partition) -> int | None:
-        """Asks where its log begins, or ends; None: no answer, and all others wait for a while."""
+    def _ask_edge(self, partition: Partition, gone: int | None = None) -> int | None:
+        """Asks where its log begins, or ends; None: no answer, and all others wait for a while.
+
+        Where retention has removed the message of a key that is held, `gone`, others behind it are
+        not done: reading goes on at the beginning, whatever `auto.offset.reset` says.
+        """
         there = self._client.ask_offset(partition, END if self.begins_at_end else BEGINNING)
+        if self.begins_at_end and gone is not None and self._flow_control.waits_for_keys:
+            begin = self._client.ask_offset(partition, BEGINNING)
+            there = begin if begin is None or gone < begin else there
         if there is None:
             self._unanswered_at_s = self._assignment.now_s()
         return there

@@ -20,9 +20,13 @@ MOST_BYTES = 64_000_000
 """Of all partitions together, each of which has an equal share."""
 
 
-def is_above(share: float, messages: int, size_bytes: int, partitions: int) -> bool:
-    """Whether this is more than that share of what may be held of one of so many partitions."""
-    return messages > share * MOST_MESSAGES or size_bytes > share * MOST_BYTES / partitions
+def is_above(share: float, messages: int, size_bytes: int, partitions: int, most: int = 0) -> bool:
+    """Whether this is more than that share of what may be held of one of so many partitions.
+
+    `most` messages may be held of all together, but at least `MOST_MESSAGES` of each.
+    """
+    most_of_one = max(MOST_MESSAGES, most / partitions)
+    return messages > share * most_of_one or size_bytes > share * MOST_BYTES / partitions
 
 
 class Queue:

@@ -6,11 +6,14 @@ from typing import Any
 import pytest
 
 from linear_retry import events
+from linear_retry.consumer import assembly
 from linear_retry.consumer.ownership.requests import GiveUp, OperatorRequest, Retry
+from linear_retry.consumer.partitions import queued_read_ahead
 from linear_retry.consumer.settings.by_key import ByKey
+from linear_retry.records.commit_note import CommitNote, Digests, Undone, write_note
 from linear_retry.scope import Scope
 from linear_retry.testing import AttemptStarted
-from tests.consumer.group import LETTERS, TOPIC, FakeGroup, Member
+from tests.consumer.group import GROUP, LETTERS, TOPIC, FakeGroup, Member
 
 _P0 = (TOPIC, 0)
 
@@ -182,3 +185,84 @@ def test_a_follower_of_a_held_message_is_not_held() -> None:
     decided = member.parts.requests.submit(GiveUp((_P0, 1)))
     group.turn(5)
     assert not decided.result(0)
+
+
+def test_what_waits_behind_a_held_key_is_bounded(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Where too much of a partition waits behind one, it is not read on; that is logged, once, and
+    nothing is lost."""
+    monkeypatch.setattr(assembly, "_MOST_OF_KEYS", 0)
+    monkeypatch.setattr(queued_read_ahead, "MOST_MESSAGES", 20)
+    group = _group(_keys("a" * 10), strategy=[600.0] * 9)
+    group.dependency.down_for_keys = {b"a"}
+    for _ in range(20):
+        group.turn()
+        group.produce_keys(0, _keys("aab"))
+    assert 1 == _attempted(group).count(0)
+    assert 5 < len(_attempted(group)) < 20
+    said = [each.message for each in caplog.records if "is not read on" in each.message]
+    assert [
+        "partition 0 is not read on: enough of it is in memory, and waits behind keys that are "
+        "held (1), or for its handler"
+    ] == said
+    group.dependency.down_for_keys = set()
+    group.finish(within_s=2000)
+    assert [] == group.violations()
+
+
+def test_a_note_about_another_log_while_a_handler_runs() -> None:
+    """All is read again from where it begins, and what that handler did counts for nothing: what
+    had been passed over before it would be lost."""
+    digests = Digests(GROUP)
+    places = tuple(Undone("key", at, digests.of_key(key)) for at, key in ((2, b"a"), (4, b"x")))
+    group = FakeGroup(partitions=1, scope="key", concurrency=4)
+    group.produce_keys(0, _keys("bba"))
+    group.fake.group(GROUP)[_P0] = 0
+    group.fake.notes(GROUP)[_P0] = write_note(CommitNote(0, 6, places), GROUP, _P0)
+    member = group.join()
+    member.workers.late = {_P0}
+    group.share([0])
+    while not member.workers.running:
+        group.turn()
+    group.produce_keys(0, _keys("bbb"))
+    member.workers.late = set()
+    group.finish()
+    assert {*range(6)} == {*_attempted(group)}
+
+
+def test_a_log_that_was_cut_does_not_wait_for_a_held_key() -> None:
+    """What is in memory of it is handled first elsewhere; here that could take hours."""
+    group = _group(_keys("abab"), strategy=[3600.0] * 9, concurrency=2)
+    group.dependency.down_for_keys = {b"a"}
+    group.turn(20)
+    group.fake.truncate(*_P0, 3)
+    del group.visible[_P0][3:]
+    group.produce_keys(0, _keys("bb"))
+    began_s = group.fake.clock.now_s()
+    while {3, 4} - {*_attempted(group)} and group.fake.clock.now_s() < began_s + 600:
+        group.turn()
+    assert {3, 4} <= {*_attempted(group)}
+    group.dependency.down_for_keys = set()
+    group.finish(within_s=4000)
+    assert {*range(5)} == {*_attempted(group)}
+
+
+@pytest.mark.filterwarnings("ignore:auto.offset.reset=latest")
+def test_retention_loses_held_messages_only() -> None:
+    """With `auto.offset.reset=latest`, too: others behind the one that is gone are not done."""
+    group = _group([], strategy=[3600.0] * 9, config={"auto.offset.reset": "latest"})
+    (member,) = group.members
+    group.turn(10)
+    group.produce_keys(0, _keys("abcabc"))
+    group.dependency.down_for_keys = {b"a"}
+    group.turn(30)
+    assert [0, 1, 2, 4, 5] == sorted(_attempted(group))
+    group.leave(member)
+    group.produce_keys(0, _keys("bcbc"))
+    group.fake.delete_records(*_P0, 4)
+    group.join()
+    group.share([0])
+    group.dependency.down_for_keys = set()
+    group.turn(60)
+    assert [6, 7, 8, 9] == sorted(_attempted(group)[5:])

@@ -79,7 +79,7 @@ CHOSEN = (
     .of(ReadAhead, lambda it: (it._epoch, it._max_poll_interval_s, it._session_timeout_s))
     .of(ReadAhead, lambda it: it.touch_s)
     .of(CommitNotes, lambda it: (it._digests, it._group_id, it._most, it._on_unreadable))
-    .of(CommitNotes, lambda it: it._remembers)
+    .of(CommitNotes, lambda it: (it._ignored, it._remembers))
     .of(Outcomes, lambda it: (it.emit, it.line))
     .of(OperatorActions, lambda it: (it._line, it._policy, it.is_attempted))
     .of(DeadLetterPublisher, lambda it: (it._oversized, it.poll, it.prepare, it.topic))
