@@ -12,6 +12,7 @@ if typing.TYPE_CHECKING:
         run_together,
         run_together_async,
     )
+    from linear_retry.consumer.settings.by_key import ByKey
     from linear_retry.consumer.settings.dead_letters import DeadLetters
     from linear_retry.consumer.settings.line import Recovery
     from linear_retry.consumer.settings.retry_topics import RetryTopics
@@ -45,6 +46,7 @@ __all__ = [
     "Attempt",
     "BatchError",
     "BrokerError",
+    "ByKey",
     "CircuitView",
     "ConfigurationError",
     "Counts",
@@ -79,6 +81,7 @@ _HOMES = {
     "Attempt": "consumer.runners.own_loop",
     "BatchError": "retry.failed_attempt",
     "BrokerError": "errors",
+    "ByKey": "consumer.settings.by_key",
     "CircuitView": "retry.circuits",
     "ConfigurationError": "errors",
     "Counts": "consumer.operations.monitor",

@@ -23,7 +23,7 @@ _JSON: dict[Any, str] = {
     bool: "true or false",
     datetime: "integer: UTC milliseconds",
     CloseOutcome: "string",
-    Scope: f"{_PLACE}, null for all",
+    Scope: f"{_PLACE}, null for all; of a key, also `key`",
     tuple[Partition, ...]: f"list of {_PLACE}",
     tuple[str, ...]: "list of strings",
 }

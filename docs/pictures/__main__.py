@@ -3,13 +3,14 @@
 from pathlib import Path
 
 from docs.pictures.diagrams.circuit import circuit
+from docs.pictures.diagrams.keys import keys
 from docs.pictures.diagrams.message import message
 from docs.pictures.diagrams.rebalance import rebalance
 from docs.pictures.diagrams.replay import replay
 from docs.pictures.diagrams.retry_topics import retry_topics
 from docs.pictures.diagrams.scopes import scopes
 
-DIAGRAMS = (circuit, message, rebalance, replay, retry_topics, scopes)
+DIAGRAMS = (circuit, keys, message, rebalance, replay, retry_topics, scopes)
 FOLDER = Path(__file__).parent
 
 

@@ -85,8 +85,9 @@ class LinearConsumer:
         `config` holds librdkafka's keys, unchanged. `topics` are names, or patterns that begin with
         ^. `strategy` may be a list of delays, for `Strategy(list)`. `transient` selects the
         exceptions that are retried: types, or a predicate on the exception. `scope` says what an
-        open circuit pauses: all assigned partitions, the message's topic, or its partition.
-        `concurrency`, with `scope="partition"`, is how many partitions are handled side by side,
+        open circuit pauses: all assigned partitions, the message's topic, or its partition; or,
+        with `"key"` or `ByKey(...)`, that only later messages of its key wait. `concurrency`, with
+        `scope="partition"` or `"key"`, is how many partitions or keys are handled side by side,
         each in its order: 1 to 256 threads call the handler, which must be thread-safe.
         `listeners` are called with each event on the owner thread, after the state is safe; one
         that raises is logged. `control` names the topic over which operators may retry a held

@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from linear_retry import LinearConsumer
 from linear_retry.kafka import Message
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
-from linear_retry.scope import Scope, ScopeKind
+from linear_retry.scope import AnyScope, Scope
 from tests.docs.markdown import blocks, code, page, table
 from tests.kafka_operations import wait_until
 from tests.patience import PATIENCE_S
@@ -105,7 +105,7 @@ def _until(capsys: pytest.CaptureFixture[str], names: dict[str, Any], *wanted: s
 def test_the_table_has_every_scope() -> None:
     """The page's table has each value of `scope`, in order."""
     rows = [code(row[0])[0].strip('"') for row in table(_PAGE, "`scope`")]
-    assert list(get_args(ScopeKind)) == rows
+    assert list(get_args(AnyScope)) == rows
 
 
 @pytest.mark.parametrize(

@@ -196,7 +196,7 @@ class OffsetReset:
         """Asks where its log begins, or ends; None: no answer, and all others wait for a while.
 
         Where retention has removed the message of a key that is held, `gone`, others behind it are
-        not done: reading goes on at the beginning, whatever `auto.offset.reset` says.
+        not done: reading continues at the beginning, whatever `auto.offset.reset` says.
         """
         there = self._client.ask_offset(partition, END if self.begins_at_end else BEGINNING)
         if self.begins_at_end and gone is not None and self._flow_control.waits_for_keys:

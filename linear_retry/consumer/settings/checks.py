@@ -59,6 +59,7 @@ Transient: TypeAlias = (
 )
 
 MOST_CONCURRENT = 256
+_MOST_NOTED = 160
 _ANSWER_MARGIN_S = 10.0
 _READ_HERE = (
     "the same producer sends what is retried, and that is read from the consumer's cluster: it "
@@ -93,6 +94,7 @@ def plan(
     )
     _check_returns(line, letters)
     kind, by_key = _scope_of(scope)
+    _warn_of_long_notes(by_key, concurrency)
     _check_concurrency(concurrency, kind, reads_retries=line.reads_retries)
     if by_key is not None and letters is not None and letters.transactional:
         raise ConfigurationError(
@@ -142,6 +144,18 @@ def _scope_of(scope: AnyScope | ByKey) -> tuple[AnyScope, ByKey | None]:
         return "key", scope
     _check_choice("scope", scope, get_args(AnyScope))
     return scope, ByKey() if scope == "key" else None
+
+
+def _warn_of_long_notes(by_key: ByKey | None, concurrency: int) -> None:
+    """Warns of more keys than a note has room for, which is what a broker takes by default."""
+    most = 0 if by_key is None else by_key.most_held + concurrency
+    if most > _MOST_NOTED:
+        warnings.warn(
+            f"concurrency and most_held are {most} together: of more than {_MOST_NOTED} keys that "
+            "are held or in a handler, what was done behind them may be handled again after a "
+            "stop; lower one of them, or accept that",
+            stacklevel=4,
+        )
 
 
 def _check_concurrency(concurrency: object, scope: AnyScope, *, reads_retries: bool) -> None:
