@@ -9,6 +9,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from linear_retry import DeadLetters, Event, LinearConsumer, Strategy
 from linear_retry.consumer.settings.consumer_config import Dependencies
+from linear_retry.scope import AnyScope
 
 Config: TypeAlias = Mapping[str, Any]
 Handler: TypeAlias = Callable[[Message], object]
@@ -65,6 +66,7 @@ def linear_consumer(
     *,
     delays_s: list[float] | None = None,
     dead_letters: str | None = None,
+    scope: AnyScope = "consumer",
     concurrency: int = 1,
     transactional: bool = False,
     listeners: tuple[Callable[[Event], object], ...] = (),
@@ -72,7 +74,7 @@ def linear_consumer(
 ) -> LinearConsumer:
     """Ours. `OSError` is transient; without a dead-letter topic, giving up stops it.
 
-    With `concurrency`, partitions are handled side by side.
+    With `concurrency`, partitions or keys are handled side by side.
     """
     discard_logs()
     give_up: Any = "stop" if dead_letters is None else "dead-letter"
@@ -89,7 +91,7 @@ def linear_consumer(
         dead_letters=letters,
         on_exhausted=give_up,
         on_permanent=give_up,
-        scope="consumer" if concurrency == 1 else "partition",
+        scope=scope,
         concurrency=concurrency,
         listeners=listeners,
         _dependencies=dependencies,

@@ -1,8 +1,9 @@
-"""Measures partitions handled side by side, against plain threads over the same topic."""
+"""Measures partitions and keys handled side by side, against plain threads over the same topic."""
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from queue import SimpleQueue
 
 from benchmarks.child import in_child
@@ -11,46 +12,67 @@ from benchmarks.figures import Figure, Result, Target
 from benchmarks.scale import Scale
 from benchmarks.topics import config_of_new_group, filled_topic
 from linear_retry.kafka import Message
+from linear_retry.scope import AnyScope
 from tests.real_kafka import RealKafka
 
-_PARTITIONS = 32
 _IO_S = 0.001
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """What is handled in its order: partitions, or the keys in them."""
+
+    scope: AnyScope
+    name: str
+    partitions: int
+    keys: int = 0
+
+    def number(self, message: Message) -> int:
+        """Of the partition, or of the key."""
+        return int(message.key() or b"0") if self.keys else message.partition() or 0
+
+
+_UNITS = (_Unit("partition", "partitions", 32), _Unit("key", "keys", 4, 10_000))
 
 
 def run(kafka: RealKafka, scale: Scale) -> Result:
     """Ours and plain threads in turn, with handlers that wait for I/O, and that do nothing."""
-    figures: list[Figure] = []
-    waiting, doing_nothing = min(scale.messages, 100_000), scale.messages
-    for threads, share in ((8, 0.8), (32, 0.7)):
-        of_us, of_plain = _rates(kafka, scale.rounds, waiting, threads, _IO_S)
-        best = threads / _IO_S
-        parts = tuple(rate / best for rate in of_us)
-        figures += [
-            Figure(f"ours, {threads} threads, 1 ms of I/O", "messages/s", of_us),
-            Figure(f"plain threads, {threads}, 1 ms of I/O", "messages/s", of_plain),
-            Figure(f"ours / threads per ms, {threads}", "times", parts, Target("at least", share)),
-        ]
-    of_us, of_plain = _rates(kafka, scale.rounds, doing_nothing, 8, 0.0)
-    target = Target("at least", 60_000)
-    figures += [
-        Figure("ours, 8 threads, no-op handler", "messages/s", of_us, target),
-        Figure("plain threads, 8, no-op handler", "messages/s", of_plain),
-    ]
+    figures = [figure for unit in _UNITS for figure in _of_unit(kafka, scale, unit)]
     note = "plain threads commit nothing, retry nothing and hold any number of messages in memory"
     return Result(tuple(figures), (note,))
 
 
-def ours_s(config: Config, topic: str, messages: int, threads: int, io_s: float) -> float:
+def _of_unit(kafka: RealKafka, scale: Scale, unit: _Unit) -> Iterator[Figure]:
+    waiting, doing_nothing = min(scale.messages, 100_000), scale.messages
+    for threads, share in ((8, 0.8), (32, 0.7)):
+        of_us, of_plain = _rates(kafka, scale.rounds, waiting, threads, _IO_S, unit)
+        best = threads / _IO_S
+        parts = tuple(rate / best for rate in of_us)
+        what = f"{unit.name}, {threads} threads"
+        yield Figure(f"ours, {what}, 1 ms of I/O", "messages/s", of_us)
+        yield Figure(f"plain threads, {what}, 1 ms of I/O", "messages/s", of_plain)
+        yield Figure(f"ours / threads per ms, {what}", "times", parts, Target("at least", share))
+    of_us, of_plain = _rates(kafka, scale.rounds, doing_nothing, 8, 0.0, unit)
+    target = Target("at least", 60_000)
+    yield Figure(f"ours, {unit.name}, 8 threads, no-op handler", "messages/s", of_us, target)
+    yield Figure(f"plain threads, {unit.name}, 8, no-op handler", "messages/s", of_plain)
+
+
+def ours_s(
+    config: Config, topic: str, messages: int, threads: int, io_s: float, unit: _Unit
+) -> float:
     """Seconds from the first handled message to the last."""
     counted = _Counted(messages, io_s)
-    with linear_consumer(config, topic, concurrency=threads) as consumer:
+    with linear_consumer(config, topic, scope=unit.scope, concurrency=threads) as consumer:
         counted.at_end = consumer.stop
         consumer.run(counted)
     return counted.elapsed_s
 
 
-def plain_s(config: Config, topic: str, messages: int, threads: int, io_s: float) -> float:
-    """The same, with a queue for each thread, and the partitions dealt out to them."""
+def plain_s(
+    config: Config, topic: str, messages: int, threads: int, io_s: float, unit: _Unit
+) -> float:
+    """The same, with a queue for each thread, and the partitions or keys dealt out to them."""
     counted = _Counted(messages, io_s)
     queues = [SimpleQueue[Message | None]() for _ in range(threads)]
     workers = [threading.Thread(target=_work, args=(queue, counted)) for queue in queues]
@@ -59,7 +81,7 @@ def plain_s(config: Config, topic: str, messages: int, threads: int, io_s: float
     consumer = bare_consumer(config, topic)
     while not counted.ended.is_set():
         for message in consumer.consume(500, 0.05):
-            queues[(message.partition() or 0) % threads].put(message)
+            queues[unit.number(message) % threads].put(message)
     consumer.close()
     for queue, worker in zip(queues, workers, strict=True):
         queue.put(None)
@@ -98,13 +120,13 @@ def _work(queue: "SimpleQueue[Message | None]", handler: Handler) -> None:
 
 
 def _rates(
-    kafka: RealKafka, rounds: int, messages: int, threads: int, io_s: float
+    kafka: RealKafka, rounds: int, messages: int, threads: int, io_s: float, unit: _Unit
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    topic = filled_topic(kafka, messages, _PARTITIONS)
+    topic = filled_topic(kafka, messages, unit.partitions, keys=unit.keys)
 
     def rate(contestant: Callable[..., float], more: Config) -> float:
         config = config_of_new_group(kafka, **more)
-        return messages / in_child(contestant, config, topic, messages, threads, io_s)
+        return messages / in_child(contestant, config, topic, messages, threads, io_s, unit)
 
     pairs = [(rate(ours_s, {}), rate(plain_s, ALIKE)) for _ in range(rounds)]
     return tuple(ours for ours, _ in pairs), tuple(plain for _, plain in pairs)

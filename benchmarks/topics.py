@@ -18,13 +18,21 @@ def filled_topic(
     messages: int,
     partitions: int = PARTITIONS,
     headers: Sequence[Header] = (),
+    keys: int = 0,
 ) -> str:
-    """A new topic of `messages` messages of 200 bytes, dealt out in turn."""
+    """A new topic of `messages` messages of 200 bytes, dealt out in turn.
+
+    They have `keys` different keys, in turn; 0: none has a key.
+    """
     topic = f"messages-{next(_numbers)}"
     kafka.create_topic(topic, partitions)
     value = b"x" * VALUE_BYTES
     kafka.produce(
-        topic, ((number % partitions, None, value, headers) for number in range(messages))
+        topic,
+        (
+            (number % partitions, b"%d" % (number % keys) if keys else None, value, headers)
+            for number in range(messages)
+        ),
     )
     return topic
 

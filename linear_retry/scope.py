@@ -67,6 +67,13 @@ class Scope:
             case "key":
                 return cls(*partition, key)
 
+    @property
+    def home(self) -> Partition:
+        """The partition that it is, or that its key is in; a wider scope has none."""
+        if self.topic is None or self.partition is None:
+            raise AssertionError(f"{self} is no partition and no key: a bug; please report it")
+        return self.topic, self.partition
+
     def covers(self, partition: Partition) -> bool:
         """Whether `partition` is paused while this scope's circuit is open."""
         return (

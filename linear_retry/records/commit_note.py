@@ -12,6 +12,8 @@ from linear_retry.scope import Partition
 
 MOST_CHARACTERS = 4_095
 """Brokers refuse a longer note, and the offset with it (`offset.metadata.max.bytes`: 4,096)."""
+_LEAST_CHARACTERS = 12
+"""Of an entry: its kind, its digest and its distance are 9 bytes at least."""
 _MARK, _VERSION = "lr", 1
 _DIGEST_BYTES, _CHECKSUM_BYTES = 6, 4
 _TICK_MS = 100
@@ -103,7 +105,7 @@ def write_note(
     again, and nothing is lost. Empty if there is nothing left to say.
     """
     undone = tuple(sorted(note.undone, key=lambda one: one.offset))
-    count = len(undone)
+    count = min(len(undone), most // _LEAST_CHARACTERS)
     while True:
         left_out = undone[count:]
         frontier = min([note.frontier, *(one.offset for one in left_out)])

@@ -233,7 +233,7 @@ class Circuits(Generic[T]):
         if self._awaits_probe(circuit):
             return True
         is_attempt = not isinstance(circuit.case, Leaving)
-        return scope.key is not None and is_attempt and bool(self._over(_partition_of(scope)))
+        return scope.key is not None and is_attempt and bool(self._over(scope.home))
 
     @staticmethod
     def _awaits_probe(circuit: Circuit[Any]) -> bool:
@@ -246,15 +246,15 @@ class Circuits(Generic[T]):
         if scope.key is None:
             self._places[scope.topic, scope.partition] = scope
         else:
-            self._keys.setdefault(_partition_of(scope), {})[scope] = None
+            self._keys.setdefault(scope.home, {})[scope] = None
         if before is None or before.state != circuit.state:
             self._drive(scope, circuit.state)
 
     def _forget_key(self, scope: Scope) -> None:
-        keys = self._keys[_partition_of(scope)]
+        keys = self._keys[scope.home]
         del keys[scope]
         if not keys:
-            del self._keys[_partition_of(scope)]
+            del self._keys[scope.home]
 
     def _note_changed(self) -> None:
         self.all_closed = not self._open
@@ -284,10 +284,6 @@ class Circuits(Generic[T]):
             log_listener_failure("of a pybreaker")
             # pybreaker 1.4 sets its state only after it has called its listeners.
             states.state = state
-
-
-def _partition_of(scope: Scope) -> Partition:
-    return scope.topic, scope.partition  # type: ignore[return-value]  # a key is of a partition
 
 
 def _view(circuit: Circuit[Any]) -> CircuitView:

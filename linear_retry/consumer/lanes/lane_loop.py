@@ -15,6 +15,7 @@ from linear_retry.consumer.operations.operator_actions import OperatorActions
 from linear_retry.consumer.operations.overrun import HangingHandlers
 from linear_retry.consumer.ownership.stop import StopFlag
 from linear_retry.consumer.partitions.assignment import Assignment
+from linear_retry.consumer.partitions.read_ahead import offset_of
 from linear_retry.consumer.runners.run_handler import Handler, Results
 from linear_retry.retry.case import Failing
 from linear_retry.scope import Partition, Scope
@@ -22,6 +23,8 @@ from linear_retry.scope import Partition, Scope
 MOST_AT_ONCE = 64
 """Messages that a worker gets: a queue each way costs more than the rest of our work on one."""
 _MOST_OF_A_KEY = 16
+_NEAR = 256
+"""Offsets: each key that is passed over by a worker with later messages has a place in the note."""
 _LOOK_EVERY_S = 0.005
 _DRAIN_SHARE = 0.8
 """Of `max.poll.interval.ms`, for what runs in partitions that are revoked."""
@@ -95,8 +98,9 @@ class LaneLoop:
         housekeeping.await_delivery()
         if self._problem is not None:
             raise self._problem
-        self._conclude_all()
+        # Behind what comes back now more may be ready: a poll that waits would keep it waiting.
         self._read_ahead.is_busy = bool(self._workers.running)
+        self._conclude_all()
         housekeeping.poll()
         running = self._workers.running.values()
         self._hanging.check(work.task.batch for work in running)
@@ -207,9 +211,12 @@ class LaneLoop:
         return found
 
     def _next_of(self, lane: Scope, most: int = MOST_AT_ONCE) -> Task:
-        if self._wide is not None:
-            most = min(most, 1 if self._wide.begins_one(lane) else _MOST_OF_A_KEY)
-        return self._hand_out.task(self._read_ahead.first(lane, most))
+        if self._wide is None:
+            return self._hand_out.task(self._read_ahead.first(lane, most))
+        most = min(most, 1 if self._wide.begins_one(lane) else _MOST_OF_A_KEY)
+        messages = self._read_ahead.first(lane, most)
+        before = offset_of(messages[0]) + _NEAR
+        return self._hand_out.task([each for each in messages if offset_of(each) < before])
 
     def _may_begin(self, lane: Scope) -> bool:
         """Whether a worker is free, and none has messages of the lane, now or from before."""

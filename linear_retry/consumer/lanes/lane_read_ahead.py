@@ -2,7 +2,7 @@
 
 import heapq
 from collections import OrderedDict, deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import islice
 from typing import TypeAlias
 
@@ -42,12 +42,15 @@ class _Read:
     """What is in memory of one partition, up to `last`: `undone`, with lanes and sizes, by offset.
 
     Everything below `frontier` is done but that; `leader_epoch` is that of the message before it.
+    Those that are in none of the `lanes` are `out` of them: not sorted yet, or held by a circuit.
     """
 
-    __slots__ = ("frontier", "last", "leader_epoch", "size_bytes", "undone")
+    __slots__ = ("frontier", "lanes", "last", "leader_epoch", "out", "size_bytes", "undone")
 
     def __init__(self, first: int) -> None:
         self.undone: OrderedDict[int, tuple[Message, Scope, int]] = OrderedDict()
+        self.lanes: dict[Scope, _Lane] = {}
+        self.out: set[int] = set()
         self.size_bytes = 0
         self.frontier = first
         self.leader_epoch: int | None = None
@@ -56,25 +59,39 @@ class _Read:
     def lane(self, offset: int) -> Scope:
         return self.undone[offset][1]
 
-    def until(self, offset: int) -> Iterator[tuple[Message, Scope, int]]:
-        """Yields what is undone below this offset."""
-        for undone, kept in self.undone.items():
-            if undone >= offset:
-                return
-            yield kept
-
     @property
     def base(self) -> int:
         """The first offset that is not done."""
         return next(iter(self.undone), self.last + 1)
 
+    def firsts(self, below: int) -> dict[Scope, Message]:
+        """The first message of each lane that has one below this offset."""
+        found: dict[Scope, Message] = {}
+        for at in sorted(at for at in self.out if at < below):
+            found.setdefault(self.lane(at), self.undone[at][0])
+        for scope, lane in self.lanes.items():
+            first = lane.messages[0]
+            if offset_of(first) < below:
+                found.setdefault(scope, first)  # what is held comes before those in its lane
+        return found
+
     def keep(self, message: Message, lane: Scope) -> None:
         size, self.last = size_bytes(message), offset_of(message)
         self.undone[self.last] = message, lane, size
+        self.out.add(self.last)
         self.size_bytes += size
+
+    def take_out(self, scope: Scope, lane: _Lane) -> None:
+        """Takes the first message out of its lane."""
+        offset = offset_of(lane.messages.popleft())
+        if offset in self.undone:
+            self.out.add(offset)
+        if not lane.messages:
+            del self.lanes[scope]
 
     def done(self, offset: int) -> None:
         message, _, size = self.undone.pop(offset)
+        self.out.discard(offset)
         self.size_bytes -= size
         if offset >= self.frontier:
             self.frontier, self.leader_epoch = offset + 1, message.leader_epoch()
@@ -85,7 +102,7 @@ class LaneReadAhead(ReadAhead):
 
     What arrives is in `messages` until it is sorted into lanes. It knows what is done of each
     partition, in whatever order, and nothing is dropped but with its partition: a seek goes behind
-    what is in memory. `is_busy`: a worker has something, so that a poll must not wait.
+    what is in memory. `is_busy`: a worker has or had something, so that a poll must not wait.
     """
 
     is_busy = False
@@ -116,7 +133,6 @@ class LaneReadAhead(ReadAhead):
         self.lane_of = lane_of
         self._is_held = is_held
         self._most = most
-        self._lanes: dict[Scope, _Lane] = {}
         self._read: dict[Partition, _Read] = {}
         self._ready: dict[Partition, list[tuple[int, Scope]]] = {}
 
@@ -138,7 +154,7 @@ class LaneReadAhead(ReadAhead):
             del self._ready[partition]
             while waiting:
                 offset, scope = heapq.heappop(waiting)
-                lane = self._lanes.get(scope)
+                lane = self._lane(scope)
                 if lane is not None and lane.is_ready and offset_of(lane.messages[0]) == offset:
                     if waiting:
                         self._ready[partition] = waiting
@@ -147,16 +163,18 @@ class LaneReadAhead(ReadAhead):
 
     def first(self, scope: Scope, most: int) -> list[Message]:
         """Returns the first messages of a lane, which stay."""
-        lane = self._lanes.get(scope)
+        lane = self._lane(scope)
         return [] if lane is None else list(islice(lane.messages, most))
 
     def hand_over(self, scope: Scope, count: int) -> None:
         """Notes that a worker has the first `count` messages of a lane."""
-        self._lanes[scope].in_hand = count
+        lane = self._lane(scope)
+        if lane is not None:
+            lane.in_hand = count
 
     def give_back(self, scope: Scope) -> bool:
         """Notes that no worker has messages of this lane. False: it was forgotten meanwhile."""
-        lane = self._lanes.get(scope)
+        lane = self._lane(scope)
         if lane is None or not lane.in_hand:
             return False
         lane.in_hand = 0
@@ -164,20 +182,17 @@ class LaneReadAhead(ReadAhead):
 
     def let_go(self, scope: Scope) -> None:
         """Lets a lane be the next that was passed over: a worker had it, or a circuit held it."""
-        lane = self._lanes.get(scope)
+        lane = self._lane(scope)
         if lane is not None and lane.is_ready:
             self._note_ready(scope, lane)
 
     def take_out(self, messages: Sequence[Message]) -> None:
         """Takes out the first messages of a lane; nothing where they were dropped."""
         scope = self.lane_of(messages[0]) if messages else None
-        lane = None if scope is None else self._lanes.get(scope)
-        if scope is None or lane is None:
-            return
-        for _ in messages:
-            lane.messages.popleft()
-        if not lane.messages:
-            del self._lanes[scope]
+        lane = None if scope is None else self._lane(scope)
+        if scope is not None and lane is not None:
+            for _ in messages:
+                self._read[scope.home].take_out(scope, lane)
 
     # -- partitions ------------------------------------------------------------------------
 
@@ -230,17 +245,12 @@ class LaneReadAhead(ReadAhead):
         # Of those that are not sorted yet an earlier owner's note may say that they are done.
         arrived = (offset_of(each) for each in self.messages if partition_of(each) == partition)
         read_to = next(arrived, read.last + 1)
-        firsts: dict[Scope, Message] = {}
-        for message, lane, _ in read.until(read_to):
-            firsts.setdefault(lane, message)
+        firsts = read.firsts(min(read_to, read.frontier))
         return Progress(read_to, read.frontier, read.leader_epoch, firsts)
 
     def holds_before(self, message: Message) -> bool:
-        scope = self.lane_of(message)
         read = self._read.get(partition_of(message))
-        if read is None:
-            return False
-        return any(lane == scope for _, lane, _ in read.until(offset_of(message)))
+        return read is not None and self.lane_of(message) in read.firsts(offset_of(message))
 
     def last_kept(self, partition: Partition) -> int | None:
         read = self._read.get(partition)
@@ -253,11 +263,6 @@ class LaneReadAhead(ReadAhead):
         self.messages = [each for each in self.messages if not covers(partition_of(each))]
         self._read = {key: read for key, read in self._read.items() if not covers(key)}
         self._ready = {key: waiting for key, waiting in self._ready.items() if not covers(key)}
-        self._lanes = {
-            scope: lane
-            for scope, lane in self._lanes.items()
-            if not covers(partition_of(lane.messages[0]))
-        }
 
     def drop(self, covers: Callable[[Partition], bool]) -> None:
         """Does nothing: what was done above a message that is dropped would be forgotten."""
@@ -271,16 +276,17 @@ class LaneReadAhead(ReadAhead):
         What is in memory is sorted again: an error may have come while a message was in no lane.
         """
         self.is_invalid = True
-        in_hand = {scope: lane.in_hand for scope, lane in self._lanes.items()}
         arrived = {(partition_of(message), offset_of(message)) for message in self.messages}
-        self._lanes, self._ready = {}, {}
+        self._ready = {}
         for partition, read in self._read.items():
+            in_hand = {scope: lane.in_hand for scope, lane in read.lanes.items()}
+            read.lanes, read.out = {}, {*read.undone}
             for offset, (message, scope, _) in read.undone.items():
                 place = partition, offset
                 if not (place in arrived or place == self.in_hand or self._is_held(*place)):
                     self._append(message, scope)
-        for scope, lane in self._lanes.items():
-            lane.in_hand = in_hand.get(scope, 0)
+            for scope, lane in read.lanes.items():
+                lane.in_hand = in_hand.get(scope, 0)
 
     def start_small(self) -> None:
         """Reads on as before: what is handed over at once is limited, not what is read."""
@@ -291,11 +297,17 @@ class LaneReadAhead(ReadAhead):
 
     # -- inside ----------------------------------------------------------------------------
 
+    def _lane(self, scope: Scope) -> _Lane | None:
+        read = self._read.get(scope.home)
+        return None if read is None else read.lanes.get(scope)
+
     def _append(self, message: Message, scope: Scope) -> None:
-        lane = self._lanes.get(scope)
+        read = self._read[partition_of(message)]
+        lane = read.lanes.get(scope)
         if lane is None:
-            lane = self._lanes[scope] = _Lane()
+            lane = read.lanes[scope] = _Lane()
         lane.messages.append(message)
+        read.out.discard(offset_of(message))
         if len(lane.messages) == 1:
             self._note_ready(scope, lane)
 

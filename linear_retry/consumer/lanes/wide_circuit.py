@@ -58,9 +58,7 @@ class WideCircuits:
 
     def over(self, lane: Scope) -> Scope:
         """Returns the scope of the wide circuit that stops this lane."""
-        if lane.topic is None or lane.partition is None:
-            raise AssertionError(f"{lane} is no lane: a bug; please report it")
-        return Scope.of(self._by_key.opens, (lane.topic, lane.partition))
+        return Scope.of(self._by_key.opens, lane.home)
 
     def may_begin(self, lane: Scope, running: Collection[Scope]) -> bool:
         """Whether messages of this lane may be begun, beside those that are `running`."""

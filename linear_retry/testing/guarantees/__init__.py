@@ -75,7 +75,7 @@ def all_guarantees(
             retry_limit=None if retries is None else retries.limit,
             recovery_limit=recovery_limit,
         ),
-        *([] if retries is None else _of_retry_topics(retries, alive_within_s, skew_s)),
+        *([] if retries is None else _of_retry_topics(retries, skew_s)),
     ]
 
 
@@ -84,13 +84,9 @@ def _of_circuits(
 ) -> list[Guarantee]:
     if keys is not None:
         return [NothingWhileHeld(keys)]
-    return [NothingWhileOpen(), Liveness(alive_within_s, retries)]
+    live = [] if retries is None else [LiveLineNeverWaits(retries, alive_within_s)]
+    return [NothingWhileOpen(), Liveness(alive_within_s, retries), *live]
 
 
-def _of_retry_topics(retries: Retries, alive_within_s: float, skew_s: float) -> list[Guarantee]:
-    return [
-        RetriedWhenDue(retries, skew_s=skew_s),
-        WithinSequence(retries),
-        InOnePlace(),
-        LiveLineNeverWaits(retries, alive_within_s),
-    ]
+def _of_retry_topics(retries: Retries, skew_s: float) -> list[Guarantee]:
+    return [RetriedWhenDue(retries, skew_s=skew_s), WithinSequence(retries), InOnePlace()]

@@ -21,9 +21,8 @@ def _message(partition: Partition, offset: int, key: bytes | None = None) -> Mes
 
 def _lane_of(message: Message) -> Scope:
     """A lane for each key; without one it is the partition."""
-    topic, partition = partition_of(message)
     key = message.key()
-    return Scope(topic, partition) if key is None else Scope(f"{topic} {key!r}", partition)
+    return Scope(*partition_of(message), None if key is None else key.decode())
 
 
 class _Scene:
