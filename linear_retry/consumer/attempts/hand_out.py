@@ -144,11 +144,11 @@ class HandOut:
         For an end at which nothing may be asked of the client any more.
         """
         batch, done = task.batch, task.batch.messages[: task.batch.handled]
-        self._note_handled(batch)
         if task.held is None:
             self._read_ahead.take_out(done)
         elif done:
             self._circuits.drop_held([task.held.partition])
+        self._note_handled(batch)
 
     # -- inside ----------------------------------------------------------------------------
 
@@ -179,8 +179,8 @@ class HandOut:
     def _note_done(self, task: Task) -> Held[Message] | None:
         """Notes all handled messages at once: there is no bookkeeping per success."""
         batch, failed = task.batch, task.batch.failed
-        self._note_handled(batch)
         self._read_ahead.take_out(batch.messages[: batch.handled + len(failed)])
+        self._note_handled(batch)
         if not batch.is_whole:
             self._read_ahead.note_speed(batch.handled, self._now_s() - task.begun_s)
         return self._intake.held(*failed) if failed else None

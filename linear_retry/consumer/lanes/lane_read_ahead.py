@@ -81,11 +81,10 @@ class _Read:
         self.out.add(self.last)
         self.size_bytes += size
 
-    def take_out(self, scope: Scope, lane: _Lane) -> None:
-        """Takes the first message out of its lane."""
-        offset = offset_of(lane.messages.popleft())
-        if offset in self.undone:
-            self.out.add(offset)
+    def take_out(self, scope: Scope, count: int) -> None:
+        """Takes the first messages out of their lane."""
+        lane = self.lanes[scope]
+        self.out.update(offset_of(lane.messages.popleft()) for _ in range(count))
         if not lane.messages:
             del self.lanes[scope]
 
@@ -188,11 +187,9 @@ class LaneReadAhead(ReadAhead):
 
     def take_out(self, messages: Sequence[Message]) -> None:
         """Takes out the first messages of a lane; nothing where they were dropped."""
-        scope = self.lane_of(messages[0]) if messages else None
-        lane = None if scope is None else self._lane(scope)
-        if scope is not None and lane is not None:
-            for _ in messages:
-                self._read[scope.home].take_out(scope, lane)
+        read = self._read.get(partition_of(messages[0])) if messages else None
+        if read is not None and (kept := read.undone.get(offset_of(messages[0]))) is not None:
+            read.take_out(kept[1], len(messages))
 
     # -- partitions ------------------------------------------------------------------------
 

@@ -12,10 +12,12 @@ from linear_retry.retry.clock import Clock
 from linear_retry.retry.decision import Delays
 from linear_retry.scope import Scope
 
+_ALL = Scope()
+
 
 @dataclass(slots=True)
 class _Wide:
-    """What is known of one wide circuit.
+    """What is known of one wide circuit, from a first failure until all is as before.
 
     `failed_first` are the keys that failed for the first time, since `since_s`, with no success
     in between. While it is open, `probing` is the lane with the probe, and `failed_probes` is how
@@ -58,19 +60,23 @@ class WideCircuits:
 
     def over(self, lane: Scope) -> Scope:
         """Returns the scope of the wide circuit that stops this lane."""
-        return Scope.of(self._by_key.opens, lane.home)
+        return _ALL if self._by_key.opens == "consumer" else Scope.of(self._by_key.opens, lane.home)
 
     def may_begin(self, lane: Scope, running: Collection[Scope]) -> bool:
         """Whether messages of this lane may be begun, beside those that are `running`."""
         scope = self.over(lane)
+        wide = self._wide.get(scope)
+        if wide is None:
+            return True
         if self._circuits.get(scope) is not None:
             return False
-        at_once = self._of(scope).at_once
+        at_once = wide.at_once
         return at_once is None or sum(self.over(each) == scope for each in running) < at_once
 
     def begins_one(self, lane: Scope) -> bool:
         """Whether only one message at a time is begun: it closed a moment ago."""
-        return self._of(self.over(lane)).at_once is not None
+        wide = self._wide.get(self.over(lane))
+        return wide is not None and wide.at_once is not None
 
     def awaiting_probe(self) -> Iterator[Scope]:
         """Yields those whose wait is over, and that have no probe yet."""
@@ -96,7 +102,8 @@ class WideCircuits:
     def holds_no_more(self, lane: Scope) -> bool:
         """Whether a key that fails now for the first time is not held: it is begun again later."""
         scope = self.over(lane)
-        is_probe = self._of(scope).probing == lane
+        wide = self._wide.get(scope)
+        is_probe = wide is not None and wide.probing == lane
         return is_probe or len(self._keys(scope)) >= self._by_key.most_held
 
     # -- what happens ----------------------------------------------------------------------
@@ -125,14 +132,16 @@ class WideCircuits:
     def failed_again(self, lane: Scope, held: Held[Message]) -> None:
         """Notes another failure of a key that is held: it matters only as the probe."""
         scope = self.over(lane)
-        wide = self._of(scope)
-        if wide.probing == lane:
+        wide = self._wide.get(scope)
+        if wide is not None and wide.probing == lane:
             self._wait_on(scope, wide, held)
 
     def succeeded(self, lane: Scope, begun_s: float) -> None:
         """Notes a success; one that began before the first of the failures does not count."""
         scope = self.over(lane)
-        wide = self._of(scope)
+        wide = self._wide.get(scope)
+        if wide is None:
+            return
         if wide.failed_first and begun_s < wide.since_s and wide.probing != lane:
             return
         wide.failed_first.clear()
@@ -143,8 +152,8 @@ class WideCircuits:
             self._emit(CircuitClosed(scope, "recovered", open_s))
         elif wide.at_once is not None:
             wide.at_once *= 2
-            if wide.at_once >= self._concurrency:
-                wide.at_once = None
+        if wide.at_once is None or wide.at_once >= self._concurrency:
+            del self._wide[scope]
 
     def ended(self, lane: Scope) -> None:
         """Notes that what came of this lane does not count: it is the probe of nobody."""

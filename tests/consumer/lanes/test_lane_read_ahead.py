@@ -64,8 +64,8 @@ class _Scene:
         read_ahead = self.read_ahead
         assert read_ahead.give_back(lane)
         messages = read_ahead.first(lane, done + failed)
-        found = read_ahead.done(messages[:done])
         read_ahead.take_out(messages)
+        found = read_ahead.done(messages[:done])
         read_ahead.let_go(lane)
         return dict(found)
 
