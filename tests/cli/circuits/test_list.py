@@ -74,7 +74,7 @@ def test_json_has_all_of_it(kafka: EmbeddedKafka, now_ms: int) -> None:
         "member": "pod-1",
         "instance": "pod-1",
         "process": None,
-        "scope": {"topic": None, "partition": None},
+        "scope": {"topic": None, "partition": None, "key": None},
         "state": "open",
         "waits_for": "failed",
         "held": {"topic": "orders", "partition": 0, "offset": 1042},
