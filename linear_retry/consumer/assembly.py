@@ -162,7 +162,8 @@ def assemble(
     # The partitions: what is assigned, read ahead, done and committed.
     assignment = Assignment(clock.now_s)
     offsets = Offsets(lambda *place: client.note_of(*place))
-    read_ahead = _read_ahead_of(config, circuits)(
+    lane_of = _lane_of(config)
+    read_ahead = _read_ahead_of(config, circuits, lane_of)(
         client,
         clock,
         lambda: assignment.epoch,
@@ -340,7 +341,7 @@ def assemble(
             notes,
             reads_retries=config.reads_retries,
             returns=config.returns,
-            lane_of=_lane_of(config),
+            lane_of=lane_of,
         ),
         outcomes=outcomes,
         operator_actions=actions,
@@ -430,14 +431,16 @@ def assemble(
     )
 
 
-def _read_ahead_of(config: ConsumerConfig, circuits: Circuits[Message]) -> Callable[..., ReadAhead]:
+def _read_ahead_of(
+    config: ConsumerConfig, circuits: Circuits[Message], lane_of: LaneOf
+) -> Callable[..., ReadAhead]:
     if config.reads_retries:
         queues = delayed_queues(config.line.delay_ms, config.dependencies.clock)
         return partial(DelayedReadAhead, queues)
     if not config.has_lanes:
         return ReadAhead
     most = 0 if config.by_key is None else _MOST_OF_KEYS
-    return partial(LaneReadAhead, _lane_of(config), circuits.holding, most=most)
+    return partial(LaneReadAhead, lane_of, circuits.holding, most=most)
 
 
 def _lane_of(config: ConsumerConfig) -> LaneOf:

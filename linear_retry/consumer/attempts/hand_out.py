@@ -59,7 +59,7 @@ class HandOut:
         """
         if limits is None:
             messages = self._intake.for_us(self._read_ahead.messages)
-            return self._task(messages, is_whole=False) if messages else None
+            return self.task(messages) if messages else None
         messages = self._outcomes.batches.next(limits, self._intake.for_us)
         return self._task(messages, is_whole=True) if messages else None
 

@@ -12,8 +12,6 @@ from linear_retry.retry.clock import Clock
 from linear_retry.retry.decision import Delays
 from linear_retry.scope import Scope
 
-_ALL = Scope()
-
 
 @dataclass(slots=True)
 class _Wide:
@@ -60,7 +58,7 @@ class WideCircuits:
 
     def over(self, lane: Scope) -> Scope:
         """Returns the scope of the wide circuit that stops this lane."""
-        return _ALL if self._by_key.opens == "consumer" else Scope.of(self._by_key.opens, lane.home)
+        return Scope.of(self._by_key.opens, lane.home)
 
     def may_begin(self, lane: Scope, running: Collection[Scope]) -> bool:
         """Whether messages of this lane may be begun, beside those that are `running`."""
