@@ -211,6 +211,25 @@ def test_what_waits_behind_a_held_key_is_bounded(
     assert [] == group.violations()
 
 
+def test_a_partition_that_is_not_read_on_is_not_stalled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bug: as it delivers nothing, and has messages, it was assigned again every few seconds
+    for as long as what waits behind its held key was enough."""
+    monkeypatch.setattr(assembly, "_MOST_OF_KEYS", 0)
+    monkeypatch.setattr(queued_read_ahead, "MOST_MESSAGES", 20)
+    group = _group(_keys("a" * 40), strategy=[600.0] * 9)
+    (member,) = group.members
+    group.dependency.down_for_keys = {b"a"}
+    group.turn(10)
+    member.parts.read_ahead.invalidate()  # as after an error: all are sought to where they were
+    until_s = group.fake.clock.now_s() + 300
+    while group.fake.clock.now_s() < until_s:
+        group.turn()
+    assert [] == [each for each in member.events if isinstance(each, events.PartitionRevived)]
+    group.dependency.down_for_keys = set()
+    group.finish(within_s=2000)
+    assert [] == group.violations()
+
+
 def test_a_note_about_another_log_while_a_handler_runs() -> None:
     """All is read again from where it begins, and what that handler did counts for nothing: what
     had been passed over before it would be lost."""
