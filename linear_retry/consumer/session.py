@@ -9,6 +9,8 @@ from functools import partial
 from itertools import chain
 
 from linear_retry.consumer.assembly import Parts, assemble
+from linear_retry.consumer.lanes.tasks import LaneTasks, PassedOn
+from linear_retry.consumer.lanes.workers import Work
 from linear_retry.consumer.operations.health import Health, HealthInputs, evaluate
 from linear_retry.consumer.operations.monitor import Monitor
 from linear_retry.consumer.ownership.owner_thread import OwnerThread
@@ -21,9 +23,10 @@ from linear_retry.consumer.ownership.stop import (
 )
 from linear_retry.consumer.partitions.batches import BatchLimits
 from linear_retry.consumer.partitions.read_ahead import ReadAhead
-from linear_retry.consumer.runners.async_hand_over import AsyncHandler, AsyncHandOver, HandOver
+from linear_retry.consumer.runners.async_hand_over import AsyncHandler, BatchHandOver, OwnerSide
 from linear_retry.consumer.runners.own_loop import Attempt, Attempts
 from linear_retry.consumer.runners.run_handler import (
+    Batch,
     BatchHandler,
     Handler,
     attempt_batch,
@@ -171,14 +174,17 @@ class Session:
 
         That thread calls `on_start` once the consumer has started.
         """
-        self._check_one_by_one("run_async")
-        awaiting = AsyncHandOver(handler, self.stop, self._now_s)
         with (
             self._owner_thread.delegated(),
             stopping_async_on_signals(self.stop.ask),
             self._monitor,
         ):
-            await awaiting.run(partial(self._run_owner, on_start=on_start))
+            if self._plan.has_lanes:
+                tasks = LaneTasks(handler, self.stop, self._now_s)
+                await tasks.run(partial(self._run_lanes, on_start))
+            else:
+                awaiting = BatchHandOver(handler, self.stop, self._now_s)
+                await awaiting.run(partial(self._run_loop, on_start))
 
     def begin(self) -> None:
         """Starts the user's own loop."""
@@ -259,18 +265,32 @@ class Session:
             self._attempts.check_finished()
             self._attempts.finish()
 
-    def _run_owner(self, hand_over: HandOver, on_start: Callable[[], object] | None) -> None:
+    def _run_loop(self, on_start: Callable[[], object] | None, across: OwnerSide[Batch]) -> None:
         """Runs in the thread of `run_async`."""
+        with self._owning(on_start) as parts:
+            while not self.stop.asked:
+                with closing(parts.loop.turn()) as turn:
+                    for batch in turn:
+                        across.hand_over(batch)
+
+    def _run_lanes(self, on_start: Callable[[], object] | None, across: OwnerSide[Work]) -> None:
+        """Runs in the thread of `run_async`, where lanes are attempted side by side."""
+        with self._owning(on_start) as parts:
+            if parts.lanes is None:
+                raise AssertionError("these partitions are attempted one by one")
+            works = PassedOn(self._plan.concurrency, across)
+            parts.lanes.run_elsewhere(works, across.pass_on)
+
+    @contextmanager
+    def _owning(self, on_start: Callable[[], object] | None) -> Iterator[Parts]:
+        """Yields the started parts in the thread of `run_async`, which closes them at the end."""
         with self._use():
             self._finish_attempts()
             try:
-                loop = self._started().loop
+                parts = self._started()
                 if on_start is not None:
                     on_start()
-                while not self.stop.asked:
-                    with closing(loop.turn()) as turn:
-                        for work in turn:
-                            hand_over(work)
+                yield parts
             finally:  # except for a start that raised, which another use repeats
                 self._owner_thread.closes_at_end |= self._owner_thread.joined
 

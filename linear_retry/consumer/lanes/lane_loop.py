@@ -9,7 +9,7 @@ from linear_retry.consumer.attempts.hand_out import HandOut, Task
 from linear_retry.consumer.attempts.housekeeping import Housekeeping
 from linear_retry.consumer.lanes.lane_read_ahead import LaneReadAhead
 from linear_retry.consumer.lanes.wide_circuit import WideCircuits
-from linear_retry.consumer.lanes.workers import Work, Workers, attempt_work
+from linear_retry.consumer.lanes.workers import Work, Works, attempt_work
 from linear_retry.consumer.operations.monitor import Monitor
 from linear_retry.consumer.operations.operator_actions import OperatorActions
 from linear_retry.consumer.operations.overrun import HangingHandlers
@@ -43,7 +43,7 @@ class LaneLoop:
         hand_out: HandOut,
         read_ahead: LaneReadAhead,
         assignment: Assignment,
-        workers: Workers,
+        workers: Works,
         hanging: HangingHandlers,
         operator_actions: OperatorActions,
         monitor: Monitor,
@@ -81,6 +81,14 @@ class LaneLoop:
         def attempt(work: Work) -> None:
             attempt_work(work, handler, self._now_s, results)
 
+        self._run(attempt)
+
+    def run_elsewhere(self, works: Works, pass_on: Callable[[Work], None]) -> None:
+        """As `run`, but `pass_on` gives each work to others, who return it to `works`."""
+        self._workers = works
+        self._run(pass_on)
+
+    def _run(self, attempt: Callable[[Work], None]) -> None:
         self._problem = None
         self._stop.allow_until(math.inf)
         try:

@@ -1,7 +1,8 @@
-"""Threads that call the handler, each with messages of one lane at a time."""
+"""Works, which are messages of one lane, and the threads that call the handler with them."""
 
 import math
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from queue import Empty, SimpleQueue
 from types import MappingProxyType
@@ -62,19 +63,16 @@ def attempt_work(work: Work, handler: Handler, now_s: NowS, results: Results) ->
             attempt_all(work.task.batch, handler, work, now_s, results)
 
 
-class Workers:
-    """Up to `count` daemon threads, begun as they are needed.
+class Works(ABC):
+    """What is attempted elsewhere, up to `count` works at once.
 
-    All state is the owner thread's: a worker gets a work by one queue, and returns it by another.
-    At most one work of a lane is with them, also if its partition was lost and has returned.
+    All state is the owner thread's. At most one work of a lane is under way, also if its partition
+    was lost and has returned.
     """
 
     def __init__(self, count: int) -> None:
         self._count = count
-        self._threads = 0
         self._running: dict[Scope, Work] = {}
-        self._begun: SimpleQueue[tuple[Work, Callable[[Work], None]] | None] = SimpleQueue()
-        self._ended: SimpleQueue[Work] = SimpleQueue()
 
     @property
     def running(self) -> Mapping[Scope, Work]:
@@ -86,21 +84,13 @@ class Workers:
         """Whether another work would be begun at once."""
         return len(self._running) < self._count
 
+    @abstractmethod
     def begin(self, work: Work, attempt: Callable[[Work], None]) -> None:
-        """Gives `work` to a worker, which passes it to `attempt`."""
-        self._running[work.lane] = work
-        if self._threads < len(self._running):
-            self._threads += 1
-            name = f"linear_retry worker {self._threads}"
-            threading.Thread(target=self._work, name=name, daemon=True).start()
-        self._begun.put((work, attempt))
+        """Has `work` attempted by `attempt`, and waits for nothing."""
 
+    @abstractmethod
     def ended(self, timeout_s: float = 0.0) -> Work | None:
         """Returns a work that has come back, after `timeout_s` at most; None without one."""
-        try:
-            return self._ended.get(block=timeout_s > 0, timeout=max(timeout_s, 0.0))
-        except Empty:
-            return None
 
     def conclude(self, work: Work) -> None:
         """Notes that what came of it is applied: its lane may have another."""
@@ -112,8 +102,38 @@ class Workers:
             if partitions is None or work.partition in partitions:
                 work.hurry()
 
+    @abstractmethod
     def close(self) -> None:
-        """Ends the threads, each once its work is done; waits for none."""
+        """Ends what attempts them, each once its work is done; waits for none."""
+
+
+class Workers(Works):
+    """Up to `count` daemon threads, begun as they are needed.
+
+    A worker gets a work by one queue, and returns it by another.
+    """
+
+    def __init__(self, count: int) -> None:
+        super().__init__(count)
+        self._threads = 0
+        self._begun: SimpleQueue[tuple[Work, Callable[[Work], None]] | None] = SimpleQueue()
+        self._ended: SimpleQueue[Work] = SimpleQueue()
+
+    def begin(self, work: Work, attempt: Callable[[Work], None]) -> None:
+        self._running[work.lane] = work
+        if self._threads < len(self._running):
+            self._threads += 1
+            name = f"linear_retry worker {self._threads}"
+            threading.Thread(target=self._work, name=name, daemon=True).start()
+        self._begun.put((work, attempt))
+
+    def ended(self, timeout_s: float = 0.0) -> Work | None:
+        try:
+            return self._ended.get(block=timeout_s > 0, timeout=max(timeout_s, 0.0))
+        except Empty:
+            return None
+
+    def close(self) -> None:
         for _ in range(self._threads):
             self._begun.put(None)
         self._threads = 0

@@ -2,21 +2,24 @@
 
 import asyncio
 import inspect
+import math
 import threading
 import weakref
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from queue import Empty, SimpleQueue
-from typing import TypeAlias
+from typing import Generic, TypeAlias, TypeVar
 
 from linear_retry.consumer.ownership.stop import StopFlag
-from linear_retry.consumer.runners.run_handler import Batch, Results
+from linear_retry.consumer.runners.run_handler import Batch, PollBy, Results
 from linear_retry.errors import UsageError
 from linear_retry.kafka import Message
 from linear_retry.retry.callables import UndoneError
 from linear_retry.retry.clock import NowS
 
 AsyncHandler: TypeAlias = Callable[[Message], Awaitable[object]]
+T = TypeVar("T")
 
 # Handlers that never suspend would block everything else on their loop.
 _YIELD_EVERY_S = 0.01
@@ -33,14 +36,14 @@ class AsyncAttempting:
     must not refer to the task, which would otherwise outlive a discarded loop.
     """
 
-    def __init__(self, handler: AsyncHandler, stop: StopFlag, now_s: NowS) -> None:
+    def __init__(self, handler: AsyncHandler, stop: PollBy, now_s: NowS, results: Results) -> None:
         task = asyncio.current_task()
         if task is None:
             raise AssertionError("a coroutine runs in a task")
         self._handler = handler
         self._stop = stop
         self._now_s = now_s
-        self._results = Results()
+        self._results = results
         self._task = weakref.ref(task)
         self._cancelled_before = task.cancelling()
         self.in_hand = False
@@ -59,7 +62,7 @@ class AsyncAttempting:
         """
         coming = batch.coming
         try:
-            if self._stop.asked or self._now_s() > batch.begin_by_s:
+            if self._stop.poll_by_s == -math.inf or self._now_s() > batch.begin_by_s:
                 return
             await self._attempt_each(batch, coming)
         except _NothingToAwaitError:
@@ -119,8 +122,6 @@ class AsyncAttempting:
             return True
 
 
-HandOver: TypeAlias = Callable[[Batch], None]
-
 _CHECK_EVERY_S = 1.0
 
 
@@ -131,32 +132,29 @@ class _LeftError(BaseException):
     """
 
 
-class AsyncHandOver:
+class AsyncHandOver(ABC, Generic[T]):
     """One call of `run_async`: a thread that owns the consumer, and the task that awaits it.
 
-    Only one of them works at a time: the thread hands over a batch and waits, the task attempts it
-    and hands it back. Handlers run in the task itself, so they have its context variables, its
-    cancellation and its loop.
+    The thread passes on what is to be attempted, in this task's loop: handlers have its context
+    variables, its cancellation and its loop.
     """
 
-    def __init__(self, handler: AsyncHandler, stop: StopFlag, now_s: NowS) -> None:
+    def __init__(self, stop: StopFlag) -> None:
         """Must be created in the task that will `run` it."""
-        self._attempting = AsyncAttempting(handler, stop, now_s)
         self._stop = stop
         self._task = asyncio.current_task()
         self._loop = asyncio.get_running_loop()
-        self._arrived: deque[Batch | None] = deque()
+        self._arrived: deque[T | None] = deque()
         self._waiter: asyncio.Future[None] | None = None
-        self._attempted: SimpleQueue[bool] = SimpleQueue()
-        self._forced = 0
+        self._returned: SimpleQueue[T | None] = SimpleQueue()
 
-    async def run(self, own: Callable[[HandOver], None]) -> None:
-        """Calls `own` in a thread, and attempts what it hands over, until it ends.
+    async def run(self, own: Callable[["OwnerSide[T]"], None]) -> None:
+        """Calls `own` in a thread, and attempts what it passes on, until it ends.
 
         Raises what `own` raises; and, after `own` has ended, a handler's exception that is not an
         `Exception`, or the cancellation of this task.
         """
-        across = _OwnerSide(self, self._attempted)
+        across = OwnerSide(self, self._returned)
         thread = threading.Thread(
             target=across.run_owner, args=(own,), name="linear_retry run_async", daemon=True
         )
@@ -185,17 +183,15 @@ class AsyncHandOver:
 
     # -- called by the loop ------------------------------------------------------------------
 
-    def receive(self, batch: Batch | None) -> None:
-        """Receives a batch from the thread; None: the thread has ended."""
-        self._arrived.append(batch)
+    def receive(self, coming: T | None) -> None:
+        """Receives what the thread passes on; None: the thread has ended."""
+        self._arrived.append(coming)
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
+    @abstractmethod
     def cancel(self) -> None:
-        """Cancels the current handler, at a second stop."""
-        if self._attempting.in_hand and self._task is not None:
-            self._forced += 1
-            self._task.cancel()
+        """Cancels the handlers that run, at a second stop."""
 
     @property
     def is_over(self) -> bool:
@@ -212,16 +208,19 @@ class AsyncHandOver:
 
     # -- in the task -------------------------------------------------------------------------
 
+    @abstractmethod
     async def _attempt_what_comes(self) -> None:
-        while (batch := await self._next()) is not None:
-            await self._attempting.attempt_all(batch)
-            self._stop.check_process()
-            self._attempted.put(True)
-            if self._attempting.cancelled:  # the handler has swallowed the cancellation
-                raise asyncio.CancelledError
+        """Attempts what the thread passes on, until the thread has ended."""
 
-    async def _next(self) -> Batch | None:
-        """Awaits the next batch. Not by asyncio.Queue, whose get fails once its loop is closed."""
+    def _is_ours(self, _: BaseException) -> bool:
+        """Whether only a second stop has cancelled the task, and nobody else."""
+        return False
+
+    def _forget_what_is_ours(self) -> None:
+        """Uncancels ours, so that a timeout or TaskGroup around us does not claim it."""
+
+    async def _next(self) -> T | None:
+        """Awaits the next. Not by asyncio.Queue, whose get fails once its loop is closed."""
         while not self._arrived:
             self._waiter = self._loop.create_future()
             try:
@@ -233,7 +232,7 @@ class AsyncHandOver:
     def _leave(self) -> None:
         if not self._stop.asked:
             self._stop.ask()
-        self._attempted.put(False)
+        self._returned.put(None)
 
     async def _ended(self) -> None:
         """Waits until the thread has closed the consumer (bounded), even if cancelled again."""
@@ -244,31 +243,61 @@ class AsyncHandOver:
             except asyncio.CancelledError:
                 continue
 
+
+class BatchHandOver(AsyncHandOver[Batch]):
+    """Attempts the batches in the task itself.
+
+    Only one of the two works at a time: the thread hands over a batch and waits, the task attempts
+    it and hands it back.
+    """
+
+    def __init__(self, handler: AsyncHandler, stop: StopFlag, now_s: NowS) -> None:
+        super().__init__(stop)
+        self._attempting = AsyncAttempting(handler, stop, now_s, Results())
+        self._forced = 0
+
+    def cancel(self) -> None:
+        if self._attempting.in_hand and self._task is not None:
+            self._forced += 1
+            self._task.cancel()
+
+    async def _attempt_what_comes(self) -> None:
+        while (batch := await self._next()) is not None:
+            await self._attempting.attempt_all(batch)
+            self._stop.check_process()
+            self._returned.put(batch)
+            if self._attempting.cancelled:  # the handler has swallowed the cancellation
+                raise asyncio.CancelledError
+
     def _is_ours(self, error: BaseException) -> bool:
-        """Whether only a second stop has cancelled the task, and nobody else."""
         if not isinstance(error, asyncio.CancelledError) or not self._forced:
             return False
         self._forget_what_is_ours()
         return not self._attempting.cancelled
 
     def _forget_what_is_ours(self) -> None:
-        """Uncancels ours, so that a timeout or TaskGroup around us does not claim it."""
         while self._forced and self._task is not None:
             self._forced -= 1
             self._task.uncancel()
 
 
-class _OwnerSide:
+class OwnerSide(Generic[T]):
     """The thread's side. Holds nothing that would keep a discarded task alive."""
 
-    def __init__(self, awaiting: AsyncHandOver, attempted: SimpleQueue[bool]) -> None:
+    def __init__(self, awaiting: AsyncHandOver[T], returned: SimpleQueue[T | None]) -> None:
         self._awaiting = weakref.ref(awaiting)
-        self._attempted = attempted
+        self._returned = returned
         self._error: BaseException | None = None
 
-    def run_owner(self, own: Callable[[HandOver], None]) -> None:
+    @property
+    def is_over(self) -> bool:
+        """Whether the task is gone: nothing is attempted any more."""
+        awaiting = self._awaiting()
+        return awaiting is None or awaiting.is_over
+
+    def run_owner(self, own: Callable[["OwnerSide[T]"], None]) -> None:
         try:
-            own(self._hand_over)
+            own(self)
         except _LeftError:
             pass  # the task raises what ended it
         except BaseException as error:  # noqa: BLE001  (the task raises it again, whatever it is)
@@ -276,8 +305,32 @@ class _OwnerSide:
         finally:
             self._send(None)
 
+    def pass_on(self, coming: T) -> None:
+        """Has it attempted in the task's loop; waits for nothing."""
+        if not self._send(coming):
+            raise _LeftError
+
+    def returned(self, timeout_s: float) -> T | None:
+        """Returns what has been attempted, after `timeout_s` at most; None without any."""
+        try:
+            return self._returned.get(block=timeout_s > 0, timeout=max(timeout_s, 0.0))
+        except Empty:
+            return None
+
+    def hand_over(self, coming: T) -> None:
+        """Passes it on, and waits until it has been attempted."""
+        self.pass_on(coming)
+        while True:
+            try:
+                if self._returned.get(timeout=_CHECK_EVERY_S) is None:
+                    raise _LeftError
+                return
+            except Empty:
+                if self.is_over:
+                    raise _LeftError from None
+
     def force_stop(self) -> None:
-        """Cancels the handler. Safe in any thread and in signal handlers."""
+        """Cancels the handlers. Safe in any thread and in signal handlers."""
         awaiting = self._awaiting()
         if awaiting is not None:
             awaiting.call_soon(awaiting.cancel)
@@ -293,20 +346,6 @@ class _OwnerSide:
         if error is not None:
             raise error
 
-    def _hand_over(self, batch: Batch) -> None:
-        if not self._send(batch) or not self._is_attempted():
-            raise _LeftError
-
-    def _is_attempted(self) -> bool:
-        while True:
-            try:
-                return self._attempted.get(timeout=_CHECK_EVERY_S)
-            except Empty:
-                awaiting = self._awaiting()
-                if awaiting is None or awaiting.is_over:
-                    return False
-                del awaiting  # no reference while waiting
-
-    def _send(self, batch: Batch | None) -> bool:
+    def _send(self, coming: T | None) -> bool:
         awaiting = self._awaiting()
-        return awaiting is not None and awaiting.call_soon(awaiting.receive, batch)
+        return awaiting is not None and awaiting.call_soon(awaiting.receive, coming)

@@ -124,6 +124,25 @@ def test_a_fork_in_the_handler(fake: FakeKafka, run: Callable[[OwnLife, _Act], N
     assert [] == life.violations(finished=True)
 
 
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
+def test_a_fork_in_one_of_the_tasks(fake: FakeKafka) -> None:
+    """The same where handlers are awaited side by side: of what its parent has under way the child
+    begins nothing."""
+    life = OwnLife(fake, scope="partition", concurrency=2)
+    fork = _Forking(life, 3)
+
+    def handle(message: Message) -> None:
+        life.handle(message, lambda _: fork())
+        if not fork.is_child:
+            life.stop_after(6)
+
+    with fork.ending_the_child(), life.consumer:
+        _run_async(life, handle)
+    assert "UsageError, 3 begun, 1" == fork.reported()
+    assert (6, 6) == (life.done, life.committed)
+    assert [] == life.violations(finished=True)
+
+
 def test_a_failure_in_the_child(fake: FakeKafka) -> None:
     """Nothing comes of it: no circuit is closed or opened there, and no listener learns of it."""
     life = OwnLife(fake)

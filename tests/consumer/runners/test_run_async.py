@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import itertools
+import math
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextvars import ContextVar
@@ -21,7 +22,7 @@ from linear_retry import (
 )
 from linear_retry.consumer.ownership.stop import StopFlag
 from linear_retry.consumer.runners.async_hand_over import AsyncAttempting
-from linear_retry.consumer.runners.run_handler import Batch
+from linear_retry.consumer.runners.run_handler import Batch, Results
 from linear_retry.kafka import Message
 from tests.consumer.group import TOPIC, OutageError, PoisonError
 from tests.consumer.runners.async_life import Life, awaiting, in_loop, succeed
@@ -334,7 +335,9 @@ def test_work_that_comes_too_late(fake: FakeKafka) -> None:
     async def main() -> Batch:
         batch = Batch([Message(topic=TOPIC, partition=0, offset=0)], begin_by_s=fake.clock.now_s())
         fake.clock.advance(0.001)
-        await AsyncAttempting(handle, StopFlag(), fake.clock.now_s).attempt_all(batch)
+        stop = StopFlag()
+        stop.allow_until(math.inf)
+        await AsyncAttempting(handle, stop, fake.clock.now_s, Results()).attempt_all(batch)
         return batch
 
     batch = awaiting(main())

@@ -140,4 +140,5 @@ class AsyncPlayer(Player):
 
     async def _attempt_all(self, batch: Batch) -> None:
         now_s = self.parts.clock.now_s
-        await AsyncAttempting(self._awaited, self.stop, now_s).attempt_all(batch)
+        attempting = AsyncAttempting(self._awaited, self.stop, now_s, Results())
+        await attempting.attempt_all(batch)
