@@ -434,9 +434,10 @@ _CATCHES = {
     ("consumer.runners.async_hand_over", "run", "BaseException"),
     # The read-ahead is invalid, and the exception goes on.
     ("consumer.attempts.loop", "turn", "BaseException"),
-    ("consumer.lanes.lane_loop", "run", "BaseException"),
+    ("consumer.lanes.lane_loop", "_run", "BaseException"),
     # What ends a worker's attempt is raised in the owner thread.
     ("consumer.lanes.workers", "_work", "BaseException"),
+    ("consumer.lanes.tasks", "_attempt", "BaseException"),
     ("consumer.partitions.read_ahead", "_polled", "BaseException"),
     ("spark.streaming.runner", "_error_of", "Exception"),
     # A listener is the user's: it must not disturb the loop.

@@ -88,7 +88,8 @@ class LinearConsumer:
         open circuit pauses: all assigned partitions, the message's topic, or its partition; or,
         with `"key"` or `ByKey(...)`, that only later messages of its key wait. `concurrency`, with
         `scope="partition"` or `"key"`, is how many partitions or keys are handled side by side,
-        each in its order: 1 to 256 threads call the handler, which must be thread-safe.
+        each in its order: 1 to 256 threads call the handler, which must be thread-safe, or so many
+        tasks of `run_async` await it.
         `listeners` are called with each event on the owner thread, after the state is safe; one
         that raises is logged. `control` names the topic over which operators may retry a held
         message or give it up (`linear-retry circuits`); without it they cannot.
@@ -210,6 +211,8 @@ class LinearConsumer:
 
         Handlers run in the task that awaits this, on its event loop, which is never blocked; a
         thread started for this call owns the consumer until the call ends, and calls the listeners.
+        Side by side (`concurrency`, `scope="key"`), each runs in a task of its own, with a copy of
+        the context; what cancels this task cancels all of them.
 
         The first `stop`, SIGINT or SIGTERM ends it after the current message; the second cancels
         the handler, and nothing is stored for its message. Cancelling the task does the same, and
