@@ -63,18 +63,14 @@ class StalledPartitionWatchdog:
         is_same = self._assignment.epoch == epoch and self._assignment.is_silent(partition)
         if not is_same or self._is_to_be_silent(partition):
             return
-        if answer.exception() is None and answer.result() > self._next_offset(partition):
+        next_offset = self._offsets.next_offset(partition) or 0
+        if answer.exception() is None and answer.result() > next_offset:
             self._flow_control.revive(partition, "it has messages, but delivered none")
         self._assignment.extend_timeout(partition)
 
     def _is_to_be_silent(self, partition: Partition) -> bool:
         held_back = self._flow_control.held_back
         return partition in held_back or self._flow_control.is_paused(partition)
-
-    def _next_offset(self, partition: Partition) -> int:
-        """The first offset that is to be delivered: not of what waits in memory, behind a key."""
-        last = self._read_ahead.last_of(partition)
-        return (self._offsets.next_offset(partition) or 0) if last is None else last + 1
 
 
 class JoiningWatchdog:
