@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from functools import partial
@@ -61,13 +63,14 @@ class Scene:
         self._processes: list[Process] = []
         self._has_batches = False
 
-    def join(self, name: str, handler: Callable[[Message], object], **options: Any) -> Member:
+    def join(self, name: str, handler: Callable[[Message], Any], **options: Any) -> Member:
         """A member in a thread of this process. `options` are `LinearConsumer`'s.
 
         `config` among them is added to the keys; `topics` replaces the one topic; `run` is how its
-        thread runs it; `batches`: by `run_batches`.
+        thread runs it; `batches`: by `run_batches`. A handler that is an `async def` is awaited.
         """
-        run = options.pop("run", LinearConsumer.run)
+        is_async = inspect.iscoroutinefunction(handler)
+        run = options.pop("run", _run_async if is_async else LinearConsumer.run)
         batches = options.pop("batches", False)
         watched = {"on_commit": self._witness.on_commit(name)}
         config = self.config(name, **(watched | options.pop("config", {})))
@@ -83,7 +86,8 @@ class Scene:
                 **options,
             },
         )
-        handled = partial(run, consumer, self._witness.handler(name, handler))
+        watch = self._witness.async_handler if is_async else self._witness.handler
+        handled = partial(run, consumer, watch(name, handler))
         if batches:
             watched_batch = self._witness.batch_handler(name, Each(handler))
             handled = partial(consumer.run_batches, watched_batch)
@@ -268,6 +272,10 @@ class Scene:
 
     def _dies(self, name: str) -> Callable[[], None]:
         return partial(self._witness.crashed, name)
+
+
+def _run_async(consumer: LinearConsumer, handler: Callable[[Message], Awaitable[object]]) -> None:
+    asyncio.run(consumer.run_async(handler))
 
 
 class Member:

@@ -1,5 +1,6 @@
 """Keys that are handled side by side on a real broker: one waits, and the others pass."""
 
+import asyncio
 import threading
 import time
 from collections import Counter
@@ -35,6 +36,14 @@ class _Bank:
 
     def __call__(self, message: Message) -> None:
         time.sleep(0.001)
+        self._serve(message)
+
+    async def awaited(self, message: Message) -> None:
+        """The same for `run_async`."""
+        await asyncio.sleep(0.001)
+        self._serve(message)
+
+    def _serve(self, message: Message) -> None:
         key = message.key()
         if key in self.refuses:
             raise PoisonError("poison")
@@ -67,24 +76,26 @@ def _twice(group: Scene) -> list[Place]:
 
 
 @each_protocol
-def test_members_come_and_go(protocol: dict[str, str], scene: SceneFactory) -> None:
+@pytest.mark.parametrize("is_async", [False, True], ids=["threads", "tasks"])
+def test_members_come_and_go(protocol: dict[str, str], is_async: bool, scene: SceneFactory) -> None:
     """Each key in its order; a closed account waits for itself; a revoke in good order, and a stop
     while keys are held, repeat nothing."""
     group = scene(_PARTITIONS, config=protocol, strategy=[0.1])
     bank = _Bank()
     bank.closed = {_account(0, 3), _account(2, 7)}
-    first = group.join("first", bank, **_BY_KEY)
+    handler = bank.awaited if is_async else bank
+    first = group.join("first", handler, **_BY_KEY)
     group.wait_for(events.Assigned)
     _pay(group, 20)
     group.wait_for_attempts(100)
-    second = group.join("second", bank, **_BY_KEY)
+    second = group.join("second", handler, **_BY_KEY)
     group.wait_for(events.Assigned, member="second")
     others = _places_of(group, lambda key: key not in bank.closed)
     wait_until(lambda: others <= {*group.handled()}, "the others go on", detail=group.story)
     wait_until(lambda: bank.closed == {*bank.failed}, "two wait", detail=group.story)
     second.stop()
     first.stop()
-    third = group.join("third", bank, **_BY_KEY)
+    third = group.join("third", handler, **_BY_KEY)
     group.wait_for(events.CircuitOpened, times=2, member="third")
     bank.closed = set()
     group.wait_until_done()
