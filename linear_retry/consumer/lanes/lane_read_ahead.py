@@ -239,6 +239,10 @@ class LaneReadAhead(ReadAhead):
         read = self._read.get(partition)
         if read is None or read.frontier <= read.base:
             return None
+        if read.lane(read.base).key is None:
+            # Handled in order: what is done above it says the note of an owner before, which names
+            # the keys that are not, and is carried as it is.
+            return None
         # Of those that are not sorted yet an earlier owner's note may say that they are done.
         arrived = (offset_of(each) for each in self.messages if partition_of(each) == partition)
         read_to = next(arrived, read.last + 1)

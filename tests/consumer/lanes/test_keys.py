@@ -231,6 +231,29 @@ def test_a_partition_that_is_not_read_on_is_not_stalled(monkeypatch: pytest.Monk
     assert [] == group.violations()
 
 
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_an_owner_between_that_takes_partitions_in_order(concurrency: int) -> None:
+    """The bug: with workers it wrote of all that is not done only the first message, beside what
+    others had done above it; the next owner by key passed over the rest, and it was lost."""
+    group = _group(_keys("abc"), strategy=[600.0] * 9)
+    (member,) = group.members
+    group.dependency.down_for_keys = {b"a", b"b"}
+    while 2 not in _attempted(group):
+        group.turn()
+    group.turn(5)
+    group.scope, group.concurrency = "partition", concurrency
+    for scope in ("partition", "key"):
+        group.leave(member)
+        group.scope = scope
+        member = group.join()
+        group.share([0])
+        group.turn(10)
+    group.dependency.down_for_keys = set()
+    group.finish(within_s=2000)
+    assert [2] == [offset for offset in _attempted(group) if offset == 2]
+    assert [] == group.violations()
+
+
 def test_a_note_about_another_log_while_a_handler_runs() -> None:
     """All is read again from where it begins, and what that handler did counts for nothing: what
     had been passed over before it would be lost."""
