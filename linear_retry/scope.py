@@ -33,7 +33,7 @@ class Place(NamedTuple):
 
 
 UNKEYED = "unkeyed"
-"""Stands for a key in the scope of messages that have none."""
+"""Stands for a key in the scope of messages that have none; with `@` and its offset, of one."""
 
 ScopeKind: TypeAlias = Literal["consumer", "topic", "partition"]
 """The scopes in which an open circuit pauses partitions."""
@@ -47,7 +47,8 @@ class Scope:
 
     `Scope(None, None)` is every partition assigned to the consumer, `Scope(topic, None)` those of
     one topic, `Scope(topic, partition)` a single one; all of these are paused. With a `key` it is
-    one key of that partition, named by a digest of 12 hex digits: the others go on.
+    one key of that partition, named by a digest of 12 hex digits: the others go on. Messages
+    without a key have `unkeyed` in its place, or `unkeyed@812` where they have no order.
     """
 
     topic: str | None = None

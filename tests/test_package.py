@@ -427,6 +427,8 @@ _CATCHES = {
     ("consumer.runners.run_handler", "attempt_all", "Exception"),
     ("consumer.runners.async_hand_over", "attempt_all", "Exception"),
     ("consumer.runners.run_handler", "attempt_batch", "Exception"),
+    # The key function is the user's: raised, it would end the consumer at each start.
+    ("consumer.settings.by_key", "__call__", "Exception"),
     # The recovery callback is the user's: where it raises, it is called again.
     ("consumer.letters.publisher", "send", "Exception"),
     # What ended the thread is raised in the task that awaits it, and the other way round.

@@ -60,11 +60,11 @@ from linear_retry.consumer.partitions.polling import DeliveryFilter, OffsetCheck
 from linear_retry.consumer.partitions.queued_read_ahead import HoldBack
 from linear_retry.consumer.partitions.read_ahead import ReadAhead, partition_of
 from linear_retry.consumer.partitions.unreadable_batches import UnreadableBatches
+from linear_retry.consumer.settings.by_key import key_function
 from linear_retry.consumer.settings.consumer_config import ConsumerConfig
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.client import Client
 from linear_retry.kafka.consumer.committed import Committed
-from linear_retry.kafka.consumer.messages import key_of
 from linear_retry.kafka.producers.acknowledged import AcknowledgedProducer
 from linear_retry.kafka.producers.journal import JournalProducer, journal_config
 from linear_retry.kafka.producers.transactional import TransactionalProducer
@@ -186,6 +186,8 @@ def assemble(
         read_ahead=read_ahead,
         remembers=config.remember_failures,
         on_unreadable=config.on_unreadable_note,
+        key_of=key_function(config.by_key),
+        key_id="" if config.by_key is None else config.by_key.key_id,
     )
     client.note_of = notes.of
     commits = OffsetCommits(client, clock.now_s, offsets, emit)
@@ -447,12 +449,15 @@ def _lane_of(config: ConsumerConfig) -> LaneOf:
     """The unit of order: a partition, or a key in it."""
     if config.by_key is None:
         return lambda message: Scope(*partition_of(message))
-    digests = Digests(config.settings.group_id)
+    digests, key_of = Digests(config.settings.group_id), key_function(config.by_key)
+    in_order = config.by_key.unkeyed == "in-order"
 
     def lane_of(message: Message) -> Scope:
         key = key_of(message)
-        # All without a key are one lane, whatever a key's digest is.
-        name = UNKEYED if key is None else digests.of_key(key).hex()
+        if key is not None:
+            return Scope(*partition_of(message), digests.of_key(key).hex())
+        # All without a key are one lane, whatever a key's digest is; or each is one.
+        name = UNKEYED if in_order else f"{UNKEYED}@{message.offset()}"
         return Scope(*partition_of(message), name)
 
     return lane_of

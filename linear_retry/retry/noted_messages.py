@@ -38,9 +38,15 @@ class NotedMessages:
                 self._unkeyed = one.offset
 
     def judge(
-        self, offset: int, key: bytes | None, timestamp_ms: int | None, leader_epoch: int | None
+        self,
+        offset: int,
+        key: bytes | None,
+        timestamp_ms: int | None,
+        leader_epoch: int | None,
+        *,
+        order: bytes | None,
     ) -> Judgement:
-        """Says of the message at `offset` whether it is done.
+        """Says of the message at `offset` whether it is done; `order` is the key of its order.
 
         `doubt`: it is at a place where the note has another, so the note is about another log.
         """
@@ -51,11 +57,11 @@ class NotedMessages:
         if offset < self.note.base:
             return "undone"
         if (there := self._at.get(offset)) is not None:
-            matches = all(self._matches(one, key, timestamp_ms) for one in there)
+            matches = all(self._matches(one, key, timestamp_ms, order) for one in there)
             return "undone" if matches else "doubt"
         if offset >= self._frontier:
             return "undone"
-        place = self._unkeyed if key is None else self._keys.get(self._digests.of_key(key))
+        place = self._unkeyed if order is None else self._keys.get(self._digests.of_key(order))
         return "done" if place is None or offset < place else "undone"
 
     def failures_at(self, offset: int) -> NotedFailures | None:
@@ -86,16 +92,18 @@ class NotedMessages:
             return None
         return replace(self.note, base=offset, frontier=frontier, undone=tuple(undone))
 
-    def _matches(self, one: Undone, key: bytes | None, timestamp_ms: int | None) -> bool:
+    def _matches(
+        self, one: Undone, key: bytes | None, timestamp_ms: int | None, order: bytes | None
+    ) -> bool:
         if not one.is_there:
             return True
         match one.kind:
             case "message":
                 return one.digest == self._digests.of_message(key, timestamp_ms)
             case "key":
-                return key is not None and one.digest == self._digests.of_key(key)
+                return order is not None and one.digest == self._digests.of_key(order)
             case "unkeyed":
-                return key is None
+                return order is None
 
 
 def _lifted(one: Undone, offset: int) -> Undone | None:

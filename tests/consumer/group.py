@@ -306,14 +306,18 @@ class FakeGroup:
         for member, share in zip(self.members, shares, strict=True):
             self.fake.assign(member.consumer, share, after=after)
 
-    def produce_keys(self, partition: int, keys: Iterable[bytes | None], *, gap: int = 0) -> None:
-        """One message for each of these keys."""
-        place = self.topics[0], partition
+    def produce_keys(
+        self, partition: int, keys: Iterable[bytes | None], *, gap: int = 0
+    ) -> list[Place]:
+        """One message for each of these keys. Returns where they are."""
+        place, made = (self.topics[0], partition), list[Place]()
         for key in keys:
             offset = self.fake.append(*place, b"value", key, None, gap=gap)
             self.visible[place].append(offset)
-            self.keys[Place(*place, offset)] = key
+            made.append(Place(*place, offset))
+            self.keys[made[-1]] = key
             self.witness.appended(place, [offset])
+        return made
 
     def produce(self, partition: int | Partition, count: int = 1, *, gap: int = 0) -> None:
         """So many messages more. A number is a partition of the first topic."""

@@ -71,7 +71,8 @@ def test_the_programs_run(program: str) -> None:
             broker.create_topic(topic, 1)
         producer = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0})
         for number in range(20):
-            producer.produce("payments", b"10", _CLOSED if number % 2 else b"account-8")
+            account = _CLOSED if number % 2 else b"account-8"
+            producer.produce("payments", b'{"account": "%b"}' % account, account)
         assert 0 == producer.flush(PATIENCE_S)
         consumer, thread = _started(program, broker.bootstrap, bank)
         try:

@@ -73,7 +73,8 @@ def _logs(draw: Any, digests: Digests = _DIGESTS) -> _Log:
 
 
 def _judged(log: _Log, noted: NotedMessages, offset: int) -> str:
-    return noted.judge(offset, log.keys[offset], log.time_of(offset), None)
+    key = log.keys[offset]
+    return noted.judge(offset, key, log.time_of(offset), None, order=key)
 
 
 @given(_logs())
@@ -117,7 +118,7 @@ def test_another_log_is_doubted_or_handled(log: _Log, at: int) -> None:
     noted = NotedMessages(note, _DIGESTS)
     place = next((one.offset for one in note.undone if one.offset >= at), None)
     if place is not None:
-        assert "doubt" == noted.judge(place, b"another", 1, None)
+        assert "doubt" == noted.judge(place, b"another", 1, None, order=b"another")
 
 
 def test_a_lower_place_of_one_digest_counts() -> None:
@@ -126,7 +127,7 @@ def test_a_lower_place_of_one_digest_counts() -> None:
     twins = [key for key in (b"a", b"b", b"c", b"d", b"e") if digests.of_key(key) == bytes(6)]
     low, high = (Undone("key", at, bytes(6)) for at in (2, 8))
     noted = NotedMessages(CommitNote(2, 20, (low, high)), digests)
-    assert "undone" == noted.judge(5, twins[0], 1, None)
+    assert "undone" == noted.judge(5, twins[0], 1, None, order=twins[0])
 
 
 def test_what_came_after_the_log_was_cut_is_not_done() -> None:
@@ -134,14 +135,17 @@ def test_what_came_after_the_log_was_cut_is_not_done() -> None:
     place = Undone("key", 2, _DIGESTS.of_key(b"a"))
     noted = NotedMessages(CommitNote(2, 20, (place,), leader_epoch=4), _DIGESTS)
     assert ["done", "undone", "undone"] == [
-        noted.judge(offset, b"b", 1, epoch) for offset, epoch in ((3, 4), (7, 5), (8, 4))
+        noted.judge(offset, b"b", 1, epoch, order=b"b")
+        for offset, epoch in ((3, 4), (7, 5), (8, 4))
     ]
 
 
 def test_what_is_below_the_base_is_not_known() -> None:
     """A position of the user's own store may be lower than the group's."""
     noted = NotedMessages(CommitNote(10, 20), _DIGESTS)
-    assert ("undone", "done") == (noted.judge(9, b"a", 1, None), noted.judge(10, b"a", 1, None))
+    assert ("undone", "done") == tuple(
+        noted.judge(offset, b"a", 1, None, order=b"a") for offset in (9, 10)
+    )
 
 
 def test_failures_belong_to_their_message() -> None:
@@ -163,6 +167,10 @@ def test_a_key_whose_next_message_is_unknown_begins_at_the_offset() -> None:
     assert left is not None
     assert (replace(place, offset=4, failures=None, is_there=False),) == left.undone
     noted = NotedMessages(left, _DIGESTS)
-    found: Mapping[bytes, str] = {key: noted.judge(5, key, 1, None) for key in (b"a", b"b")}
+    found: Mapping[bytes, str] = {
+        key: noted.judge(5, key, 1, None, order=key) for key in (b"a", b"b")
+    }
     assert {b"a": "undone", b"b": "done"} == found
-    assert "undone" == noted.judge(4, b"b", 1, None), "a place is undone whatever it hashes to"
+    assert "undone" == noted.judge(4, b"b", 1, None, order=b"b"), (
+        "a place is undone whatever it hashes to"
+    )

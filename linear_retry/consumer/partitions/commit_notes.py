@@ -9,7 +9,7 @@ from linear_retry.consumer.partitions.read_ahead import ReadAhead, offset_of, pa
 from linear_retry.errors import ConfigurationError
 from linear_retry.kafka import KafkaException, Message
 from linear_retry.kafka.consumer.client import Client
-from linear_retry.kafka.consumer.messages import key_of, timestamp_ms_of
+from linear_retry.kafka.consumer.messages import KeyOf, key_of, timestamp_ms_of
 from linear_retry.log.lines import log_topic_problem
 from linear_retry.records.commit_note import (
     MOST_CHARACTERS,
@@ -18,13 +18,12 @@ from linear_retry.records.commit_note import (
     NewerNoteError,
     NotedFailures,
     Undone,
-    UndoneKind,
     read_note,
     write_note,
 )
 from linear_retry.retry.circuits import Circuit, Circuits
 from linear_retry.retry.noted_messages import Judgement, NotedMessages
-from linear_retry.scope import Partition, Scope
+from linear_retry.scope import UNKEYED, Partition, Scope
 
 OnUnreadableNote: TypeAlias = Literal["refuse", "handle-again"]
 _FEWEST_CHARACTERS = 40
@@ -47,10 +46,13 @@ class CommitNotes:
         *,
         remembers: bool,
         on_unreadable: OnUnreadableNote,
+        key_of: KeyOf = key_of,
+        key_id: str = "",
     ) -> None:
         """`remembers`: else failures are neither written nor read.
 
-        `on_unreadable`: what to do with the note of a newer release.
+        `on_unreadable`: what to do with a note of a newer release, or by other keys. `key_of` gives
+        a message the key of its order, and `key_id` names it.
         """
         self._client = client
         self._assignment = assignment
@@ -58,6 +60,8 @@ class CommitNotes:
         self._read_ahead = read_ahead
         self._remembers = remembers
         self._on_unreadable = on_unreadable
+        self._key_of = key_of
+        self._key_id = key_id
         self._group_id = client.group_id
         self._digests = Digests(client.group_id)
         self._most = MOST_CHARACTERS
@@ -87,7 +91,7 @@ class CommitNotes:
             if left is None:
                 note = CommitNote(offset, progress.frontier, leader_epoch=progress.leader_epoch)
         said = [one for one in held.values() if one.failures or one.offset < note.frontier]
-        note = replace(note, undone=(*said, *note.undone))
+        note = replace(note, undone=(*said, *note.undone), key_id=self._key_id)
         return write_note(note, self._group_id, partition, self._most)
 
     def shorten(self, partition: Partition, characters: int) -> None:
@@ -136,7 +140,11 @@ class CommitNotes:
         if noted is None:
             return "undone"
         return noted.judge(
-            offset_of(message), key_of(message), timestamp_ms_of(message), message.leader_epoch()
+            offset_of(message),
+            key_of(message),
+            timestamp_ms_of(message),
+            message.leader_epoch(),
+            order=self._key_of(message),
         )
 
     def failures_at(self, partition: Partition, offset: int) -> NotedFailures | None:
@@ -187,18 +195,20 @@ class CommitNotes:
             held.failures.last_ms,
             round(circuit.retry_at.timestamp() * 1000),
         )
-        if scope.key is not None:
-            return replace(self._first_of_key(held.message), failures=failures)
-        digest = self._digests.of_message(key_of(held.message), timestamp_ms_of(held.message))
-        return Undone("message", held.offset, digest, failures)
+        return replace(self._first_of(scope, held.message), failures=failures)
 
     def _undone(self, firsts: Mapping[Scope, Message]) -> dict[Scope, Undone]:
-        return {lane: self._first_of_key(message) for lane, message in firsts.items()}
+        return {lane: self._first_of(lane, message) for lane, message in firsts.items()}
 
-    def _first_of_key(self, message: Message) -> Undone:
-        key = key_of(message)
-        kind: UndoneKind = "unkeyed" if key is None else "key"
-        return Undone(kind, offset_of(message), self._digests.of_key(key))
+    def _first_of(self, lane: Scope, message: Message) -> Undone:
+        """Says from where on a lane is not done; one message where it stands for no others."""
+        offset = offset_of(message)
+        if lane.key == UNKEYED:
+            return Undone("unkeyed", offset, self._digests.of_key(None))
+        if lane.key is None or lane.key.startswith(UNKEYED):
+            digest = self._digests.of_message(key_of(message), timestamp_ms_of(message))
+            return Undone("message", offset, digest)
+        return Undone("key", offset, bytes.fromhex(lane.key))
 
     def _refuse(self, partition: Partition, why: str) -> None:
         if self._on_unreadable == "refuse":
@@ -220,12 +230,13 @@ class CommitNotes:
             return
         if note is None:
             return
-        if note.key_id:
+        if note.key_id != self._key_id and note.frontier > note.base:
             # Its digests are of other keys: what is not done would be taken to be done.
             self._refuse(
                 partition,
-                f"goes by the keys of key_id={note.key_id!r}, and this consumer by Kafka's: up to "
-                f"{note.frontier - note.base} messages would be handled again; run the other",
+                f"goes by {_keys(note.key_id)}, and this consumer by {_keys(self._key_id)}: up to "
+                f"{note.frontier - note.base} messages would be handled again; run the other until "
+                "no key is held",
             )
             return
         if note.base != committed:
@@ -238,8 +249,14 @@ class CommitNotes:
                     f"done from {committed} to {note.frontier} is handled again",
                 )
             return
+        if note.key_id != self._key_id:
+            note = replace(note, undone=tuple(one for one in note.undone if one.kind == "message"))
         if not self._remembers:
             undone = tuple(replace(one, failures=None) for one in note.undone)
             note = replace(note, undone=undone)
         if note != self._ignored.pop(partition, None):
             self._noted[partition] = NotedMessages(note, self._digests)
+
+
+def _keys(key_id: str) -> str:
+    return f"the keys of key_id={key_id!r}" if key_id else "Kafka's keys"

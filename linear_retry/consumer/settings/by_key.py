@@ -1,10 +1,19 @@
-"""Order by key: what opens the wide circuit, and how much may be held."""
+"""Order by key: what a key is, what opens the wide circuit, and how much may be held."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import get_args
+from typing import Literal, TypeAlias, get_args
 
 from linear_retry.errors import ConfigurationError
+from linear_retry.kafka import Message
+from linear_retry.kafka.consumer.messages import KeyOf, key_of, place_of, safe_headers
+from linear_retry.log.lines import log_topic_problem
+from linear_retry.retry.callables import why_not
 from linear_retry.scope import ScopeKind
+
+Unkeyed: TypeAlias = Literal["in-order", "any"]
+_LONGEST_ID = 40
+"""Characters: it is in each note beside a committed offset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +26,13 @@ class ByKey:
     is attempted, after waits of at most `probe_max_s`, until one succeeds. A topic with fewer keys
     than `trip` has no wide circuit.
 
+    Messages without a key are in the order of their partition (`unkeyed="in-order"`), or each by
+    itself (`"any"`). `key` gives a message its key, `bytes`, `str` or None, in place of Kafka's: a
+    quick and pure function, called on the consumer's own thread. A message for which it raises, or
+    returns anything else, counts as one without a key, which is logged. `key_id` is the name of
+    that function with its version, such as `"tenant-2"`: the notes beside committed offsets go by
+    its keys, so those of another are refused.
+
     Raises `ConfigurationError`.
     """
 
@@ -24,6 +40,9 @@ class ByKey:
     opens: ScopeKind = "consumer"
     most_held: int = 100
     probe_max_s: float = 60.0
+    unkeyed: Unkeyed = "in-order"
+    key: Callable[[Message], bytes | str | None] | None = None
+    key_id: str = ""
 
     def __post_init__(self) -> None:
         for name, least in (("trip", 2), ("most_held", 1)):
@@ -32,13 +51,77 @@ class ByKey:
                 raise ConfigurationError(
                     f"ByKey({name}={value!r}): must be a whole number from {least} on"
                 )
-        if self.opens not in get_args(ScopeKind):
-            raise ConfigurationError(
-                f"ByKey(opens={self.opens!r}): must be one of "
-                f"{', '.join(map(repr, get_args(ScopeKind)))}"
-            )
+        for name, allowed in (("opens", get_args(ScopeKind)), ("unkeyed", get_args(Unkeyed))):
+            if (chosen := getattr(self, name)) not in allowed:
+                raise ConfigurationError(
+                    f"ByKey({name}={chosen!r}): must be one of {', '.join(map(repr, allowed))}"
+                )
+        self._check_key()
         longest: object = self.probe_max_s
         if type(longest) not in (int, float) or not 0 < self.probe_max_s < float("inf"):
             raise ConfigurationError(
                 f"ByKey(probe_max_s={longest!r}): must be a number of seconds above 0"
             )
+
+    def _check_key(self) -> None:
+        named: object = self.key_id
+        if not isinstance(named, str) or not named.isascii() or len(named) > _LONGEST_ID:
+            raise ConfigurationError(
+                f"ByKey(key_id={named!r}): must be at most {_LONGEST_ID} ASCII characters"
+            )
+        if self.key is None:
+            if named:
+                raise ConfigurationError(
+                    f"ByKey(key_id={named!r}): it names a function, and key= is not given"
+                )
+            return
+        refusal = why_not(self.key, 1)
+        if refusal is not None:
+            raise ConfigurationError(
+                f"ByKey(key={self.key!r}): not a function of one message ({refusal})"
+            )
+        if not named:
+            raise ConfigurationError(
+                f"ByKey(key={self.key!r}): key_id is missing; name the function with its version, "
+                'such as key_id="tenant-1", and change that whenever a message would get another '
+                "key"
+            )
+
+
+def key_function(by_key: ByKey | None) -> KeyOf:
+    """Returns what gives a message its key: Kafka's own, unless there is `ByKey(key=...)`."""
+    return key_of if by_key is None or by_key.key is None else _OwnKey(by_key.key)
+
+
+class _OwnKey:
+    """The user's function, which never ends the consumer: it would do so again at each start."""
+
+    def __init__(self, key: Callable[[Message], object]) -> None:
+        self._key = key
+        self._told: set[type[Exception]] = set()
+
+    def __call__(self, message: Message) -> bytes | None:
+        safe_headers(message)  # else the first call for a message might raise, and the next not
+        try:
+            return self._checked(self._key(message))
+        except Exception as error:  # noqa: BLE001  (it may raise anything)
+            self._tell(message, error)
+            return None
+
+    def _checked(self, key: object) -> bytes | None:
+        if isinstance(key, str):
+            return key.encode()
+        if key is None or isinstance(key, bytes):
+            return key
+        raise TypeError(f"it returned a {type(key).__name__}: must be bytes, str or None")
+
+    def _tell(self, message: Message, error: Exception) -> None:
+        if type(error) in self._told:
+            return
+        self._told.add(type(error))
+        place = place_of(message)
+        log_topic_problem(
+            place.topic,
+            f"{place}: ByKey(key=...) gave it no key ({error!r}): it is handled among those "
+            "without one, as all will be for which that happens; this is logged once",
+        )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
 from operator import length_hint, methodcaller
-from typing import Any
+from typing import Any, TypeAlias
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
 
@@ -97,18 +98,29 @@ def read_fresh(message: Message) -> Record:
     )
 
 
+KeyOf: TypeAlias = Callable[[Message], bytes | None]
+"""Gives a message the key in whose order it is handled."""
+
+
 def key_of(message: Message) -> bytes | None:
     """Its key; None also where a handler has put something else there, which ends the consumer."""
     key: object = message.key()
     return key if isinstance(key, bytes) else None
 
 
-def size_bytes(message: Message) -> int:
-    """Its size with key and headers, which may be the largest part of it."""
+def safe_headers(message: Message) -> list[Header] | None:
+    """Its headers; from then on the message's own `headers()` is safe, too."""
+    found: list[Header] | None
     try:
         found = headers_of(message)
     except _UNREADABLE as error:
         found = make_safe(message, error)
+    return found
+
+
+def size_bytes(message: Message) -> int:
+    """Its size with key and headers, which may be the largest part of it."""
+    found = safe_headers(message)
     headers = sum(len(name) + len(value or b"") for name, value in found) if found else 0
     return len(message) + len(message.key() or b"") + headers
 

@@ -2,15 +2,25 @@
 
 import random
 from collections import Counter
+from collections.abc import Sequence
 
 import pytest
 
-from linear_retry.consumer.settings.by_key import ByKey
+from linear_retry.consumer.settings.by_key import ByKey, Unkeyed
+from linear_retry.kafka import Message
+from linear_retry.scope import Place
 from linear_retry.testing.guarantees.done import done_by
 from tests.consumer.group import PROTOCOL_KEYS, FakeGroup, Member
 
-_KEYS = (b"a", b"b", b"c", b"d", b"e", b"", None)
+_KEYS = (b"a", b"b", b"c", b"d", b"A", b"", None)
+_UNKEYED: Sequence[Sequence[Unkeyed]] = (["in-order"], ["any"], ["in-order", "any"])
+"""What the owners of a play choose from."""
 _PARTITIONS = 2
+
+
+def _case_folded(message: Message) -> bytes | None:
+    key = message.key()
+    return key.lower() if isinstance(key, bytes) else None
 
 
 class _Play:
@@ -27,12 +37,20 @@ class _Play:
         )
         self.may_repeat = False
         self.changes_scope = rng.random() < 0.3
+        self.unkeyed = rng.choice(_UNKEYED)
+        self.by_own_key = not self.changes_scope and rng.random() < 0.3
         self._choose_scope()
 
     def _choose_scope(self) -> None:
         """For the next member that joins."""
         rng, group = self.rng, self.group
-        group.scope = ByKey(trip=rng.choice((2, 3, 50)), most_held=rng.choice((1, 2, 50)))
+        group.scope = ByKey(
+            trip=rng.choice((2, 3, 50)),
+            most_held=rng.choice((1, 2, 50)),
+            unkeyed=rng.choice(self.unkeyed),
+            key=_case_folded if self.by_own_key else None,
+            key_id="case-folded-1" if self.by_own_key else "",
+        )
         group.concurrency = rng.choice((1, 2, 3, 8))
         if self.changes_scope and rng.random() < 0.5:
             group.scope = rng.choice(("consumer", "topic", "partition"))
@@ -46,7 +64,14 @@ class _Play:
         for _ in range(count):
             partition, key = self.rng.randrange(_PARTITIONS), self.rng.choice(_KEYS)
             gap = 0 if self.rng.random() < 0.9 else self.rng.randint(1, 3)
-            self.group.produce_keys(partition, [key], gap=gap)
+            (place,) = self.group.produce_keys(partition, [key], gap=gap)
+            self.group.keys[place] = self._order(place, key)
+
+    def _order(self, place: Place, key: bytes | None) -> bytes | None:
+        """The key of its order."""
+        if key is None:
+            return None if self.unkeyed == ["in-order"] else str(place).encode()
+        return key.lower() if self.by_own_key else key
 
     def share(self) -> None:
         members = len(self.group.members)
