@@ -13,6 +13,7 @@ from linear_retry.retry.clock import NowS
 from linear_retry.scope import Partition
 
 HOPELESS_AFTER = 3
+_LOOKS_AFTER_S = 0.1
 _LOOKS_EVERY_S = 2.0
 """At most: the loop of workers comes by once a second, if nothing else wakes it."""
 
@@ -74,6 +75,8 @@ class HangingHandlers:
         one does for three times as long.
         """
         now_s = self._now_s()
+        if now_s - self._looked_at_s < _LOOKS_AFTER_S:
+            return  # with 256 handlers a look at each turn would cost more than all else
         passed_s = min(now_s - self._looked_at_s, _LOOKS_EVERY_S)
         before, self._looked_at_s = self._running_s, now_s
         self._running_s = {batch: before.get(batch, -passed_s) + passed_s for batch in running}
