@@ -1,7 +1,9 @@
-"""Measures partitions and keys handled side by side, against plain threads over the same topic."""
+"""Measures partitions and keys handled side by side, against plain threads and plain tasks."""
 
+import asyncio
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from queue import SimpleQueue
@@ -16,6 +18,7 @@ from linear_retry.scope import AnyScope
 from tests.real_kafka import RealKafka
 
 _IO_S = 0.001
+_TASKS, _TASK_S = 256, 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +39,13 @@ _UNITS = (_Unit("partition", "partitions", 32), _Unit("key", "keys", 4, 10_000))
 
 
 def run(kafka: RealKafka, scale: Scale) -> Result:
-    """Ours and plain threads in turn, with handlers that wait for I/O, and that do nothing."""
+    """Ours and the plain ones in turn, with handlers that wait for I/O, and that do nothing."""
     figures = [figure for unit in _UNITS for figure in _of_unit(kafka, scale, unit)]
-    note = "plain threads commit nothing, retry nothing and hold any number of messages in memory"
+    figures += _of_tasks(kafka, scale, _UNITS[-1])
+    note = (
+        "plain threads and tasks commit nothing, retry nothing and hold any number of messages in "
+        "memory; plain tasks keep no order"
+    )
     return Result(tuple(figures), (note,))
 
 
@@ -56,6 +63,17 @@ def _of_unit(kafka: RealKafka, scale: Scale, unit: _Unit) -> Iterator[Figure]:
     target = Target("at least", 60_000)
     yield Figure(f"ours, {unit.name}, 8 threads, no-op handler", "messages/s", of_us, target)
     yield Figure(f"plain threads, {unit.name}, 8, no-op handler", "messages/s", of_plain)
+
+
+def _of_tasks(kafka: RealKafka, scale: Scale, unit: _Unit) -> Iterator[Figure]:
+    messages = min(scale.messages, 100_000)
+    pair = (ours_in_tasks_s, plain_tasks_s)
+    of_us, of_plain = _rates(kafka, scale.rounds, messages, _TASKS, _TASK_S, unit, pair)
+    shares = tuple(ours / plain for ours, plain in zip(of_us, of_plain, strict=True))
+    what = f"{unit.name}, {_TASKS} tasks"
+    yield Figure(f"ours, {what}, 10 ms of I/O", "messages/s", of_us)
+    yield Figure(f"plain tasks, {what}, 10 ms of I/O", "messages/s", of_plain)
+    yield Figure(f"ours / plain tasks, {what}", "times", shares, Target("at least", 0.8))
 
 
 def ours_s(
@@ -89,6 +107,49 @@ def plain_s(
     return counted.elapsed_s
 
 
+def ours_in_tasks_s(
+    config: Config, topic: str, messages: int, tasks: int, io_s: float, unit: _Unit
+) -> float:
+    """The same as `ours_s` with `run_async`."""
+    counted = _Counted(messages, io_s)
+    with warnings.catch_warnings():
+        # So many keys, and all that may be held, would not fit into a note.
+        warnings.simplefilter("ignore")
+        consumer = linear_consumer(config, topic, scope=unit.scope, concurrency=tasks)
+    with consumer:
+        counted.at_end = consumer.stop
+        asyncio.run(consumer.run_async(counted.awaited))
+    return counted.elapsed_s
+
+
+def plain_tasks_s(
+    config: Config, topic: str, messages: int, tasks: int, io_s: float, _: _Unit
+) -> float:
+    """A task for each message, at most so many at once, in no order."""
+    return asyncio.run(_plain_tasks_s(config, topic, messages, tasks, io_s))
+
+
+async def _plain_tasks_s(
+    config: Config, topic: str, messages: int, tasks: int, io_s: float
+) -> float:
+    counted, free = _Counted(messages, io_s), asyncio.Semaphore(tasks)
+    running = set[asyncio.Task[None]]()
+
+    async def handle(message: Message) -> None:
+        await counted.awaited(message)
+        free.release()
+
+    consumer = bare_consumer(config, topic)
+    while not counted.ended.is_set():
+        for message in await asyncio.to_thread(consumer.consume, 500, 0.05):
+            await free.acquire()
+            task = asyncio.create_task(handle(message))
+            running.add(task)
+            task.add_done_callback(running.discard)
+    consumer.close()
+    return counted.elapsed_s
+
+
 class _Counted:
     """A handler that takes `io_s`, and notes when so many messages are handled."""
 
@@ -102,10 +163,21 @@ class _Counted:
         self.at_end: Callable[[], object] = bool
 
     def __call__(self, _: Message) -> None:
-        if not self._begun_s:
-            self._begun_s = time.perf_counter()
+        self._begin()
         if self._io_s:
             time.sleep(self._io_s)
+        self._end()
+
+    async def awaited(self, _: Message) -> None:
+        self._begin()
+        await asyncio.sleep(self._io_s)
+        self._end()
+
+    def _begin(self) -> None:
+        if not self._begun_s:
+            self._begun_s = time.perf_counter()
+
+    def _end(self) -> None:
         with self._lock:
             self._left -= 1
         if not self._left:
@@ -120,13 +192,20 @@ def _work(queue: "SimpleQueue[Message | None]", handler: Handler) -> None:
 
 
 def _rates(
-    kafka: RealKafka, rounds: int, messages: int, threads: int, io_s: float, unit: _Unit
+    kafka: RealKafka,
+    rounds: int,
+    messages: int,
+    threads: int,
+    io_s: float,
+    unit: _Unit,
+    pair: tuple[Callable[..., float], Callable[..., float]] = (ours_s, plain_s),
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    ours, plain = pair
     topic = filled_topic(kafka, messages, unit.partitions, keys=unit.keys)
 
     def rate(contestant: Callable[..., float], more: Config) -> float:
         config = config_of_new_group(kafka, **more)
         return messages / in_child(contestant, config, topic, messages, threads, io_s, unit)
 
-    pairs = [(rate(ours_s, {}), rate(plain_s, ALIKE)) for _ in range(rounds)]
-    return tuple(ours for ours, _ in pairs), tuple(plain for _, plain in pairs)
+    rates = [(rate(ours, {}), rate(plain, ALIKE)) for _ in range(rounds)]
+    return tuple(of_us for of_us, _ in rates), tuple(of_plain for _, of_plain in rates)
