@@ -320,9 +320,8 @@ class LaneLoop:
 
     def _has_running(self, partitions: Collection[Partition]) -> bool:
         """Whether a worker still has messages of one of these, in its current assignment."""
-        back = {work.partition for work in self._back}
         return any(
-            work.partition in partitions and work.partition not in back and work.is_ours
+            work.partition in partitions and work not in self._back and work.is_ours
             for work in self._workers.running.values()
         )
 

@@ -254,6 +254,21 @@ def test_an_owner_between_that_takes_partitions_in_order(concurrency: int) -> No
     assert [] == group.violations()
 
 
+def test_a_revoke_waits_for_each_key() -> None:
+    """The bug: once one key of a partition had come back, its others were not waited for, and what
+    their handlers did was repeated by the next owner."""
+    group = _group(_keys("abcdabcd"))
+    (member,) = group.members
+    member.workers.late = {_P0}
+    while len(member.workers.running) < 4:
+        group.turn()
+    group.join()
+    group.share([1])
+    group.turn(20)
+    assert [*range(8)] == sorted(_attempted(group))
+    assert [] == group.violations()
+
+
 def test_a_note_about_another_log_while_a_handler_runs() -> None:
     """All is read again from where it begins, and what that handler did counts for nothing: what
     had been passed over before it would be lost."""
