@@ -65,6 +65,7 @@ from linear_retry.consumer.settings.consumer_config import ConsumerConfig
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.client import Client
 from linear_retry.kafka.consumer.committed import Committed
+from linear_retry.kafka.consumer.messages import KeyOf
 from linear_retry.kafka.producers.acknowledged import AcknowledgedProducer
 from linear_retry.kafka.producers.journal import JournalProducer, journal_config
 from linear_retry.kafka.producers.transactional import TransactionalProducer
@@ -162,7 +163,8 @@ def assemble(
     # The partitions: what is assigned, read ahead, done and committed.
     assignment = Assignment(clock.now_s)
     offsets = Offsets(lambda *place: client.note_of(*place))
-    lane_of = _lane_of(config)
+    key_of = key_function(config.by_key)
+    lane_of = _lane_of(config, key_of)
     read_ahead = _read_ahead_of(config, circuits, lane_of)(
         client,
         clock,
@@ -186,7 +188,7 @@ def assemble(
         read_ahead=read_ahead,
         remembers=config.remember_failures,
         on_unreadable=config.on_unreadable_note,
-        key_of=key_function(config.by_key),
+        key_of=key_of,
         key_id="" if config.by_key is None else config.by_key.key_id,
     )
     client.note_of = notes.of
@@ -445,11 +447,11 @@ def _read_ahead_of(
     return partial(LaneReadAhead, lane_of, circuits.holding, most=most)
 
 
-def _lane_of(config: ConsumerConfig) -> LaneOf:
+def _lane_of(config: ConsumerConfig, key_of: KeyOf) -> LaneOf:
     """The unit of order: a partition, or a key in it."""
     if config.by_key is None:
         return lambda message: Scope(*partition_of(message))
-    digests, key_of = Digests(config.settings.group_id), key_function(config.by_key)
+    digests = Digests(config.settings.group_id)
     in_order = config.by_key.unkeyed == "in-order"
 
     def lane_of(message: Message) -> Scope:

@@ -21,7 +21,7 @@ class PassedOn(Works):
     """Up to `count` works that are passed on to an event loop."""
 
     def __init__(self, count: int, across: OwnerSide[Work]) -> None:
-        super().__init__(count)
+        super().__init__(count, across.returned)
         self._across = across
         self._awaited: dict[Work, None] = {}
 
@@ -32,7 +32,7 @@ class PassedOn(Works):
         self._awaited[work] = None
 
     def ended(self, timeout_s: float = 0.0) -> Work | None:
-        work = self._across.returned(timeout_s)
+        work = super().ended(timeout_s)
         if work is None and self._across.is_over:
             # Nobody attempts them any more, and what they have done so far counts.
             work = next(iter(self._awaited), None)

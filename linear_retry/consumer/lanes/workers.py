@@ -70,8 +70,10 @@ class Works(ABC):
     was lost and has returned.
     """
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, returned: SimpleQueue[Work | None]) -> None:
+        """`returned` has the works that have come back; a None in it is no work."""
         self._count = count
+        self._returned = returned
         self._running: dict[Scope, Work] = {}
 
     @property
@@ -88,9 +90,12 @@ class Works(ABC):
     def begin(self, work: Work, attempt: Callable[[Work], None]) -> None:
         """Has `work` attempted by `attempt`, and waits for nothing."""
 
-    @abstractmethod
     def ended(self, timeout_s: float = 0.0) -> Work | None:
         """Returns a work that has come back, after `timeout_s` at most; None without one."""
+        try:
+            return self._returned.get(block=timeout_s > 0, timeout=max(timeout_s, 0.0))
+        except Empty:
+            return None
 
     def conclude(self, work: Work) -> None:
         """Notes that what came of it is applied: its lane may have another."""
@@ -114,10 +119,9 @@ class Workers(Works):
     """
 
     def __init__(self, count: int) -> None:
-        super().__init__(count)
+        super().__init__(count, SimpleQueue())
         self._threads = 0
         self._begun: SimpleQueue[tuple[Work, Callable[[Work], None]] | None] = SimpleQueue()
-        self._ended: SimpleQueue[Work] = SimpleQueue()
 
     def begin(self, work: Work, attempt: Callable[[Work], None]) -> None:
         self._running[work.lane] = work
@@ -126,12 +130,6 @@ class Workers(Works):
             name = f"linear_retry worker {self._threads}"
             threading.Thread(target=self._work, name=name, daemon=True).start()
         self._begun.put((work, attempt))
-
-    def ended(self, timeout_s: float = 0.0) -> Work | None:
-        try:
-            return self._ended.get(block=timeout_s > 0, timeout=max(timeout_s, 0.0))
-        except Empty:
-            return None
 
     def close(self) -> None:
         for _ in range(self._threads):
@@ -145,7 +143,7 @@ class Workers(Works):
                 attempt(work)
             except BaseException as error:  # noqa: BLE001  (raised again by the owner thread)
                 work.problem = error
-            self._ended.put(work)
+            self._returned.put(work)
             work.stop.check_process()  # the child of a fork has this thread only: it ends
             # Nothing may keep what was handled alive while this thread waits.
             del begun, work, attempt

@@ -52,7 +52,7 @@ class StalledPartitionWatchdog:
         if self._assignment.undisturbed or not self._read_ahead.dry:
             return
         for partition in self._assignment.suspiciously_silent():
-            if partition not in self._asked and not self._is_to_be_silent(partition):
+            if partition not in self._asked and not self._flow_control.is_not_read(partition):
                 self._asked[partition] = self._assignment.epoch, self._ask_end(partition)
         for partition, (epoch, answer) in tuple(self._asked.items()):
             if answer.done():
@@ -61,16 +61,12 @@ class StalledPartitionWatchdog:
 
     def _evaluate(self, partition: Partition, epoch: int, answer: Future[int]) -> None:
         is_same = self._assignment.epoch == epoch and self._assignment.is_silent(partition)
-        if not is_same or self._is_to_be_silent(partition):
+        if not is_same or self._flow_control.is_not_read(partition):
             return
         next_offset = self._offsets.next_offset(partition) or 0
         if answer.exception() is None and answer.result() > next_offset:
             self._flow_control.revive(partition, "it has messages, but delivered none")
         self._assignment.extend_timeout(partition)
-
-    def _is_to_be_silent(self, partition: Partition) -> bool:
-        held_back = self._flow_control.held_back
-        return partition in held_back or self._flow_control.is_paused(partition)
 
 
 class JoiningWatchdog:

@@ -230,15 +230,17 @@ class CommitNotes:
             return
         if note is None:
             return
-        if note.key_id != self._key_id and note.frontier > note.base:
-            # Its digests are of other keys: what is not done would be taken to be done.
-            self._refuse(
-                partition,
-                f"goes by {_keys(note.key_id)}, and this consumer by {_keys(self._key_id)}: up to "
-                f"{note.frontier - note.base} messages would be handled again; run the other until "
-                "no key is held",
-            )
-            return
+        if note.key_id != self._key_id:
+            if note.frontier > note.base:
+                # Its digests are of other keys: what is not done would be taken to be done.
+                self._refuse(
+                    partition,
+                    f"goes by {_keys(note.key_id)}, and this consumer by {_keys(self._key_id)}: up "
+                    f"to {note.frontier - note.base} messages would be handled again; run the "
+                    "other until no key is held",
+                )
+                return
+            note = replace(note, undone=tuple(one for one in note.undone if one.kind == "message"))
         if note.base != committed:
             # A tool that moves a group's offset may write the old text beside the new one.
             if note.frontier > note.base:
@@ -249,8 +251,6 @@ class CommitNotes:
                     f"done from {committed} to {note.frontier} is handled again",
                 )
             return
-        if note.key_id != self._key_id:
-            note = replace(note, undone=tuple(one for one in note.undone if one.kind == "message"))
         if not self._remembers:
             undone = tuple(replace(one, failures=None) for one in note.undone)
             note = replace(note, undone=undone)

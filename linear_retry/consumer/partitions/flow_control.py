@@ -55,6 +55,10 @@ class FlowControl:
         """Whether its circuit is open, or its next batch cannot be read."""
         return self.circuits.stops(partition) or partition in self._assignment.stopped
 
+    def is_not_read(self, partition: Partition) -> bool:
+        """Whether it is to deliver nothing: it is paused, or enough of it is in memory."""
+        return partition in self._held_back or self.is_paused(partition)
+
     def has_in_memory(self, partition: Partition) -> bool:
         """Whether one of its messages is held or read ahead: a restart would duplicate it."""
         return self.circuits.stops(partition) or self._read_ahead.last_of(partition) is not None
@@ -128,7 +132,7 @@ class FlowControl:
         The pause flag survives revoke and re-assignment (confluent-kafka-go #193): what is not
         resumed here may stay paused for ever.
         """
-        paused = [key for key in partitions if self.is_paused(key) or key in self._held_back]
+        paused = [key for key in partitions if self.is_not_read(key)]
         going = [partition for partition in partitions if partition not in paused]
         self._each(self._client.pause, paused)
         self._each(self._client.resume, going)

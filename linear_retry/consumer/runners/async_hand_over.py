@@ -282,11 +282,14 @@ class BatchHandOver(AsyncHandOver[Batch]):
 
 
 class OwnerSide(Generic[T]):
-    """The thread's side. Holds nothing that would keep a discarded task alive."""
+    """The thread's side. Holds nothing that would keep a discarded task alive.
+
+    `returned` has what was attempted; None: the task is leaving.
+    """
 
     def __init__(self, awaiting: AsyncHandOver[T], returned: SimpleQueue[T | None]) -> None:
         self._awaiting = weakref.ref(awaiting)
-        self._returned = returned
+        self.returned = returned
         self._error: BaseException | None = None
 
     @property
@@ -310,19 +313,12 @@ class OwnerSide(Generic[T]):
         if not self._send(coming):
             raise _LeftError
 
-    def returned(self, timeout_s: float) -> T | None:
-        """Returns what has been attempted, after `timeout_s` at most; None without any."""
-        try:
-            return self._returned.get(block=timeout_s > 0, timeout=max(timeout_s, 0.0))
-        except Empty:
-            return None
-
     def hand_over(self, coming: T) -> None:
         """Passes it on, and waits until it has been attempted."""
         self.pass_on(coming)
         while True:
             try:
-                if self._returned.get(timeout=_CHECK_EVERY_S) is None:
+                if self.returned.get(timeout=_CHECK_EVERY_S) is None:
                     raise _LeftError
                 return
             except Empty:

@@ -7,7 +7,7 @@ import signal
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -104,12 +104,22 @@ def _run_async(life: OwnLife, handle: _Act) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
-@pytest.mark.parametrize("run", [_run, _own_loop, _run_async])
-def test_a_fork_in_the_handler(fake: FakeKafka, run: Callable[[OwnLife, _Act], None]) -> None:
+@pytest.mark.parametrize(
+    ("run", "options"),
+    [
+        (_run, {}),
+        (_own_loop, {}),
+        (_run_async, {}),
+        (_run_async, {"scope": "partition", "concurrency": 2}),
+    ],
+)
+def test_a_fork_in_the_handler(
+    fake: FakeKafka, run: Callable[[OwnLife, _Act], None], options: dict[str, Any]
+) -> None:
     """The child gets a `UsageError` before it handles another message, and the parent goes on. The
     bug: in a loop of its own the child handled the rest of the batch as the parent did, and in
     `run` it hung."""
-    life = OwnLife(fake)
+    life = OwnLife(fake, **options)
     fork = _Forking(life, 3)
 
     def handle(message: Message) -> None:
@@ -119,25 +129,6 @@ def test_a_fork_in_the_handler(fake: FakeKafka, run: Callable[[OwnLife, _Act], N
 
     with fork.ending_the_child(), life.consumer:
         run(life, handle)
-    assert "UsageError, 3 begun, 1" == fork.reported()
-    assert (6, 6) == (life.done, life.committed)
-    assert [] == life.violations(finished=True)
-
-
-@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
-def test_a_fork_in_one_of_the_tasks(fake: FakeKafka) -> None:
-    """The same where handlers are awaited side by side: of what its parent has under way the child
-    begins nothing."""
-    life = OwnLife(fake, scope="partition", concurrency=2)
-    fork = _Forking(life, 3)
-
-    def handle(message: Message) -> None:
-        life.handle(message, lambda _: fork())
-        if not fork.is_child:
-            life.stop_after(6)
-
-    with fork.ending_the_child(), life.consumer:
-        _run_async(life, handle)
     assert "UsageError, 3 begun, 1" == fork.reported()
     assert (6, 6) == (life.done, life.committed)
     assert [] == life.violations(finished=True)
