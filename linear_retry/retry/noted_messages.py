@@ -30,7 +30,8 @@ class NotedMessages:
         self._keys: dict[bytes, int] = {}
         self._unkeyed: int | None = None
         for one in self._undone:
-            self._at.setdefault(one.offset, []).append(one)
+            if one.is_there:
+                self._at.setdefault(one.offset, []).append(one)
             if one.kind == "key":
                 # Of two keys with one digest the lowest place counts.
                 self._keys.setdefault(one.digest, one.offset)
@@ -95,8 +96,6 @@ class NotedMessages:
     def _matches(
         self, one: Undone, key: bytes | None, timestamp_ms: int | None, order: bytes | None
     ) -> bool:
-        if not one.is_there:
-            return True
         match one.kind:
             case "message":
                 return one.digest == self._digests.of_message(key, timestamp_ms)
