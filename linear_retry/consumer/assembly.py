@@ -10,6 +10,7 @@ from linear_retry.consumer.attempts.housekeeping import Chore, Housekeeping
 from linear_retry.consumer.attempts.intake import Intake
 from linear_retry.consumer.attempts.loop import Loop
 from linear_retry.consumer.attempts.outcomes import Outcomes, Partitions
+from linear_retry.consumer.lanes.lane_flow import LaneFlow
 from linear_retry.consumer.lanes.lane_loop import LaneLoop
 from linear_retry.consumer.lanes.lane_read_ahead import LaneOf, LaneReadAhead
 from linear_retry.consumer.lanes.wide_circuit import WideCircuits
@@ -57,7 +58,6 @@ from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.consumer.partitions.offset_reset import OffsetReset
 from linear_retry.consumer.partitions.offsets import OffsetCommits, Offsets
 from linear_retry.consumer.partitions.polling import DeliveryFilter, OffsetCheck, Poller
-from linear_retry.consumer.partitions.queued_read_ahead import HoldBack
 from linear_retry.consumer.partitions.read_ahead import ReadAhead, partition_of
 from linear_retry.consumer.partitions.unreadable_batches import UnreadableBatches
 from linear_retry.consumer.settings.by_key import key_function
@@ -66,6 +66,7 @@ from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.client import Client
 from linear_retry.kafka.consumer.committed import Committed
 from linear_retry.kafka.consumer.messages import KeyOf
+from linear_retry.kafka.consumer.second_reader import SecondReader
 from linear_retry.kafka.producers.acknowledged import AcknowledgedProducer
 from linear_retry.kafka.producers.journal import JournalProducer, journal_config
 from linear_retry.kafka.producers.transactional import TransactionalProducer
@@ -103,6 +104,7 @@ class Parts:
     housekeeping: Housekeeping
     loop: Loop
     lanes: LaneLoop | None
+    second_reader: SecondReader
     startup: Startup
     retention: RetentionCheck
     follower: ControlTopicFollower | None
@@ -138,6 +140,7 @@ class Parts:
                     self.follower.close(min(max(left_s, 0.1), _LAST_ANSWERS_S))
                 if self.lanes is not None:
                     self.lanes.close()
+                self.second_reader.close()
                 self.admin.close()
                 self.lag.close()
 
@@ -316,6 +319,7 @@ def assemble(
     commands = RemoteCommands(
         config.member, assignment, actions, monitor, gives_up=letters is not None
     )
+    second_reader = SecondReader(settings.config, dependencies.consumer)
     chores: list[Chore] = [
         (reset, reset.tick),
         (commits, outcomes.tick),
@@ -336,8 +340,8 @@ def assemble(
         chores.insert(0, (waits, waits.tick))
         monitor.listen(OtherGroupsRetries(config.line.group_id))
     if isinstance(read_ahead, LaneReadAhead):
-        held_back = HoldBack(read_ahead, flow_control)
-        chores.insert(0, (held_back, held_back.tick))
+        flow = LaneFlow(read_ahead, flow_control, second_reader, clock.now_s, emit)
+        chores.insert(0, (flow, flow.tick))
     housekeeping = Housekeeping(poller, outcomes, actions, chores)
     hand_out = HandOut(
         intake=Intake(
@@ -414,6 +418,7 @@ def assemble(
             stop=stop,
         ),
         lanes=lanes,
+        second_reader=second_reader,
         startup=Startup(
             config=config,
             brokers=Brokers(
@@ -443,8 +448,12 @@ def _read_ahead_of(
         return partial(DelayedReadAhead, queues)
     if not config.has_lanes:
         return ReadAhead
-    most = 0 if config.by_key is None else _MOST_OF_KEYS
-    return partial(LaneReadAhead, lane_of, circuits.holding, most=most)
+    by_key = config.by_key
+    if by_key is None:
+        return partial(LaneReadAhead, lane_of, circuits)
+    return partial(
+        LaneReadAhead, lane_of, circuits, most=_MOST_OF_KEYS, most_bytes=by_key.most_bytes
+    )
 
 
 def _lane_of(config: ConsumerConfig, key_of: KeyOf) -> LaneOf:

@@ -163,8 +163,8 @@ class Member:
 
     @property
     def consumer(self) -> FakeConsumer:
-        """Its newest handle: a client that sees no broker any more is replaced."""
-        return self.handles[-1]
+        """Its newest handle in the group: a client that sees no broker any more is replaced."""
+        return [each for each in self.handles if each.membership.callbacks][-1]
 
     def turn(self) -> None:
         """One turn of the loop."""

@@ -252,7 +252,7 @@ class FakeKafka:
         return not any(
             other.has(partition)
             for other in self._others(consumer)
-            if not other.membership.is_lost()
+            if self.is_member(other) and not other.membership.is_lost()
             for partition in partitions
         )
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from linear_retry import Journal, LinearConsumer, RetryTopics, Strategy
+from linear_retry.consumer.settings.by_key import ByKey
 from linear_retry.monitoring.health import serve
 from linear_retry.retry.clock import SystemClock
 from linear_retry.testing import EventLog
@@ -17,9 +18,10 @@ from tests.scenarios.testimony import Testimony
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """What the process is to do. `retries` are the arguments of its `RetryTopics`, if it has any.
+    """What the process is to do.
 
-    Without `topics` it reads those.
+    `retries` and `by_key` are the arguments of its `RetryTopics` and `ByKey`, if it has any;
+    without `topics` it reads the former.
     """
 
     member: str
@@ -32,6 +34,7 @@ class Role:
     journals: list[str] = field(default_factory=list)
     health_port: int | None = None
     retries: dict[str, Any] = field(default_factory=dict)
+    by_key: dict[str, Any] = field(default_factory=dict)
     batches: bool = False
 
     def to_json(self) -> str:
@@ -42,16 +45,16 @@ def main(role: Role) -> None:
     # The machine's clock since boot: the same for all processes, so their logs can be merged.
     witness = EventLog(SystemClock().now_s, Testimony(Path(role.testimony)))
     retries = RetryTopics(**role.retries) if role.retries else None
-    leaving: dict[str, Any] = (
-        {} if retries is None or not role.topics else {"on_exhausted": retries}
-    )
+    chosen: dict[str, Any] = {} if retries is None or not role.topics else {"on_exhausted": retries}
+    if role.by_key:
+        chosen["scope"] = ByKey(**role.by_key)
     consumer = LinearConsumer(
         role.config | {"on_commit": witness.on_commit(role.member)},
         role.topics or retries or [],
         strategy=Strategy(role.strategy),
         transient=OutageError,
         listeners=[witness.listener(role.member), *map(Journal, role.journals)],
-        **leaving,
+        **chosen,
         **role.options,
     )
     port = role.health_port

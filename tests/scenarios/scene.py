@@ -108,6 +108,7 @@ class Scene:
             journals=options.pop("journals", []),
             health_port=options.pop("health_port", None),
             retries=options.pop("retries", {}),
+            by_key=options.pop("by_key", {}),
             batches=options.pop("batches", False),
             options={"dead_letters": self.letters, **options},
         )

@@ -5,6 +5,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,8 @@ from tests.scenarios.scene import Scene
 pytestmark = pytest.mark.broker
 
 _PARTITIONS, _WORKERS, _ACCOUNTS = 4, 8, 10
-_BY_KEY = {"scope": "key", "concurrency": _WORKERS, "on_exhausted": "repeat"}
+_AT_ONCE = {"concurrency": _WORKERS, "on_exhausted": "repeat"}
+_BY_KEY = {"scope": "key", **_AT_ONCE}
 
 
 class _Bank:
@@ -73,6 +75,36 @@ def _places_of(group: Scene, wanted: Callable[[bytes | None], bool]) -> set[Plac
 
 def _twice(group: Scene) -> list[Place]:
     return [place for place, times in Counter(group.handled()).items() if times > 1]
+
+
+@each_protocol
+def test_however_many_wait_behind_a_closed_account(
+    protocol: dict[str, str], scene: SceneFactory
+) -> None:
+    """The others go on meanwhile; what was not kept is read again, in order, at the next owner too,
+    who is killed amid that."""
+    group = scene(_PARTITIONS, config=protocol, strategy=[0.1])
+    bank = _Bank()
+    bank.closed = {_account(0, 3), _account(2, 7)}
+    by_key: dict[str, Any] = {"most_bytes": 100}
+    options = {"scope": ByKey(**by_key), **_AT_ONCE}
+    member = group.join("first", bank, **options)
+    group.wait_for(events.Assigned)
+    _pay(group, 100)
+    others = _places_of(group, lambda key: key not in bank.closed)
+    wait_until(lambda: others <= {*group.handled()}, "the others go on", detail=group.story)
+    member.stop()
+    closed = {f"{number}@{at}": ["outage"] for number, at in ((0, 3), (2, 7))}
+    killed = group.spawn("killed", closed, by_key=by_key, **_AT_ONCE)
+    group.wait_for_attempts(20, member="killed")
+    killed.kill()
+    bank.closed = set()
+    heir = group.join("heir", bank, **options)
+    ends = {(group.topic, number): 100 * _ACCOUNTS for number in range(_PARTITIONS)}
+    wait_until(lambda: group.committed() == ends, "all is committed", detail=group.story)
+    heir.stop()
+    assert [] == group.violations(by_key=True)
+    assert others.isdisjoint(_twice(group))
 
 
 @each_protocol

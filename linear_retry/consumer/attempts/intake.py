@@ -66,7 +66,7 @@ class Intake:
             elif ours:
                 break  # it is asked again when it is the first
             elif obstacle == "done" or isinstance(obstacle, PassedOver):
-                self._offsets.done(self._read_ahead.done([ahead.pop(0)]))
+                self._offsets.done(self._read_ahead.pass_over(ahead.pop(0)))
                 if isinstance(obstacle, PassedOver):
                     self._outcomes.emit(obstacle)
             else:

@@ -1,11 +1,12 @@
 """The read-ahead of messages that are handled side by side: a queue for each lane."""
 
 import heapq
-from collections import OrderedDict, deque
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import islice
 from typing import TypeAlias
 
+from linear_retry.consumer.lanes.in_memory import InMemory, Lane
 from linear_retry.consumer.partitions.queued_read_ahead import is_above
 from linear_retry.consumer.partitions.read_ahead import (
     LARGEST_BATCH,
@@ -16,7 +17,8 @@ from linear_retry.consumer.partitions.read_ahead import (
 )
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.client import Client
-from linear_retry.kafka.consumer.messages import size_bytes
+from linear_retry.kafka.consumer.second_reader import Part
+from linear_retry.retry.circuits import Circuits
 from linear_retry.retry.clock import Clock
 from linear_retry.scope import Partition, Scope
 
@@ -24,92 +26,30 @@ LaneOf: TypeAlias = Callable[[Message], Scope]
 """Gives the lane of a message: its unit of order."""
 
 
-class _Lane:
-    """The messages of one lane in their order; `in_hand` of them, the first, are with a worker."""
-
-    __slots__ = ("in_hand", "messages")
-
-    def __init__(self) -> None:
-        self.messages: deque[Message] = deque()
-        self.in_hand = 0
-
-    @property
-    def is_ready(self) -> bool:
-        return bool(self.messages) and not self.in_hand
-
-
-class _Read:
-    """What is in memory of one partition, up to `last`: `undone`, with lanes and sizes, by offset.
-
-    Everything below `frontier` is done but that; `leader_epoch` is that of the message before it.
-    Those that are in none of the `lanes` are `out` of them: not sorted yet, or held by a circuit.
-    """
-
-    __slots__ = ("frontier", "lanes", "last", "leader_epoch", "out", "size_bytes", "undone")
-
-    def __init__(self, first: int) -> None:
-        self.undone: OrderedDict[int, tuple[Message, Scope, int]] = OrderedDict()
-        self.lanes: dict[Scope, _Lane] = {}
-        self.out: set[int] = set()
-        self.size_bytes = 0
-        self.frontier = first
-        self.leader_epoch: int | None = None
-        self.last = first
-
-    def lane(self, offset: int) -> Scope:
-        return self.undone[offset][1]
-
-    @property
-    def base(self) -> int:
-        """The first offset that is not done."""
-        return next(iter(self.undone), self.last + 1)
-
-    def firsts(self, below: int) -> dict[Scope, Message]:
-        """The first message of each lane that has one below this offset."""
-        found: dict[Scope, Message] = {}
-        for at in sorted(at for at in self.out if at < below):
-            found.setdefault(self.lane(at), self.undone[at][0])
-        for scope, lane in self.lanes.items():
-            first = lane.messages[0]
-            if offset_of(first) < below:
-                found.setdefault(scope, first)  # what is held comes before those in its lane
-        return found
-
-    def keep(self, message: Message, lane: Scope) -> None:
-        size, self.last = size_bytes(message), offset_of(message)
-        self.undone[self.last] = message, lane, size
-        self.out.add(self.last)
-        self.size_bytes += size
-
-    def take_out(self, scope: Scope, count: int) -> None:
-        """Takes the first messages out of their lane."""
-        lane = self.lanes[scope]
-        self.out.update(offset_of(lane.messages.popleft()) for _ in range(count))
-        if not lane.messages:
-            del self.lanes[scope]
-
-    def done(self, offset: int) -> None:
-        message, _, size = self.undone.pop(offset)
-        self.out.discard(offset)
-        self.size_bytes -= size
-        if offset >= self.frontier:
-            self.frontier, self.leader_epoch = offset + 1, message.leader_epoch()
+_FEW_MESSAGES = 50
+"""Of a lane with a gap: then more is fetched again, so that a worker need not wait for it."""
+_MOST_MESSAGES = 500
+_MOST_BYTES = 1_000_000
+"""Of such a lane: then no more is fetched."""
 
 
 class LaneReadAhead(ReadAhead):
     """A read-ahead from which the messages of each lane are handed over by themselves.
 
     What arrives is in `messages` until it is sorted into lanes. It knows what is done of each
-    partition, in whatever order, and nothing is dropped but with its partition: a seek goes behind
-    what is in memory. `is_busy`: a worker has or had something, so that a poll must not wait.
+    partition, in whatever order, and a seek goes behind what was read. What waits behind a message
+    that is held can be dropped, and is filled in again later; all else goes with its partition.
+    `is_busy`: a worker has or had something, so that a poll must not wait; else it waits until
+    `next_due_at_s` at most.
     """
 
     is_busy = False
+    next_due_at_s = math.inf
 
     def __init__(
         self,
         lane_of: LaneOf,
-        is_held: Callable[[Partition, int], object],
+        circuits: Circuits[Message],
         client: Client,
         clock: Clock,
         epoch: Callable[[], int],
@@ -117,10 +57,12 @@ class LaneReadAhead(ReadAhead):
         max_poll_interval_s: float,
         session_timeout_s: float,
         most: int = 0,
+        most_bytes: int | None = None,
     ) -> None:
-        """`is_held`: whether a circuit has the message at this offset.
+        """`circuits` tell which messages are held: these are in no lane.
 
-        `most` messages may be in memory, or more where `MOST_MESSAGES` of each partition are.
+        `most` messages may be in memory, or more where `MOST_MESSAGES` of each partition are; of
+        all together no more than `most_bytes`.
         """
         super().__init__(
             client,
@@ -130,9 +72,11 @@ class LaneReadAhead(ReadAhead):
             session_timeout_s=session_timeout_s,
         )
         self.lane_of = lane_of
-        self._is_held = is_held
+        self._circuits = circuits
         self._most = most
-        self._read: dict[Partition, _Read] = {}
+        self._most_bytes = most_bytes
+        self._read: dict[Partition, InMemory] = {}
+        self._gaps: dict[Scope, None] = {}
         self._ready: dict[Partition, list[tuple[int, Scope]]] = {}
 
     # -- lanes -----------------------------------------------------------------------------
@@ -161,9 +105,9 @@ class LaneReadAhead(ReadAhead):
         return None
 
     def first(self, scope: Scope, most: int) -> list[Message]:
-        """Returns the first messages of a lane, which stay."""
+        """Returns the first messages of a lane that may be handed over, which stay."""
         lane = self._lane(scope)
-        return [] if lane is None else list(islice(lane.messages, most))
+        return [] if lane is None else list(islice(lane.messages, min(most, lane.at_hand)))
 
     def hand_over(self, scope: Scope, count: int) -> None:
         """Notes that a worker has the first `count` messages of a lane."""
@@ -191,6 +135,79 @@ class LaneReadAhead(ReadAhead):
         if read is not None and (kept := read.undone.get(offset_of(messages[0]))) is not None:
             read.take_out(kept[1], len(messages))
 
+    # -- what waits behind messages that are held --------------------------------------------
+
+    def is_crowded(self, partition: Partition) -> bool:
+        """Whether more is in memory than there should be, whatever it waits for."""
+        read = self._read[partition]
+        return self._is_above(1.0, len(read.undone), read.size_bytes)
+
+    def drop_waiting(self, partition: Partition) -> None:
+        """Drops messages behind those that are held, of the largest lanes, until half is free.
+
+        At least one of each lane stays: the lane is not done from there on.
+        """
+        read = self._read[partition]
+        held = [scope for scope in self._circuits.keys_of(partition) if scope in read.lanes]
+        while self._is_above(0.5, len(read.undone), read.size_bytes):
+            held = [scope for scope in held if len(read.lanes[scope].messages) > 1]
+            if not held:
+                return
+            largest = max(held, key=lambda scope: read.lanes[scope].size_bytes)
+            read.cut(largest, len(read.lanes[largest].messages) // 2)
+            self._gaps[largest] = None
+
+    def next_gap(self) -> tuple[Scope, int] | None:
+        """Returns a lane that is not held any more, and from where on its messages are not here.
+
+        They take turns. None: none has few messages left in memory.
+        """
+        for scope in self._gaps:
+            lane = self._with_room(scope)
+            if lane is not None and lane.gap is not None and len(lane.messages) <= _FEW_MESSAGES:
+                return scope, lane.gap.next
+        return None
+
+    def next_gap_at(self, partition: Partition, offset: int) -> tuple[Scope, int] | None:
+        """Returns a lane of which messages are missing from `offset` on, and that has room."""
+        for scope in self._gaps:
+            lane = self._with_room(scope)
+            if (
+                lane is not None
+                and lane.gap is not None
+                and (scope.home, lane.gap.next) == (partition, offset)
+            ):
+                return scope, offset
+        return None
+
+    def fill(self, part: Part) -> None:
+        """Fills in what was fetched again: for each lane that is not held and has a gap there."""
+        lanes = {
+            scope: lane
+            for scope in self._gaps
+            if scope.home == part.partition
+            and (lane := self._with_room(scope)) is not None
+            and lane.gap is not None
+            and part.start <= lane.gap.next < part.end
+        }
+        found: dict[Scope, list[Message]] = {scope: [] for scope in lanes}
+        for message in part.messages:
+            scope = self.lane_of(message)
+            if scope in found:
+                found[scope].append(message)
+        for scope, lane in lanes.items():
+            self._read[part.partition].fill(scope, found[scope], part.end)
+            if lane.gap is None:
+                del self._gaps[scope]
+            if lane.is_ready:
+                self._note_ready(scope, lane)
+
+    def put_off(self, scope: Scope) -> None:
+        """Lets other lanes with a gap have their turn first."""
+        if scope in self._gaps:
+            del self._gaps[scope]
+            self._gaps[scope] = None
+
     # -- partitions ------------------------------------------------------------------------
 
     @property
@@ -199,11 +216,21 @@ class LaneReadAhead(ReadAhead):
         return self._read.keys()
 
     def is_above(self, partition: Partition, share: float) -> bool:
-        """Whether it holds more than this share of what may be held of a partition."""
-        read, partitions = self._read.get(partition), len(self._read)
-        return read is not None and is_above(
-            share, len(read.undone), read.size_bytes, partitions, self._most
-        )
+        """Whether it holds more than this share of what may be held of a partition.
+
+        Without what waits for long: however much that is, the others are read on.
+        """
+        read = self._read.get(partition)
+        if read is None or not self._is_above(share, len(read.undone), read.size_bytes):
+            return False
+        count, size = len(read.undone), read.size_bytes
+        circuits = self._circuits.keys_of(partition)
+        gaps = [each for each in self._gaps if each.home == partition and each not in circuits]
+        for scope in (*circuits, *gaps):
+            held = circuits[scope].held if scope in circuits else None
+            waiting = read.of(scope, None if held is None else held.message)
+            count, size = count - waiting[0], size - waiting[1]
+        return self._is_above(share, count, size)
 
     # -- as any read-ahead -----------------------------------------------------------------
 
@@ -218,7 +245,7 @@ class LaneReadAhead(ReadAhead):
             partition = partition_of(message)
             read = self._read.get(partition)
             if read is None:
-                read = self._read[partition] = _Read(offset_of(message))
+                read = self._read[partition] = InMemory(offset_of(message))
             read.keep(message, self.lane_of(message))
 
     def done(self, messages: Sequence[Message]) -> Mapping[Partition, int]:
@@ -230,10 +257,16 @@ class LaneReadAhead(ReadAhead):
                 found[partition] = offset + 1
             elif offset in read.undone:
                 read.done(offset)
-                found[partition] = read.base
-                if not read.undone:
-                    del self._read[partition]
+                found |= self._base_of(partition, read)
         return found
+
+    def pass_over(self, message: Message) -> Mapping[Partition, int]:
+        partition, offset = partition_of(message), offset_of(message)
+        read = self._read.get(partition)
+        if read is None or offset not in read.undone:
+            return self.done([message])
+        read.pass_over(offset)
+        return self._base_of(partition, read)
 
     def progress(self, partition: Partition) -> Progress | None:
         read = self._read.get(partition)
@@ -264,6 +297,7 @@ class LaneReadAhead(ReadAhead):
         self.messages = [each for each in self.messages if not covers(partition_of(each))]
         self._read = {key: read for key, read in self._read.items() if not covers(key)}
         self._ready = {key: waiting for key, waiting in self._ready.items() if not covers(key)}
+        self._gaps = {scope: None for scope in self._gaps if not covers(scope.home)}
 
     def drop(self, covers: Callable[[Partition], bool]) -> None:
         """Does nothing: what was done above a message that is dropped would be forgotten."""
@@ -277,17 +311,17 @@ class LaneReadAhead(ReadAhead):
         What is in memory is sorted again: an error may have come while a message was in no lane.
         """
         self.is_invalid = True
-        arrived = {(partition_of(message), offset_of(message)) for message in self.messages}
+        arrived = [(partition_of(message), offset_of(message)) for message in self.messages]
+        elsewhere = arrived if self.in_hand is None else [*arrived, self.in_hand]
         self._ready = {}
         for partition, read in self._read.items():
-            in_hand = {scope: lane.in_hand for scope, lane in read.lanes.items()}
-            read.lanes, read.out = {}, {*read.undone}
-            for offset, (message, scope, _) in read.undone.items():
-                place = partition, offset
-                if not (place in arrived or place == self.in_hand or self._is_held(*place)):
-                    self._append(message, scope)
+            held = [circuit.held for circuit in self._circuits.keys_of(partition).values()]
+            if (one := self._circuits.holding(partition)) is not None:
+                held.append(one[1].held)
+            stay_out = {offset for key, offset in elsewhere if key == partition}
+            read.sort_again(stay_out | {each.offset for each in held if each is not None})
             for scope, lane in read.lanes.items():
-                lane.in_hand = in_hand.get(scope, 0)
+                self._note_ready(scope, lane)
 
     def start_small(self) -> None:
         """Reads on as before: what is handed over at once is limited, not what is read."""
@@ -298,21 +332,33 @@ class LaneReadAhead(ReadAhead):
 
     # -- inside ----------------------------------------------------------------------------
 
-    def _lane(self, scope: Scope) -> _Lane | None:
+    def _lane(self, scope: Scope) -> Lane | None:
         read = self._read.get(scope.home)
         return None if read is None else read.lanes.get(scope)
 
+    def _with_room(self, scope: Scope) -> Lane | None:
+        """Returns a lane if it is not held, and more of its messages may be in memory."""
+        lane = self._lane(scope)
+        if lane is None or self._circuits.get(scope) is not None:
+            return None
+        has_much = len(lane.messages) >= _MOST_MESSAGES or lane.size_bytes >= _MOST_BYTES
+        return None if has_much and lane.at_hand else lane
+
+    def _base_of(self, partition: Partition, read: InMemory) -> dict[Partition, int]:
+        """The first undone offset; nothing is kept of a partition without any."""
+        if not read.undone:
+            del self._read[partition]
+        return {partition: read.base}
+
+    def _is_above(self, share: float, count: int, size: int) -> bool:
+        return is_above(share, count, size, len(self._read), self._most, self._most_bytes)
+
     def _append(self, message: Message, scope: Scope) -> None:
-        read = self._read[partition_of(message)]
-        lane = read.lanes.get(scope)
-        if lane is None:
-            lane = read.lanes[scope] = _Lane()
-        lane.messages.append(message)
-        read.out.discard(offset_of(message))
-        if len(lane.messages) == 1:
+        lane = self._read[partition_of(message)].append(message, scope)
+        if lane is not None and len(lane.messages) == 1:
             self._note_ready(scope, lane)
 
-    def _note_ready(self, scope: Scope, lane: _Lane) -> None:
+    def _note_ready(self, scope: Scope, lane: Lane) -> None:
         first = lane.messages[0]
         waiting = self._ready.setdefault(partition_of(first), [])
         heapq.heappush(waiting, (offset_of(first), scope))

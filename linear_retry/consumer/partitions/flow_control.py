@@ -15,7 +15,6 @@ from linear_retry.events import (
 )
 from linear_retry.kafka import KafkaError, KafkaException, Message
 from linear_retry.kafka.consumer.client import Client
-from linear_retry.log.lines import log_topic_problem
 from linear_retry.retry.case import Failing, Held
 from linear_retry.retry.circuits import Circuits
 from linear_retry.scope import Partition, Scope
@@ -42,7 +41,6 @@ class FlowControl:
         self._read_ahead = read_ahead
         self._emit = emit
         self._held_back: set[Partition] = set()
-        self._told: set[Partition] = set()
         self._start_positions = start_positions
         self._unplaced: set[Partition] = set()
 
@@ -105,14 +103,6 @@ class FlowControl:
     def hold_back(self, partition: Partition) -> None:
         """Pauses a partition of which enough is in memory; that stays."""
         self._held_back.add(partition)
-        keys = self.circuits.keys_of(partition)
-        if keys and partition not in self._told:
-            log_topic_problem(
-                partition[0],
-                f"partition {partition[1]} is not read on: enough of it is in memory, and waits "
-                f"behind keys that are held ({len(keys)}), or for its handler",
-            )
-        (self._told.add if keys else self._told.discard)(partition)
         self._each(self._client.pause, self._owned(partition.__eq__))
 
     def let_go(self, partition: Partition) -> None:

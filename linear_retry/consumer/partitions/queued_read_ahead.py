@@ -20,13 +20,22 @@ MOST_BYTES = 64_000_000
 """Of all partitions together, each of which has an equal share."""
 
 
-def is_above(share: float, messages: int, size_bytes: int, partitions: int, most: int = 0) -> bool:
+def is_above(
+    share: float,
+    messages: int,
+    size_bytes: int,
+    partitions: int,
+    most: int = 0,
+    most_bytes: int | None = None,
+) -> bool:
     """Whether this is more than that share of what may be held of one of so many partitions.
 
-    `most` messages may be held of all together, but at least `MOST_MESSAGES` of each.
+    `most` messages may be held of all together, but at least `MOST_MESSAGES` of each, and
+    `most_bytes`, or `MOST_BYTES`.
     """
     most_of_one = max(MOST_MESSAGES, most / partitions)
-    return messages > share * most_of_one or size_bytes > share * MOST_BYTES / partitions
+    bytes_of_one = (MOST_BYTES if most_bytes is None else most_bytes) / partitions
+    return messages > share * most_of_one or size_bytes > share * bytes_of_one
 
 
 class Queue:

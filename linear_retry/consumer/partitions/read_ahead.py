@@ -135,6 +135,10 @@ class ReadAhead:
         """Returns the first undone offset of each partition after these, which are done."""
         return next_offsets(messages)
 
+    def pass_over(self, message: Message) -> Mapping[Partition, int]:
+        """As `done`, of one that has arrived and is not to be attempted."""
+        return self.done([message])
+
     def progress(self, partition: Partition) -> Progress | None:  # noqa: ARG002  (all in order)
         """Returns what is done of a partition in another order than that of its offsets."""
         return None

@@ -26,6 +26,9 @@ class ByKey:
     is attempted, after waits of at most `probe_max_s`, until one succeeds. A topic with fewer keys
     than `trip` has no wide circuit.
 
+    What waits behind held messages stays in memory as long as all that is there is at most
+    `most_bytes`; the rest is read again, by a second client, once its key has recovered.
+
     Messages without a key are in the order of their partition (`unkeyed="in-order"`), or each by
     itself (`"any"`). `key` gives a message its key, `bytes`, `str` or None, in place of Kafka's: a
     quick and pure function, called on the consumer's own thread. A message for which it raises, or
@@ -39,13 +42,14 @@ class ByKey:
     trip: int = 5
     opens: ScopeKind = "consumer"
     most_held: int = 100
+    most_bytes: int = 64_000_000
     probe_max_s: float = 60.0
     unkeyed: Unkeyed = "in-order"
     key: Callable[[Message], bytes | str | None] | None = None
     key_id: str = ""
 
     def __post_init__(self) -> None:
-        for name, least in (("trip", 2), ("most_held", 1)):
+        for name, least in (("trip", 2), ("most_held", 1), ("most_bytes", 1)):
             value: object = getattr(self, name)
             if type(value) is not int or value < least:
                 raise ConfigurationError(

@@ -36,6 +36,13 @@ _RESETS: dict[str, Reset] = {
 }
 _CALLBACKS = ("on_commit", "error_cb", "stats_cb", "throttle_cb")
 SERVERS = ("bootstrap.servers", "metadata.broker.list")
+OF_THE_GROUP = (
+    "group.instance.id",
+    "group.protocol",
+    "group.remote.assignor",
+    "partition.assignment.strategy",
+)
+"""What a client that joins no group must not have."""
 _CONNECTION = (
     *SERVERS,
     "security.protocol",

@@ -5,6 +5,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
+from linear_retry.kafka.consumer.settings import OF_THE_GROUP
 from linear_retry.kafka.quiet import close_in_thread
 from linear_retry.scope import Partition
 
@@ -20,7 +21,6 @@ _UNREADABLE = frozenset(
 )
 # After the partition's end there is no batch.
 _READABLE = (KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET)
-_OF_THE_GROUP = ("group.instance.id", "group.protocol", "group.remote.assignor")
 
 
 def is_unreadable(error: KafkaError) -> bool:
@@ -43,7 +43,7 @@ class BatchEnd:
         """`config` is that of the partition's consumer."""
         self._config = {
             "log_level": 0,
-            **{key: value for key, value in config.items() if key not in _OF_THE_GROUP},
+            **{key: value for key, value in config.items() if key not in OF_THE_GROUP},
         }
         self._make = consumer
 

@@ -47,6 +47,7 @@ class _Play:
         group.scope = ByKey(
             trip=rng.choice((2, 3, 50)),
             most_held=rng.choice((1, 2, 50)),
+            most_bytes=rng.choice((1, 300, 1_000_000)),
             unkeyed=rng.choice(self.unkeyed),
             key=_case_folded if self.by_own_key else None,
             key_id="case-folded-1" if self.by_own_key else "",
@@ -81,8 +82,11 @@ class _Play:
         """One of the things that happen."""
         group, rng = self.group, self.rng
         what = rng.choices(
-            ("turn", "produce", "fail", "heal", "join", "leave", "kill", "share", "lose", "later"),
-            (30, 6, 6, 6, 2, 2, 1, 2, 1, 4),
+            (
+                *("turn", "produce", "fail", "heal", "join", "leave", "kill", "share", "lose"),
+                *("later", "late"),
+            ),
+            (30, 6, 6, 6, 2, 2, 1, 2, 1, 4, 1),
         )[0]
         match what:
             case "turn":
@@ -108,6 +112,9 @@ class _Play:
                 self._goes(rng.choice(group.members), is_kill=what == "kill")
             case "share":
                 self.share()
+            case "late":
+                for member in group.members:
+                    member.workers.late = {*rng.sample(group.partitions, rng.randint(0, 2))}
             case "later":
                 group.fake.clock.advance(rng.uniform(0.1, 3.0))
 
@@ -116,6 +123,7 @@ class _Play:
             self.may_repeat = True
             self.group.crash(member)
         else:
+            member.workers.late.clear()  # else it outlasts the time that the end waits
             self.group.leave(member)
         if not self.group.members:
             self.join()
@@ -125,6 +133,8 @@ class _Play:
         group = self.group
         group.dependency.down_for_keys.clear()
         group.dependency.down = False
+        for member in group.members:
+            member.workers.late.clear()
         group.finish(within_s=4000.0)
         assert group.all_done()
 
@@ -140,7 +150,7 @@ def test_nothing_is_lost_and_each_key_is_in_order(first: int) -> None:
     """Whoever has it, whatever fails, and however it ends; without a kill nothing is repeated."""
     for seed in range(first, first + 100):
         play = _Play(seed)
-        play.produce(10)
+        play.produce(play.rng.choice((10, 80)))
         play.join()
         play.share()
         for _ in range(play.rng.randint(10, 60)):

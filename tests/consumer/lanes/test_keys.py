@@ -7,6 +7,7 @@ import pytest
 
 from linear_retry import events
 from linear_retry.consumer import assembly
+from linear_retry.consumer.lanes.lane_read_ahead import LaneReadAhead
 from linear_retry.consumer.ownership.requests import GiveUp, OperatorRequest, Retry
 from linear_retry.consumer.partitions import queued_read_ahead
 from linear_retry.consumer.settings.by_key import ByKey
@@ -187,46 +188,63 @@ def test_a_follower_of_a_held_message_is_not_held() -> None:
     assert not decided.result(0)
 
 
-def test_what_waits_behind_a_held_key_is_bounded(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Where too much of a partition waits behind one, it is not read on; that is logged, once, and
-    nothing is lost."""
+@pytest.fixture
+def small_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of each partition at most 20 messages are in memory."""
     monkeypatch.setattr(assembly, "_MOST_OF_KEYS", 0)
     monkeypatch.setattr(queued_read_ahead, "MOST_MESSAGES", 20)
-    group = _group(_keys("a" * 10), strategy=[600.0] * 9)
+
+
+@pytest.mark.usefixtures("small_memory")
+def test_however_many_wait_behind_a_held_key_the_others_go_on() -> None:
+    """They are not kept, and are read again once it has recovered, in their order."""
+    group = _group(_keys("a" * 10), strategy=[60.0] * 9)
+    (member,) = group.members
     group.dependency.down_for_keys = {b"a"}
-    for _ in range(20):
+    for _ in range(60):
         group.turn()
         group.produce_keys(0, _keys("aab"))
-    assert 1 == _attempted(group).count(0)
-    assert 5 < len(_attempted(group)) < 20
-    said = [each.message for each in caplog.records if "is not read on" in each.message]
-    assert [
-        "partition 0 is not read on: enough of it is in memory, and waits behind keys that are "
-        "held (1), or for its handler"
-    ] == said
+    group.turn(20)
+    assert [12 + 3 * n for n in range(60)] == sorted({*_attempted(group)} - {0})
+    assert isinstance(member.parts.read_ahead, LaneReadAhead)
+    assert not member.parts.read_ahead.is_crowded(_P0)
     group.dependency.down_for_keys = set()
-    group.finish(within_s=2000)
+    group.finish(within_s=200)
     assert [] == group.violations()
 
 
-def test_a_partition_that_is_not_read_on_is_not_stalled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bug: as it delivers nothing, and has messages, it was assigned again every few seconds
-    for as long as what waits behind its held key was enough."""
-    monkeypatch.setattr(assembly, "_MOST_OF_KEYS", 0)
-    monkeypatch.setattr(queued_read_ahead, "MOST_MESSAGES", 20)
-    group = _group(_keys("a" * 40), strategy=[600.0] * 9)
+@pytest.mark.usefixtures("small_memory")
+def test_however_many_keys_are_held_the_others_go_on() -> None:
+    """One message of each is in memory, and one that waits, which is more than there should be."""
+    poison = [b"%d" % number for number in range(15)]
+    group = _group([*poison, *poison], scope=ByKey(trip=50), strategy=[600.0] * 9)
     (member,) = group.members
-    group.dependency.down_for_keys = {b"a"}
+    group.dependency.down_for_keys = {*poison}
+    for _ in range(60):
+        group.turn()
+        group.produce_keys(0, [b"0", b"x"])
+    group.turn(20)
+    assert [31 + 2 * n for n in range(60)] == sorted(set(_attempted(group)) - {*range(15)})
+    assert isinstance(member.parts.read_ahead, LaneReadAhead)
+    assert member.parts.read_ahead.is_crowded(_P0)
+
+
+@pytest.mark.usefixtures("small_memory")
+def test_a_partition_that_is_not_read_on_is_not_stalled() -> None:
+    """The bug: as it delivers nothing, and has messages, it was assigned again every few seconds
+    for as long as what waits in memory was enough."""
+    group = _group([b"%d" % number for number in range(40)], strategy=[600.0] * 9)
+    (member,) = group.members
+    group.dependency.down = True
     group.turn(10)
     group.produce_keys(0, _keys("a" * 40))
+    assert _P0 in member.parts.housekeeping._poller._flow_control.held_back
     member.parts.read_ahead.invalidate()  # as after an error: all are sought to where they were
     until_s = group.fake.clock.now_s() + 300
     while group.fake.clock.now_s() < until_s:
         group.turn()
     assert [] == [each for each in member.events if isinstance(each, events.PartitionRevived)]
-    group.dependency.down_for_keys = set()
+    group.dependency.down = False
     group.finish(within_s=2000)
     assert [] == group.violations()
 

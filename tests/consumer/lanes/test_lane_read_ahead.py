@@ -1,5 +1,6 @@
 """The queues of lanes, and what is done of each partition."""
 
+from collections.abc import Iterable
 from typing import cast
 
 import pytest
@@ -8,6 +9,9 @@ from confluent_kafka import Message
 from linear_retry.consumer.lanes.lane_read_ahead import LaneReadAhead
 from linear_retry.consumer.partitions.read_ahead import offset_of, partition_of
 from linear_retry.kafka.consumer.client import Client
+from linear_retry.kafka.consumer.second_reader import Part
+from linear_retry.retry.case import Failing, Held
+from linear_retry.retry.circuits import Circuits
 from linear_retry.scope import Partition, Scope
 from tests.fake.clock import VirtualClock
 
@@ -26,19 +30,20 @@ def _lane_of(message: Message) -> Scope:
 
 
 class _Scene:
-    """A read-ahead, and the offsets of partition a that a circuit holds."""
+    """A read-ahead, and the circuits of what is held."""
 
-    def __init__(self, a: int = 0, b: int = 0, *, keys: str = "") -> None:
+    def __init__(self, a: int = 0, b: int = 0, *, keys: str = "", **limits: int) -> None:
         """So many messages of a and b have arrived, or of a one with each of the `keys`."""
-        self.held: set[int] = set()
+        self.circuits: Circuits[Message] = Circuits("test", pauses=False)
         self.read_ahead = LaneReadAhead(
             _lane_of,
-            lambda _, offset: offset in self.held,
+            self.circuits,
             cast(Client, None),
             VirtualClock(),
             lambda: 1,
             max_poll_interval_s=300.0,
             session_timeout_s=45.0,
+            **limits,
         )
         keyed = [_message(_A, n, key.encode()) for n, key in enumerate(keys)]
         self.arrived(*keyed, *(_message(_A, n) for n in range(a)))
@@ -47,6 +52,22 @@ class _Scene:
     def arrived(self, *messages: Message) -> None:
         self.read_ahead.keep([*messages])
         self.read_ahead.sort(messages)
+
+    def hold(self, lane: Scope) -> None:
+        """The first message of a lane has failed."""
+        (message,) = self.read_ahead.first(lane, 1)
+        self.read_ahead.take_out([message])
+        held = Held(message, lane.home, offset_of(message), 1)
+        self.circuits.open(lane, Failing(held), 0.0, 60.0, 0)
+
+    def recover(self, lane: Scope) -> None:
+        """The message that is held succeeds at last."""
+        circuit = self.circuits.get(lane)
+        assert circuit is not None
+        assert circuit.held is not None
+        self.circuits.close(lane, 60.0)
+        self.read_ahead.done([circuit.held.message])
+        self.read_ahead.let_go(lane)
 
     def offsets(self, lane: Scope) -> list[int]:
         return [offset_of(message) for message in self.read_ahead.first(lane, 100)]
@@ -130,8 +151,10 @@ def test_what_an_error_left_out_is_the_next_again(*, is_held: bool) -> None:
     """It was taken out of its lane to be decided on, and nothing was; one that is held stays so."""
     scene = _Scene(a=4)
     scene.ready()
-    scene.back(_LANE_A, done=1, failed=1)
-    scene.held = {1} if is_held else set()
+    scene.back(_LANE_A, done=1)
+    scene.hold(_LANE_A)
+    if not is_held:
+        scene.circuits.close(_LANE_A, 0.0)
     scene.read_ahead.invalidate()
     assert [*range(1 + is_held, 4)] == scene.offsets(_LANE_A)
     assert [_LANE_A] == scene.ready()
@@ -158,3 +181,113 @@ def test_a_partition_that_is_gone_leaves_nothing() -> None:
     assert not read_ahead.give_back(_LANE_A)
     read_ahead.take_out([_message(_A, 0)])
     assert [] == scene.ready()
+
+
+_KEY_A, _KEY_B = Scope(*_A, "a"), Scope(*_A, "b")
+
+
+def _keyed(offsets: Iterable[int], key: bytes) -> list[Message]:
+    return [_message(_A, offset, key) for offset in offsets]
+
+
+def _crowded() -> _Scene:
+    """A key is held at 0, more of it than may wait has come, and the other keys are done."""
+    scene = _Scene(keys="a" + "ab" * 10, most_bytes=1)
+    scene.ready()
+    scene.back(_KEY_B, done=10)
+    scene.read_ahead.give_back(_KEY_A)
+    scene.hold(_KEY_A)
+    assert scene.read_ahead.is_crowded(_A)
+    scene.read_ahead.drop_waiting(_A)
+    return scene
+
+
+def _two_gaps() -> _Scene:
+    """Two keys have recovered, of which all but the next message was dropped."""
+    scene = _Scene(keys="ab" * 10, most_bytes=1)
+    for lane in scene.ready():
+        scene.read_ahead.give_back(lane)
+        scene.hold(lane)
+    scene.read_ahead.drop_waiting(_A)
+    scene.recover(_KEY_A)
+    scene.recover(_KEY_B)
+    return scene
+
+
+def test_what_waits_behind_a_held_message_is_dropped() -> None:
+    """All but one, later ones too; the partition is read on, and begins where it did."""
+    scene = _crowded()
+    scene.arrived(*_keyed([21], b"a"), *_keyed([22], b"b"), *_keyed([23], b"a"))
+    assert [_KEY_B] == scene.ready()
+    scene.back(_KEY_B, done=1)
+    progress = scene.read_ahead.progress(_A)
+    assert progress is not None
+    assert (23, [0]) == (progress.frontier, [offset_of(each) for each in progress.firsts.values()])
+    assert not scene.read_ahead.is_above(_A, 1.0)
+    assert 23 == scene.read_ahead.last_kept(_A)
+
+
+def test_what_was_dropped_is_filled_in_once_its_key_has_recovered() -> None:
+    """The last one before the gap waits: from there on nothing of the lane is done."""
+    scene = _crowded()
+    assert None is scene.read_ahead.next_gap()
+    scene.recover(_KEY_A)
+    assert [] == scene.ready()
+    assert (_KEY_A, 3) == scene.read_ahead.next_gap()
+    scene.arrived(*_keyed([21], b"b"))
+    scene.read_ahead.fill(Part(_A, 3, 12, [*_keyed([3, 5], b"a"), *_keyed([4], b"b")]))
+    scene.arrived(*_keyed([22], b"a"))
+    assert [_KEY_A, _KEY_B] == scene.ready()
+    assert [1, 3] == scene.offsets(_KEY_A)
+    assert {_A: 5} == scene.back(_KEY_A, done=2)
+    assert (_KEY_A, 12) == scene.read_ahead.next_gap()
+    scene.read_ahead.fill(Part(_A, 12, 23, _keyed([13, 19, 22], b"a")))
+    assert None is scene.read_ahead.next_gap()
+    assert [_KEY_A] == scene.ready()
+    assert [5, 13, 19, 22] == scene.offsets(_KEY_A)
+    assert {_A: 21} == scene.back(_KEY_A, done=4)
+
+
+def test_what_was_passed_over_is_not_filled_in() -> None:
+    """Another group's replay, or what an owner before has done, is passed over once for all."""
+    scene = _crowded()
+    scene.read_ahead.keep(_keyed([21], b"a"))
+    assert {_A: 0} == scene.read_ahead.pass_over(scene.read_ahead.messages.pop())
+    scene.arrived(*_keyed([22], b"a"))
+    scene.recover(_KEY_A)
+    scene.read_ahead.fill(Part(_A, 3, 23, _keyed([3, 21, 22], b"a")))
+    assert [1, 3, 22] == scene.offsets(_KEY_A)
+
+
+def test_an_error_leaves_gaps_as_they_are() -> None:
+    """What is in memory is sorted again, and what was dropped is still to be fetched."""
+    scene = _crowded()
+    scene.recover(_KEY_A)
+    scene.read_ahead.invalidate()
+    assert ([], (_KEY_A, 3)) == (scene.ready(), scene.read_ahead.next_gap())
+    scene.read_ahead.forget(_A.__eq__)
+    assert None is scene.read_ahead.next_gap()
+    scene.read_ahead.fill(Part(_A, 3, 12, _keyed([3], b"a")))
+    assert [] == scene.ready()
+
+
+def test_lanes_with_a_gap_take_turns() -> None:
+    """One with few messages in many would keep the others waiting."""
+    scene = _two_gaps()
+    first = scene.read_ahead.next_gap()
+    assert first is not None
+    assert first == scene.read_ahead.next_gap()
+    scene.read_ahead.put_off(first[0])
+    second = scene.read_ahead.next_gap()
+    assert second is not None
+    assert {_KEY_A, _KEY_B} == {first[0], second[0]}
+
+
+def test_what_is_fetched_is_for_all_that_miss_it() -> None:
+    """Many keys recover at once, and the partition is read once."""
+    scene = _two_gaps()
+    assert ((_KEY_A, 4), []) == (scene.read_ahead.next_gap(), scene.ready())
+    part = [*_keyed([4, 6, 8], b"a"), *_keyed([5, 7, 9], b"b")]
+    scene.read_ahead.fill(Part(_A, 4, 10, part))
+    assert [_KEY_A, _KEY_B] == scene.ready()
+    assert ([2, 4, 6], [3, 5, 7]) == (scene.offsets(_KEY_A), scene.offsets(_KEY_B))

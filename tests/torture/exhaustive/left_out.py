@@ -110,7 +110,7 @@ REFERENCES = (
     .of(FakeGroup, lambda it: (it.members, it.witness))
     .of(Member, lambda it: (it.circuits, it.handles, it._witness, it.stop, it.workers))
     .of(Parts, lambda it: (it.admin, it.retention, it.shutdown, it.startup, it.clock))
-    .of(Parts, lambda it: it.replaced_logs)
+    .of(Parts, lambda it: (it.replaced_logs, it.second_reader))
     .of(RemoteCommands, lambda it: (it._assignment, it._circuits, it._operator_actions))
     .of(RemoteCommands, lambda it: (it._monitor, it._requests))
     .of(Client, lambda it: (it._consumer, it.note_of))

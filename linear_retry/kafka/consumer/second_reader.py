@@ -1,0 +1,122 @@
+"""Reads parts of partitions a second time, beside the client that is in the group."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
+
+from linear_retry.kafka.consumer.settings import OF_THE_GROUP
+from linear_retry.kafka.quiet import close_in_thread
+from linear_retry.scope import Partition
+
+MOST_MESSAGES = 500
+_OURS: dict[str, Any] = {
+    "log_level": 0,  # the consumer itself reports what is wrong with the brokers
+    # These bound what is read on while nobody asks.
+    "queued.min.messages": MOST_MESSAGES,
+    "queued.max.messages.kbytes": 1024,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """All messages of a partition from `start` to before `end`.
+
+    `is_lost`: the log begins at `end` by now. `problem`: it cannot be read, for this reason.
+    """
+
+    partition: Partition
+    start: int
+    end: int
+    messages: list[Message]
+    is_lost: bool = False
+    problem: str = ""
+
+
+class SecondReader:
+    """Reads one partition at a time, with a client that joins no group and commits nothing.
+
+    The position of the client that is in the group stays where it is: to seek it back would stop
+    all that is read on. The client is created on first use.
+    """
+
+    def __init__(self, config: Mapping[str, Any], consumer: Callable[..., Any] = Consumer) -> None:
+        """`config` is that of the partitions' consumer."""
+        own = {key: value for key, value in config.items() if key not in OF_THE_GROUP}
+        self._config = own | _OURS
+        self._make = consumer
+        self._handle: Any = None
+        self._at: tuple[Partition, int] | None = None
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether it reads on: messages are sent to it, asked for or not."""
+        return self._at is not None
+
+    def read(self, partition: Partition, offset: int) -> Part | None:
+        """Returns what has arrived from `offset` on; None: nothing yet. Does not wait for it.
+
+        What was asked for before is given up, unless it ends here.
+        """
+        if self._handle is None:
+            self._handle = self._make(self._config)
+        if self._at != (partition, offset):
+            self._handle.assign([TopicPartition(*partition, offset)])
+            self._at = partition, offset
+        found = self._part(partition, offset, self._handle.consume(MOST_MESSAGES, 0))
+        if found is not None:
+            # After an error librdkafka reads on from nowhere: it is assigned again.
+            self._at = None if found.problem or found.is_lost else (partition, found.end)
+        return found
+
+    def rest(self) -> None:
+        """Stops reading until it is asked again."""
+        if self._at is not None:
+            self._at = None
+            self._handle.unassign()
+
+    def close(self) -> None:
+        """Closes the client. Does not wait for it."""
+        handle, self._handle, self._at = self._handle, None, None
+        if handle is not None:
+            close_in_thread(handle, "second reader", 0.0)
+
+    def _part(self, partition: Partition, offset: int, arrived: list[Message]) -> Part | None:
+        end, messages = offset, list[Message]()
+        for each in arrived:
+            error, at = each.error(), each.offset()
+            if (each.topic(), each.partition()) != partition or at is None:
+                continue  # of an earlier assignment, or about the client
+            if error is None:
+                messages.append(each)
+                end = at + 1
+            elif error.code() == KafkaError._PARTITION_EOF:
+                end = max(end, at)
+            elif end == offset:
+                return self._failed(partition, offset, error)
+            else:
+                break  # it is reported again, once what follows is asked for
+        return Part(partition, offset, end, messages) if end > offset else None
+
+    def _failed(self, partition: Partition, offset: int, error: KafkaError) -> Part:
+        if error.code() == KafkaError._AUTO_OFFSET_RESET:
+            begins = self._beginning(partition)
+            if begins is not None and begins > offset:
+                return Part(partition, offset, begins, [], is_lost=True)
+        return Part(partition, offset, offset, [], problem=error.str())
+
+    def _beginning(self, partition: Partition) -> int | None:
+        asked = [TopicPartition(*partition, OFFSET_BEGINNING)]
+        try:
+            (answer,) = self._handle.offsets_for_times(asked, timeout=1.0)
+        except KafkaException:
+            return None
+        return answer.offset if answer.error is None else None
