@@ -205,7 +205,7 @@ def assemble(
     )
 
     # What follows an attempt.
-    letters = _letters(config, client, assignment, flow_control, stop, monitor)
+    letters = _letters(config, client, assignment, flow_control, notes, stop, monitor)
     recovery = config.recovery
     actions = OperatorActions(
         circuits=circuits,
@@ -479,6 +479,7 @@ def _letters(
     client: Client,
     assignment: Assignment,
     flow_control: FlowControl,
+    notes: CommitNotes,
     stop: StopFlag,
     monitor: Monitor,
 ) -> DeadLetterPublisher | None:
@@ -499,6 +500,7 @@ def _letters(
             producer=TransactionalProducer(letters.topic, keys, dependencies.producer),
             wait=wait,
             flow_control=flow_control,
+            commit_of=notes.once_done,
             transaction_timeout_s=int(keys["transaction.timeout.ms"]) / 1000,
             start_timeout_s=config.start_timeout_s,
         )

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from linear_retry import events
+from linear_retry import DeadLetters, events
 from linear_retry.consumer.settings.by_key import ByKey
 from linear_retry.kafka import Message
 from linear_retry.testing import Place
@@ -174,16 +174,20 @@ def test_an_outage_of_all(scene: SceneFactory) -> None:
     assert [] == group.violations(by_key=True)
 
 
-def test_poison_frees_its_key(scene: SceneFactory) -> None:
+@pytest.mark.parametrize("transactional", [False, True])
+def test_poison_frees_its_key(transactional: bool, scene: SceneFactory) -> None:
     """Each of its messages goes to the dead letters, in order, and nobody else's waits."""
     group = scene(_PARTITIONS, strategy=[0.1])
+    letters = {"dead_letters": DeadLetters(group.letters, transactional=transactional)}
     bank = _Bank()
     bank.refuses = {_account(1, 1), _account(3, 9)}
-    member = group.join("first", bank, **_BY_KEY)
+    member = group.join("first", bank, **_BY_KEY, **letters)
     _pay(group, 5)
     group.wait_until_done()
     member.stop()
-    letters = group.dead_letters()
-    found = [Place(group.topic, one.original_partition, one.original_offset) for one in letters]
+    found = [
+        Place(group.topic, one.original_partition, one.original_offset)
+        for one in group.dead_letters()
+    ]
     assert sorted(_places_of(group, bank.refuses.__contains__)) == sorted(found)
     assert [] == group.violations(by_key=True)

@@ -89,10 +89,17 @@ class InMemory:
             heapq.heappop(self._fetched)
         return min(first, self._fetched[0]) if self._fetched else first
 
-    def firsts(self, below: int) -> dict[Scope, Message]:
-        """The first message of each lane that has one below this offset."""
+    def base_once_done(self, offset: int) -> int:
+        """The first that will not be done once the message at `offset` is."""
+        if self.base != offset:
+            return self.base
+        first = next((each for each in self.undone if each != offset), self.last + 1)
+        return min([first, *(each for each in self._fetched if each in self.undone)])
+
+    def firsts(self, below: int, done: int | None = None) -> dict[Scope, Message]:
+        """The first message of each lane that has one below this offset, but for what is `done`."""
         found: dict[Scope, Message] = {}
-        for at in sorted(at for at in self.out if at < below):
+        for at in sorted(at for at in self.out if at < below and at != done):
             found.setdefault(self.lane(at), self.undone[at][0])
         for scope, lane in self.lanes.items():
             first = lane.messages[0]

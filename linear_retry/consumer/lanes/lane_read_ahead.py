@@ -268,19 +268,29 @@ class LaneReadAhead(ReadAhead):
         read.pass_over(offset)
         return self._base_of(partition, read)
 
-    def progress(self, partition: Partition) -> Progress | None:
+    def next_once_done(self, partition: Partition, offset: int) -> int:
         read = self._read.get(partition)
-        if read is None or read.frontier <= read.base:
+        return offset + 1 if read is None else read.base_once_done(offset)
+
+    def progress(self, partition: Partition, done: int | None = None) -> Progress | None:
+        read = self._read.get(partition)
+        if read is None:
             return None
-        if read.lane(read.base).key is None:
+        base, frontier, leader_epoch = read.base, read.frontier, read.leader_epoch
+        if done is not None:
+            base = read.base_once_done(done)
+            if done >= frontier:
+                frontier, leader_epoch = done + 1, read.undone[done][0].leader_epoch()
+        if frontier <= base:
+            return None
+        if read.lane(base).key is None:
             # Handled in order: what is done above it says the note of an owner before, which names
             # the keys that are not, and is carried as it is.
             return None
         # Of those that are not sorted yet an earlier owner's note may say that they are done.
         arrived = (offset_of(each) for each in self.messages if partition_of(each) == partition)
         read_to = next(arrived, read.last + 1)
-        firsts = read.firsts(min(read_to, read.frontier))
-        return Progress(read_to, read.frontier, read.leader_epoch, firsts)
+        return Progress(read_to, frontier, leader_epoch, read.firsts(min(read_to, frontier), done))
 
     def holds_before(self, message: Message) -> bool:
         read = self._read.get(partition_of(message))

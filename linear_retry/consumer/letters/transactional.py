@@ -1,5 +1,6 @@
 """Sends a dead letter and commits its source offset in one Kafka transaction."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from linear_retry.consumer.letters.publisher import (
@@ -25,12 +26,14 @@ from linear_retry.kafka.producers.transactional import (
 from linear_retry.records.record import OutgoingRecord
 from linear_retry.retry.case import Held
 from linear_retry.retry.engine import Abandoned, Acknowledged, Answer, NotSent
+from linear_retry.scope import Partition
 
 _ABORT_WITHIN_S = 1.0
 _LOOK_AGAIN_S = 0.01
 _MOST_LEFT_BEHIND = 10
 # A cooperative group gets two new generations for each member that joins or leaves.
 _REBALANCES = 4
+_NOTHING = (-1, "")
 _NOT_A_MEMBER = frozenset({KafkaError.UNKNOWN_MEMBER_ID, KafkaError.FENCED_MEMBER_EPOCH})
 _OUTDATED = frozenset({KafkaError.ILLEGAL_GENERATION, KafkaError.STALE_MEMBER_EPOCH})
 
@@ -46,7 +49,8 @@ class TransactionalDelivery:
     """Sends the letter and commits its source offset, both or neither, in a transaction.
 
     The offset is committed with the member id and generation of our assignment (KIP-447): the
-    broker rejects it if the group has removed that member meanwhile.
+    broker rejects it if the group has removed that member meanwhile. Beside it is the note, as
+    beside any other: where keys are in order, others below may not be done.
     """
 
     def __init__(
@@ -55,10 +59,12 @@ class TransactionalDelivery:
         producer: TransactionalProducer,
         wait: AckWait,
         flow_control: FlowControl,
+        commit_of: Callable[[Partition, int], tuple[int, str]],
         *,
         transaction_timeout_s: float,
         start_timeout_s: float,
     ) -> None:
+        """`commit_of` gives what to commit once the message there is done: offset and note."""
         self._client = client
         self._offsets = flow_control.offsets
         self._producer = producer
@@ -66,6 +72,8 @@ class TransactionalDelivery:
         self.partitions = producer.partitions
         self._wait = wait
         self._flow_control = flow_control
+        self._commit_of = commit_of
+        self._sent = _NOTHING
         self._group_id = client.group_id
         self._timeout_s = transaction_timeout_s
         self._start_timeout_s = start_timeout_s
@@ -210,8 +218,8 @@ class TransactionalDelivery:
     # change what the broker takes to be ours.
 
     def _add_offset(self, held: Held[Message]) -> Answer | _Outdated | None:
-        partition, offset = held.partition, held.offset + 1
-        note = self._client.note_of(partition, offset) or ""
+        partition = held.partition
+        offset, note = self._sent = self._commit_of(partition, held.offset)
         step = self._wait.retry_until(
             lambda within_s: self._producer.send_offset(
                 partition, offset, note, self._client.member.metadata, within_s
@@ -235,7 +243,7 @@ class TransactionalDelivery:
     def _commit(self, held: Held[Message]) -> Steps[Answer]:
         step = self._wait.retry_until(self._producer.commit, self._timeout_s / 2)
         if isinstance(step, Completed):
-            return self._acknowledged(held)
+            return self._acknowledged(held, self._sent)
         # It may be committed after all, so it stays in a transaction until the group was asked.
         if isinstance(step, Refused):
             self._producer.abort(_ABORT_WITHIN_S)
@@ -243,8 +251,8 @@ class TransactionalDelivery:
             self._producer.renew()
         return (yield from self._make_ready(held)) or NotSent(error_text(step.error))
 
-    def _acknowledged(self, held: Held[Message]) -> Acknowledged:
-        self._offsets.committed({held.partition: (held.offset + 1, "")})
+    def _acknowledged(self, held: Held[Message], committed: tuple[int, str]) -> Acknowledged:
+        self._offsets.committed({held.partition: committed})
         self._offsets.end_transaction(held.partition)
         return Acknowledged()
 
@@ -284,13 +292,20 @@ class TransactionalDelivery:
         return NotSent(error_text(last.error))
 
     def _fate(self, held: Held[Message]) -> Answer | None:
-        """Reads the committed offset, now that the broker has ended all our transactions."""
+        """Reads what is committed, now that the broker has ended all our transactions.
+
+        If the note had no room for what the transaction changes, the letter is sent again.
+        """
+        partition = held.partition
         try:
-            committed = self._client.committed(held.partition)
+            committed = self._client.notes([partition])[partition]
         except KafkaException as error:
-            return NotSent(f"whether it is committed is not known: {error_text(error.args[0])}")
-        if committed is not None and committed > held.offset:
-            return self._acknowledged(held)
+            committed = error.args[0]
+        if isinstance(committed, KafkaError):
+            return NotSent(f"whether it is committed is not known: {error_text(committed)}")
+        is_new = committed != self._offsets.last_committed(partition)
+        if committed[0] > held.offset or (is_new and committed == self._sent):
+            return self._acknowledged(held, committed)
         self._offsets.end_transaction(held.partition)
         return None
 

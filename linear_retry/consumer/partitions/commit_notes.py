@@ -69,20 +69,26 @@ class CommitNotes:
         self._noted: dict[Partition, NotedMessages] = {}
         self._ignored: dict[Partition, CommitNote] = {}
 
-    def of(self, partition: Partition, offset: int) -> str | None:
+    def once_done(self, partition: Partition, offset: int) -> tuple[int, str]:
+        """Returns what is to be committed with the letter of the message there, and its note."""
+        base = self._read_ahead.next_once_done(partition, offset)
+        return base, self.of(partition, base, done=offset) or ""
+
+    def of(self, partition: Partition, offset: int, done: int | None = None) -> str | None:
         """Returns what is committed beside this offset: nothing unless there is something to say.
 
         Any commit replaces the note. So what has not been reached is written again, and None says
-        that it is not known yet.
+        that it is not known yet. The message at `done` will be done with the commit.
         """
         if self._read_in.get(partition) != self._assignment.epochs.get(partition):
             return None
-        progress = self._read_ahead.progress(partition)
+        progress = self._read_ahead.progress(partition, done)
         noted, left = self._noted.get(partition), None
         read_to = offset if progress is None else progress.read_to
         if noted is not None and (left := noted.left(read_to)) is None:
             del self._noted[partition]
         held = {} if self._circuits.all_closed else self._held(partition, offset)
+        held = {scope: one for scope, one in held.items() if one.offset != done}
         if not held and left is None and progress is None:
             return ""
         note = CommitNote(offset, offset) if left is None else replace(left, base=offset)

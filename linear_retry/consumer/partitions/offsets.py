@@ -107,6 +107,11 @@ class Offsets:
         partition, offset = place
         return self._positions[partition].committed == offset
 
+    def last_committed(self, partition: Partition) -> tuple[int | None, str]:
+        """Returns what is known to be committed, None for nothing, and the note beside it."""
+        position = self._positions[partition]
+        return position.committed, position.note
+
     def began(self, partition: Partition) -> int | None:
         """Returns where this ownership began; None: nothing has been delivered yet."""
         position = self._positions.get(partition)

@@ -139,8 +139,15 @@ class ReadAhead:
         """As `done`, of one that has arrived and is not to be attempted."""
         return self.done([message])
 
-    def progress(self, partition: Partition) -> Progress | None:  # noqa: ARG002  (all in order)
-        """Returns what is done of a partition in another order than that of its offsets."""
+    def next_once_done(self, partition: Partition, offset: int) -> int:  # noqa: ARG002  (in order)
+        """Returns the first offset that is not done once the message at `offset` is."""
+        return offset + 1
+
+    def progress(self, partition: Partition, done: int | None = None) -> Progress | None:  # noqa: ARG002  (in order)
+        """Returns what is done of a partition in another order than that of its offsets.
+
+        `done` is the offset of a message that will be done with the commit.
+        """
         return None
 
     def holds_before(self, message: Message) -> bool:  # noqa: ARG002  (it is the first of all)

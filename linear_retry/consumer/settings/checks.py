@@ -96,11 +96,6 @@ def plan(
     kind, by_key = _scope_of(scope)
     _warn_of_long_notes(by_key, concurrency)
     _check_concurrency(concurrency, kind, reads_retries=line.reads_retries)
-    if by_key is not None and letters is not None and letters.transactional:
-        raise ConfigurationError(
-            'scope="key" with DeadLetters(transactional=True): a transaction commits one offset, '
-            "below which other keys may not be done; write transactional=False"
-        )
     _check_choice("on_unreadable_note", on_unreadable_note, get_args(OnUnreadableNote))
     if not isinstance(remember_failures, bool):
         raise ConfigurationError(f"remember_failures={remember_failures!r}: must be True or False")

@@ -11,6 +11,7 @@ from linear_retry.kafka import Message
 from linear_retry.scope import Place
 from linear_retry.testing.guarantees.done import done_by
 from tests.consumer.group import PROTOCOL_KEYS, FakeGroup, Member
+from tests.consumer.letters.test_transactions import FENCED, INVALID, TIMED_OUT
 
 _KEYS = (b"a", b"b", b"c", b"d", b"A", b"", None)
 _UNKEYED: Sequence[Sequence[Unkeyed]] = (["in-order"], ["any"], ["in-order", "any"])
@@ -34,6 +35,7 @@ class _Play:
             partitions=_PARTITIONS,
             strategy=rng.choice(([0.5, 1.0], [1.0, 60.0, 60.0], [0.0, 5.0] * 20)),
             remember_failures=rng.random() < 0.8,
+            transactional=rng.random() < 0.3,
         )
         self.may_repeat = False
         self.changes_scope = rng.random() < 0.3
@@ -84,9 +86,9 @@ class _Play:
         what = rng.choices(
             (
                 *("turn", "produce", "fail", "heal", "join", "leave", "kill", "share", "lose"),
-                *("later", "late"),
+                *("later", "late", "doubt"),
             ),
-            (30, 6, 6, 6, 2, 2, 1, 2, 1, 4, 1),
+            (30, 6, 6, 6, 2, 2, 1, 2, 1, 4, 1, 1),
         )[0]
         match what:
             case "turn":
@@ -115,6 +117,9 @@ class _Play:
             case "late":
                 for member in group.members:
                     member.workers.late = {*rng.sample(group.partitions, rng.randint(0, 2))}
+            case "doubt":  # whether a transaction is committed
+                error, acts = rng.choice((INVALID, FENCED, TIMED_OUT)), rng.random() < 0.5
+                group.fake.faults.fail_transaction("commit", error, acts=acts, takes_s=11.0)
             case "later":
                 group.fake.clock.advance(rng.uniform(0.1, 3.0))
 

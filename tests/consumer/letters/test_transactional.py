@@ -46,6 +46,7 @@ class _Scene:
             self.producer,
             wait,
             self.joined.flow_control,
+            lambda _, offset: (offset + 1, ""),
             transaction_timeout_s=10.0,
             start_timeout_s=10.0,
         )

@@ -24,6 +24,12 @@ def abortable(code: int) -> KafkaError:
     return KafkaError(code, "to be aborted", False, False, True)
 
 
+def letter_offsets(fake: FakeKafka) -> list[bytes | None]:
+    """The offsets of the messages that a `read_committed` reader finds letters of."""
+    (log,) = fake.topics[LETTERS].partitions
+    return [dict(record.headers or ())["retry-original-offset"] for record in log.records]
+
+
 class Group(FakeGroup):
     """Three messages, of which the second is refused, and one member that has them."""
 
@@ -43,8 +49,7 @@ class Group(FakeGroup):
     @property
     def letters(self) -> list[bytes | None]:
         """What a `read_committed` reader finds."""
-        (log,) = self.fake.topics[LETTERS].partitions
-        return [dict(record.headers or ())["retry-original-offset"] for record in log.records]
+        return letter_offsets(self.fake)
 
     @property
     def committed(self) -> int | None:
