@@ -321,6 +321,14 @@ class InstanceIdTaken:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldMessageAtRisk(_OfHeldMessage):
+    """A held message is so old that its topic may soon remove it, and what waits behind it."""
+
+    age_s: float
+    retention_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class RetentionTooShort:
     """The strategy's total wait is longer than a source topic keeps its messages."""
 
@@ -366,6 +374,7 @@ Event: TypeAlias = (
     | ClientError
     | ClientReplaced
     | InstanceIdTaken
+    | HeldMessageAtRisk
     | RetentionTooShort
     | Stopped
 )

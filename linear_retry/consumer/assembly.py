@@ -30,11 +30,12 @@ from linear_retry.consumer.operations.client_replacement import (
 )
 from linear_retry.consumer.operations.control_topic import ControlTopicFollower, RemoteCommands
 from linear_retry.consumer.operations.lag import Lag
-from linear_retry.consumer.operations.lifecycle import Brokers, RetentionCheck, Shutdown, Startup
+from linear_retry.consumer.operations.lifecycle import Brokers, Shutdown, Startup
 from linear_retry.consumer.operations.monitor import Monitor
 from linear_retry.consumer.operations.operator_actions import OperatorActions
 from linear_retry.consumer.operations.overrun import HangingHandlers
 from linear_retry.consumer.operations.replaced_log import ReplacedLogWatchdog
+from linear_retry.consumer.operations.retention import HeldMessages, RetentionCheck
 from linear_retry.consumer.operations.stalled_partition import (
     JoiningWatchdog,
     StalledPartitionWatchdog,
@@ -316,6 +317,7 @@ def assemble(
         say=partial(log_joining, settings.group_id, config.member),
     )
     retention = RetentionCheck(admin, config.strategy_total_s, emit)
+    held_messages = HeldMessages(circuits, admin, clock, emit)
     commands = RemoteCommands(
         config.member, assignment, actions, monitor, gives_up=letters is not None
     )
@@ -332,6 +334,7 @@ def assemble(
         (brokers, brokers.tick),
         (replaced_logs, replaced_logs.tick),
         (retention, retention.tick),
+        (held_messages, held_messages.tick),
         (commands, commands.tick),
         (joining, joining.tick),
     ]

@@ -57,6 +57,9 @@ _TEXTS: dict[type, str] = {
     e.ClientReplaced: "librdkafka's client was replaced: {0.reason}",
     e.InstanceIdTaken: "group.instance.id={0.group_instance_id}: another member has it, or had it "
     "when it was killed; waiting for its session to end, at most {0.remaining_s:.0f} s more",
+    e.HeldMessageAtRisk: "{0.place} is held, and {0.age_s:.0f} s old, where {0.topic} keeps its "
+    "messages for {kept_s:g} s: it may be removed before it is handled, with what waits behind it; "
+    "raise retention.ms, or retry it or give it up",
     e.RetentionTooShort: "the strategy waits {0.strategy_total_s:g} s in total, but {0.topic} "
     "keeps its messages for {kept_s:g} s: messages behind a held one may be removed before they "
     "are read; shorten the strategy, or raise retention.ms",
@@ -90,7 +93,8 @@ def _parts(event: e.Event) -> dict[str, object]:
             return {"since": "it began", "outcome": "its partition waits for it, others go on"}
         case e.HandlerTooSlow():
             return {"since": "the last poll", "outcome": "its result does not count"}
-        case e.RetentionTooShort(retention_ms=retention_ms):
+        case e.HeldMessageAtRisk() | e.RetentionTooShort():
+            retention_ms = event.retention_ms
             return {"kept_s": retention_ms / 1000}
         case e.Stopped(left_group):
             return {

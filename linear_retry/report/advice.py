@@ -23,6 +23,9 @@ _EVENTS = {
     "letters",
     "LimitReached": "reached the limit of dead letters in a row: an outage looked like bad "
     "messages. Check whether its errors should be in `transient`",
+    "HeldMessageAtRisk": "held messages that were nearly as old as their topic’s "
+    "`retention.ms`: they may be removed before they are handled. Raise `retention.ms`, or retry "
+    "them or give them up earlier",
     "RetentionTooShort": "has a strategy that waits longer than its topic’s `retention.ms`: "
     "messages may be removed before it ends. Shorten the strategy, or raise `retention.ms`",
 }

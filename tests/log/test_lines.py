@@ -20,6 +20,7 @@ from linear_retry.events import (
     DeadLettered,
     DeadLetterFailed,
     Event,
+    HeldMessageAtRisk,
     LimitLifted,
     LimitReached,
     PartitionRevived,
@@ -78,6 +79,7 @@ _SAMPLES: dict[str, Any] = {
     "code": "_TRANSPORT",
     "count": 10,
     "retention_ms": 3_600_000,
+    "age_s": 3000.0,
     "strategy_total_s": 7200.0,
     "left_group": True,
     "messages": 500,
@@ -114,6 +116,7 @@ _LEVELS = {
     "ClientError": logging.WARNING,
     "ClientReplaced": logging.WARNING,
     "InstanceIdTaken": logging.WARNING,
+    "HeldMessageAtRisk": logging.WARNING,
     "RetentionTooShort": logging.WARNING,
     "Stopped": logging.INFO,
 }
@@ -228,6 +231,10 @@ def test_the_line_about_a_wait_says_everything(
         (_sample(PartitionRevived, offset=None), "from the committed offset"),
         (_sample(DataLost), "the next offset is 2000."),
         (_sample(DataLost, next_offset=7), "reading continues at offset 7. Either the broker"),
+        (
+            _sample(HeldMessageAtRisk),
+            "orders[3]@1042 is held, and 3000 s old, where orders keeps its messages for 3600 s",
+        ),
         (
             _sample(RetentionTooShort),
             "waits 7200 s in total, but orders keeps its messages for 3600 s",

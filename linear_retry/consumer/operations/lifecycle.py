@@ -1,9 +1,7 @@
 """Checks that all is there before a consumer joins its group, and closes it in bounded time."""
 
-import math
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TypeVar
@@ -20,7 +18,7 @@ from linear_retry.consumer.settings.line import (
 )
 from linear_retry.consumer.settings.scheduler import Scheduler
 from linear_retry.errors import BrokerError, ConfigurationError
-from linear_retry.events import ClientError, Event, RetentionTooShort, Revoked, Stopped
+from linear_retry.events import ClientError, Event, Revoked, Stopped
 from linear_retry.kafka import KafkaException
 from linear_retry.kafka.consumer.client import Client
 from linear_retry.kafka.consumer.fatal_errors import raise_if_fatal
@@ -267,36 +265,6 @@ class Startup:
         if keys == self.config.settings.connection:
             return self.admin
         return Admin(keys, self.config.dependencies.admin)
-
-
-class RetentionCheck:
-    """Warns if the strategy waits longer than a source keeps its messages.
-
-    Best effort: asked at the start, answered while the loop runs, never waited for.
-    """
-
-    def __init__(self, admin: Admin, total_s: float, emit: Callable[[Event], None]) -> None:
-        self._admin = admin
-        self._emit = emit
-        self._total_s = total_s
-        self._asked: dict[str, Future[int]] = {}
-        self.due_at_s = math.inf
-
-    def ask(self, topics: Sequence[str]) -> None:
-        """Asks for the retention, unless the strategy never waits."""
-        if self._total_s > 0:
-            named = [topic for topic in topics if not is_pattern(topic)]
-            self._asked = {topic: self._admin.ask_retention_ms(topic) for topic in named}
-            self.due_at_s = -math.inf
-
-    def tick(self) -> None:
-        """Emits `RetentionTooShort` for the answers that arrived since the last call."""
-        for topic in [name for name, answer in self._asked.items() if answer.done()]:
-            answer = self._asked.pop(topic)
-            if answer.exception() is None and 0 <= answer.result() < self._total_s * 1000:
-                self._emit(RetentionTooShort(topic, answer.result(), self._total_s))
-        if not self._asked:
-            self.due_at_s = math.inf
 
 
 class Shutdown:

@@ -86,12 +86,16 @@ class Admin:
         return {topic: self._answer(answers[topic], _topic_id) for topic in topics}
 
     def ask_retention_ms(self, topic: str) -> Future[int]:
-        """Asks for the topic's `retention.ms`; -1: for ever."""
-        return self._ask_setting(ConfigResource.Type.TOPIC, topic, "retention.ms")
+        """Asks for the topic's `retention.ms`; -1: for ever, or until it is compacted away."""
+        return self._ask_settings(ConfigResource.Type.TOPIC, topic, _retention_ms)
 
     def ask_session_timeout_ms(self, group: str) -> Future[int]:
         """Asks for the session timeout of this KIP-848 group, which only the broker knows."""
-        return self._ask_setting(ConfigResource.Type.GROUP, group, "consumer.session.timeout.ms")
+        return self._ask_settings(
+            ConfigResource.Type.GROUP,
+            group,
+            lambda entries: int(entries["consumer.session.timeout.ms"].value),
+        )
 
     def ask_rights(self, topics: Sequence[str]) -> dict[str, Future[Rights]]:
         """Asks which operations this user may do on each existing topic. Creates none."""
@@ -115,10 +119,12 @@ class Admin:
         for each in tuple(self._open):
             self._settle(each, partial(each.set_exception, dropped))
 
-    def _ask_setting(self, kind: Any, name: str, key: str) -> Future[int]:
+    def _ask_settings(
+        self, kind: Any, name: str, read: Callable[[Mapping[str, Any]], int]
+    ) -> Future[int]:
         resource = ConfigResource(kind, name)
         answers = self._handle().describe_configs([resource], request_timeout=_ANSWER_WITHIN_S)
-        return self._answer(answers[resource], lambda entries: int(entries[key].value))
+        return self._answer(answers[resource], read)
 
     def _ask_offsets(
         self, partitions: Sequence[Partition], spec: OffsetSpec, isolation: IsolationLevel
@@ -171,6 +177,11 @@ class Admin:
             if result in self._open:
                 self._open.remove(result)
                 how()
+
+
+def _retention_ms(entries: Mapping[str, Any]) -> int:
+    deletes = "delete" in entries["cleanup.policy"].value
+    return int(entries["retention.ms"].value) if deletes else -1
 
 
 def _topic_id(described: Any) -> str:

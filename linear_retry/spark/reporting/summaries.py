@@ -37,7 +37,8 @@ _COUNTS = (
 )
 NOTABLE_EVENTS = (
     *("DataLost", "HandlerTooSlow", "Skipped", "LimitReached", "SentToRetry", "HandedOver"),
-    *("DeadLetterFailed", "CommitFailed", "ClientReplaced", "RetentionTooShort"),
+    *("DeadLetterFailed", "CommitFailed", "ClientReplaced"),
+    *("RetentionTooShort", "HeldMessageAtRisk"),
 )
 _BUCKETS_MS = tuple(minutes * MINUTE_MS for minutes in (1, 5, 15, 60, 180, 720, 1440))
 

@@ -4,17 +4,15 @@ import gc
 import threading
 import weakref
 from collections.abc import Iterator
-from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from linear_retry.consumer.operations.lifecycle import Brokers, RetentionCheck, missing_topics
+from linear_retry.consumer.operations.lifecycle import Brokers, missing_topics
 from linear_retry.errors import BrokerError, ConfigurationError
-from linear_retry.events import ClientError, Event, RetentionTooShort, Revoked, Stopped
-from linear_retry.kafka.topics.admin import Admin
+from linear_retry.events import ClientError, Event, Revoked, Stopped
 from tests.consumer.group import FakeGroup
 from tests.consumer.joined_parts import Joined
 
@@ -95,55 +93,6 @@ def test_every_missing_topic_is_named() -> None:
     with pytest.raises(ConfigurationError, match=r"no such topic: refunds, orders\.dlq; create it"):
         missing_topics({"orders": 1}, ["orders", "refunds", "^later", "orders.dlq"])
     missing_topics({"orders": 1}, ["orders", "^later"])
-
-
-class _Admin(Admin):
-    """Answers when a test says so."""
-
-    def __init__(self) -> None:
-        super().__init__({})
-        self.asked: dict[str, Future[int]] = {}
-
-    def ask_retention_ms(self, topic: str) -> Future[int]:
-        return self.asked.setdefault(topic, Future())
-
-
-def _check(total_s: float = 3600.0) -> tuple[Joined, _Admin, RetentionCheck]:
-    joined, admin = Joined(), _Admin()
-    check = RetentionCheck(admin, total_s, joined.emit)
-    check.ask(["orders", "^refunds"])
-    return joined, admin, check
-
-
-@pytest.mark.parametrize(
-    ("retention_ms", "warns"),
-    [(3_599_999, True), (0, True), (3_600_000, False), (604_800_000, False), (-1, False)],
-)
-def test_a_strategy_that_outlives_its_topic_is_reported(retention_ms: int, warns: bool) -> None:
-    """What waits behind a held message may be gone by then; -1 is for ever."""
-    joined, admin, check = _check()
-    admin.asked["orders"].set_result(retention_ms)
-    check.tick()
-    check.tick()
-    expected = [RetentionTooShort("orders", retention_ms, 3600.0)] if warns else []
-    assert expected == joined.happened
-
-
-def test_an_answer_is_never_waited_for() -> None:
-    """Not there yet, or an error: the consumer goes on, and looks again."""
-    joined, admin, check = _check()
-    check.tick()
-    admin.asked["orders"].set_exception(_TIMED_OUT)
-    check.tick()
-    assert [] == joined.happened
-
-
-def test_only_named_topics_are_asked_about_and_only_for_a_strategy_that_waits() -> None:
-    """A pattern has no retention; no waits, no problem."""
-    _, admin, _ = _check()
-    assert {"orders"} == set(admin.asked)
-    _, admin, _ = _check(total_s=0.0)
-    assert {} == admin.asked
 
 
 _P0, _P1 = ("orders", 0), ("orders", 1)

@@ -118,15 +118,28 @@ def test_the_end_is_the_one_that_we_may_read(config: dict[str, str], level: Isol
     assert 42 == answer.result(0)
 
 
-@pytest.mark.parametrize(("text", "retention_ms"), [("604800000", 604_800_000), ("-1", -1)])
-def test_retention_is_read_as_a_number(text: str, retention_ms: int) -> None:
-    """-1 is for ever."""
+@pytest.mark.parametrize(
+    ("text", "policy", "retention_ms"),
+    [
+        ("604800000", "delete", 604_800_000),
+        ("-1", "delete", -1),
+        ("604800000", "compact", -1),
+        ("604800000", "compact,delete", 604_800_000),
+    ],
+)
+def test_retention_is_read_as_a_number(text: str, policy: str, retention_ms: int) -> None:
+    """-1 is for ever; a topic that is only compacted removes nothing for its age."""
     scene = _Scene()
     answer = scene.admin.ask_retention_ms("orders")
     (client,) = scene.made
     assert "orders" == client.asked[0][0]
     assert not answer.done()
-    client.answer.set_result({"retention.ms": ConfigEntry("retention.ms", text)})
+    client.answer.set_result(
+        {
+            "retention.ms": ConfigEntry("retention.ms", text),
+            "cleanup.policy": ConfigEntry("cleanup.policy", policy),
+        }
+    )
     assert retention_ms == answer.result(0)
 
 
