@@ -378,6 +378,7 @@ def assemble(
             monitor=monitor,
             stop=stop,
             close_timeout_s=config.close_timeout_s,
+            revoke_wait_s=None if config.by_key is None else config.by_key.revoke_wait_s,
             wide=None
             if config.by_key is None
             else WideCircuits(

@@ -50,8 +50,10 @@ class LaneLoop:
         stop: StopFlag,
         close_timeout_s: float,
         wide: WideCircuits | None = None,
+        revoke_wait_s: float | None = None,
     ) -> None:
-        """`close_timeout_s` is how long the end of a run waits for handlers.
+        """`close_timeout_s` is how long the end of a run waits for handlers, a revoke at most
+        `revoke_wait_s`, and no longer than the group allows.
 
         `wide`: the lanes are of keys. None: of partitions.
         """
@@ -67,6 +69,7 @@ class LaneLoop:
         self._circuits = operator_actions.circuits
         self._now_s = housekeeping.now_s
         self._close_timeout_s = close_timeout_s
+        self._revoke_wait_s = math.inf if revoke_wait_s is None else revoke_wait_s
         self._back: deque[Work] = deque()
         self._problem: BaseException | None = None
         operator_actions.is_attempted = self._is_attempted
@@ -146,6 +149,7 @@ class LaneLoop:
         self._workers.hurry(partitions)
         polled_at_s, overruns_at_s = self._read_ahead.polled_at_s, self._read_ahead.overruns_at_s
         until_s = polled_at_s + _DRAIN_SHARE * (overruns_at_s - polled_at_s)
+        until_s = min(until_s, self._now_s() + self._revoke_wait_s)
         while self._has_running(partitions):
             work = self._workers.ended(until_s - self._now_s())
             if work is None:

@@ -26,6 +26,9 @@ class ByKey:
     is attempted, after waits of at most `probe_max_s`, until one succeeds. A topic with fewer keys
     than `trip` has no wide circuit.
 
+    Where partitions are revoked, their handlers are waited for, `revoke_wait_s` at most; None: until
+    80 % of `max.poll.interval.ms` since the last poll. What a later one does is done again.
+
     What waits behind held messages stays in memory as long as all that is there is at most
     `most_bytes`; the rest is read again, by a second client, once its key has recovered.
 
@@ -44,6 +47,7 @@ class ByKey:
     most_held: int = 100
     most_bytes: int = 64_000_000
     probe_max_s: float = 60.0
+    revoke_wait_s: float | None = None
     unkeyed: Unkeyed = "in-order"
     key: Callable[[Message], bytes | str | None] | None = None
     key_id: str = ""
@@ -61,11 +65,13 @@ class ByKey:
                     f"ByKey({name}={chosen!r}): must be one of {', '.join(map(repr, allowed))}"
                 )
         self._check_key()
-        longest: object = self.probe_max_s
-        if type(longest) not in (int, float) or not 0 < self.probe_max_s < float("inf"):
-            raise ConfigurationError(
-                f"ByKey(probe_max_s={longest!r}): must be a number of seconds above 0"
-            )
+        for name in ("probe_max_s", "revoke_wait_s"):
+            seconds: object = getattr(self, name)
+            is_left_out = name == "revoke_wait_s" and seconds is None
+            if not is_left_out and not _is_wait(seconds):
+                raise ConfigurationError(
+                    f"ByKey({name}={seconds!r}): must be a number of seconds above 0"
+                )
 
     def _check_key(self) -> None:
         named: object = self.key_id
@@ -90,6 +96,10 @@ class ByKey:
                 'such as key_id="tenant-1", and change that whenever a message would get another '
                 "key"
             )
+
+
+def _is_wait(seconds: object) -> bool:
+    return type(seconds) in (int, float) and 0 < seconds < float("inf")  # type: ignore[operator]  # a number
 
 
 def key_function(by_key: ByKey | None) -> KeyOf:

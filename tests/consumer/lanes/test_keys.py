@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from linear_retry import events
+from linear_retry import ConfigurationError, events
 from linear_retry.consumer import assembly
 from linear_retry.consumer.lanes.lane_read_ahead import LaneReadAhead
 from linear_retry.consumer.ownership.requests import GiveUp, OperatorRequest, Retry
@@ -342,3 +342,29 @@ def test_retention_loses_held_messages_only() -> None:
     group.dependency.down_for_keys = set()
     group.turn(60)
     assert [6, 7, 8, 9] == sorted(_attempted(group)[5:])
+
+
+@pytest.mark.parametrize(("revoke_wait_s", "waited_s"), [(5.0, 5.0), (None, 240.0)])
+def test_a_revoke_waits_so_long_for_a_handler(revoke_wait_s: float | None, waited_s: float) -> None:
+    """Then the partition is given up, and the next owner attempts its message."""
+    group = _group(_keys("a"), scope=ByKey(revoke_wait_s=revoke_wait_s))
+    (member,) = group.members
+    member.workers.busy = {_P0}
+    while not member.workers.running:
+        group.turn()
+    group.join()
+    before_s = group.fake.clock.now_s()
+    group.share([1])
+    member.turn()
+    assert waited_s - 1 <= group.fake.clock.now_s() - before_s <= waited_s + 1
+    member.workers.busy.clear()
+    group.finish()
+    assert [] == group.violations()
+
+
+@pytest.mark.parametrize("setting", ["probe_max_s", "revoke_wait_s"])
+@pytest.mark.parametrize("seconds", [0, -1.0, float("inf"), "5s", True])
+def test_no_number_of_seconds(setting: str, seconds: Any) -> None:
+    """The sentence names the setting, the value and the rule."""
+    with pytest.raises(ConfigurationError, match=rf"ByKey\({setting}=.*seconds above 0"):
+        ByKey(**{setting: seconds})
