@@ -96,5 +96,5 @@ def _without_numbers(line: str) -> str:
 def test_files_that_are_named_exist() -> None:
     """The Compose file, with the service that is run."""
     files = {word for line in _COMMANDS for word in line.split() if word.startswith("examples/")}
-    assert {"examples/compose.yaml"} == files
-    assert "\n  topics:\n" in page("examples/compose.yaml")
+    assert {"examples/plain/compose.yaml"} == files
+    assert "\n  topics:\n" in page("examples/plain/compose.yaml")

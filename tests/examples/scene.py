@@ -71,6 +71,8 @@ def make_scene(
         "topics create orders ": f"topics create {orders} ",
         "--allow orders ": f"--allow {orders} ",
         '"orders"': f'"{orders}"',
+        "Journal()": f'Journal("{orders}.journal")',
+        "--group payments": f"--group payments --journal {orders}.journal",
         "localhost:8000": f"127.0.0.1:{port}",
         "8000)": f"{port})",
         "8080": f"{probe_port}",

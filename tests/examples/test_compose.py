@@ -10,7 +10,7 @@ from tests.docs.markdown import ROOT
 from tests.kafka_jars import KAFKA_VERSION
 from tests.real_kafka import RealKafka, free_ports
 
-_FILE = ROOT / "examples" / "compose.yaml"
+_FILE = ROOT / "examples" / "plain" / "compose.yaml"
 _SERVICES = yaml.safe_load(_FILE.read_text("utf-8"))["services"]
 
 
