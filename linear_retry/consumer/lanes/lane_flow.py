@@ -85,12 +85,12 @@ class LaneFlow(HoldBack):
         elif now_s - self._asked[1] >= _PATIENCE_S:
             # The leader of this partition may be away, and that of another lane's not.
             self._asked = None
-            self._lanes.put_off(scope)
+            self._begin_elsewhere(scope)
 
     def _take(self, scope: Scope, part: Part) -> None:
         if part.problem:
             self._not_before_s = self._now_s() + _PATIENCE_S
-            self._lanes.put_off(scope)
+            self._begin_elsewhere(scope)
             self._tell(part)
             return
         self._told.discard(part.partition)
@@ -100,8 +100,12 @@ class LaneFlow(HoldBack):
         self._parts += 1
         self._read_to = part.partition, part.end
         if self._parts % _IN_A_ROW == 0:
-            self._read_to = None
-            self._lanes.put_off(scope)
+            self._begin_elsewhere(scope)
+
+    def _begin_elsewhere(self, scope: Scope) -> None:
+        """Lets other lanes have their turn, where there are any."""
+        self._read_to = None
+        self._lanes.put_off(scope)
 
     def _next_gap(self) -> tuple[Scope, int] | None:
         """Where to fetch next: where the last part ended, if anybody misses what follows."""

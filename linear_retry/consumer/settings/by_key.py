@@ -26,8 +26,8 @@ class ByKey:
     is attempted, after waits of at most `probe_max_s`, until one succeeds. A topic with fewer keys
     than `trip` has no wide circuit.
 
-    Where partitions are revoked, their handlers are waited for, `revoke_wait_s` at most; None: until
-    80 % of `max.poll.interval.ms` since the last poll. What a later one does is done again.
+    Where partitions are revoked, their handlers are waited for, `revoke_wait_s` at most; None:
+    until 80 % of `max.poll.interval.ms` since the last poll. What a later one does is done again.
 
     What waits behind held messages stays in memory as long as all that is there is at most
     `most_bytes`; the rest is read again, by a second client, once its key has recovered.

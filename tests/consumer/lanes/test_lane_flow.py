@@ -1,11 +1,14 @@
 """What waits behind held keys is dropped where memory is short, and fetched again."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from linear_retry import events
 from linear_retry.consumer.settings.by_key import ByKey
+from linear_retry.kafka.consumer.second_reader import Part
+from linear_retry.scope import Partition
 from linear_retry.testing import AttemptStarted
 from tests.consumer.group import TOPIC, FakeGroup, Member
 
@@ -32,9 +35,10 @@ def _held(waiting: int, **options: Any) -> FakeGroup:
     return group
 
 
-def _attempts(group: FakeGroup, key: bytes) -> list[int]:
+def _attempts(group: FakeGroup, key: bytes, partition: int = 0) -> list[int]:
     started = [each for each in group.witness.entries if isinstance(each, AttemptStarted)]
-    return [each.place.offset for each in started if group.keys[each.place] == key]
+    places = [each.place for each in started if each.place.partition == partition]
+    return [place.offset for place in places if group.keys[place] == key]
 
 
 def _lost(member: Member) -> list[tuple[int, int]]:
@@ -93,6 +97,38 @@ def test_brokers_that_are_away_meanwhile() -> None:
     group.fake.faults.brokers_down = True
     group.turn(100)
     group.fake.faults.brokers_down = False
+    group.finish(within_s=300)
+    assert [] == group.violations()
+
+
+def test_a_partition_that_cannot_be_fetched_keeps_no_other_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its leader is away: after a second it is the other's turn."""
+    group = _held(50)
+    (member,) = group.members
+    for _ in range(50):
+        group.produce_keys(1, [b"a", b"b"])
+        group.turn()
+    group.turn(10)
+    group.dependency.down_for_keys = set()
+    reader = member.parts.second_reader
+    read, parts = reader.read, list[Part]()
+
+    def answers_once(partition: Partition, offset: int) -> Part | None:
+        """A first part of partition 0, with two messages, and then nothing of it."""
+        part = None if partition == _P0 and parts else read(partition, offset)
+        if partition == _P0 and part is not None:
+            parts.append(replace(part, messages=part.messages[:2], end=part.start + 2))
+            return parts[0]
+        return part
+
+    monkeypatch.setattr(reader, "read", answers_once)
+    until_s = group.fake.clock.now_s() + 80
+    while group.fake.clock.now_s() < until_s:
+        group.turn()
+    assert [*range(0, 100, 2)] == sorted({*_attempts(group, b"a", partition=1)})
+    monkeypatch.setattr(reader, "read", read)
     group.finish(within_s=300)
     assert [] == group.violations()
 
