@@ -11,7 +11,6 @@ from linear_retry.kafka import Message
 from linear_retry.scope import Place
 from linear_retry.testing.guarantees.done import done_by
 from tests.consumer.group import PROTOCOL_KEYS, FakeGroup, Member
-from tests.consumer.letters.test_transactions import FENCED, INVALID, TIMED_OUT
 
 _KEYS = (b"a", b"b", b"c", b"d", b"A", b"", None)
 _UNKEYED: Sequence[Sequence[Unkeyed]] = (["in-order"], ["any"], ["in-order", "any"])
@@ -86,9 +85,9 @@ class _Play:
         what = rng.choices(
             (
                 *("turn", "produce", "fail", "heal", "join", "leave", "kill", "share", "lose"),
-                *("later", "late", "doubt"),
+                *("later", "late"),
             ),
-            (30, 6, 6, 6, 2, 2, 1, 2, 1, 4, 1, 1),
+            (30, 6, 6, 6, 2, 2, 1, 2, 1, 4, 1),
         )[0]
         match what:
             case "turn":
@@ -117,9 +116,6 @@ class _Play:
             case "late":
                 for member in group.members:
                     member.workers.late = {*rng.sample(group.partitions, rng.randint(0, 2))}
-            case "doubt":  # whether a transaction is committed
-                error, acts = rng.choice((INVALID, FENCED, TIMED_OUT)), rng.random() < 0.5
-                group.fake.faults.fail_transaction("commit", error, acts=acts, takes_s=11.0)
             case "later":
                 group.fake.clock.advance(rng.uniform(0.1, 3.0))
 
