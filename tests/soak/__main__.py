@@ -7,14 +7,14 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_args
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from linear_retry.scope import ScopeKind
+from linear_retry.scope import AnyScope
 from tests.real_kafka import RealKafka
 from tests.scenarios.protocols import PROTOCOLS
 from tests.soak.course import Course
@@ -31,7 +31,7 @@ def main(
     minutes: Annotated[float, typer.Option(min=0.2, help="So long something may fail.")] = 30.0,
     seed: Annotated[int, typer.Option(help="When what fails, and who is killed.")] = 0,
     protocol: Annotated[str, typer.Option(help=", ".join(PROTOCOLS))] = "cooperative",
-    scope: Annotated[str, typer.Option(help="consumer, topic, partition")] = "consumer",
+    scope: Annotated[str, typer.Option(help=", ".join(get_args(AnyScope)))] = "consumer",
     rate: Annotated[float, typer.Option(help="Messages a second.")] = 60.0,
     report: Annotated[
         Path | None, typer.Option("--json", help="Write what was seen into this file.")
@@ -45,14 +45,16 @@ def main(
     """
     if protocol not in PROTOCOLS:
         raise typer.BadParameter(f"{protocol!r} is none of: {', '.join(PROTOCOLS)}")
+    if scope not in get_args(AnyScope):
+        raise typer.BadParameter(f"{scope!r} is none of: {', '.join(get_args(AnyScope))}")
+    chosen: AnyScope = scope  # type: ignore[assignment]  # it is one of them
     logging.getLogger("linear_retry").addHandler(logging.NullHandler())
     console = Console()
     course = Course(minutes * 60, seed, rate)
     with tempfile.TemporaryDirectory() as directory, RealKafka(Path(directory) / "kafka") as kafka:
         kafka.create_topic("orders", PARTITIONS)
         kafka.create_topic("orders.dlq", PARTITIONS)
-        kind: ScopeKind = scope  # type: ignore[assignment]  # refused by the members where it is none
-        soak = Soak(kafka, Path(directory), course, protocol=protocol, scope=kind)
+        soak = Soak(kafka, Path(directory), course, protocol=protocol, scope=chosen)
         with _shown(console, course) as show:
             soak.run(show)
         judgement = judged(soak)

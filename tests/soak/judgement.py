@@ -60,9 +60,10 @@ def judged(soak: Soak) -> Judgement:
     log.append(Committed(log[-1].at_s, "", soak.committed))
     guarantees = all_guarantees(
         soak.visible(),
-        strategy_length=len(STRATEGY),
+        strategy_length=None if soak.keys else len(STRATEGY),
         alive_within_s=ALIVE_WITHIN_S,
         retries=soak.retries,
+        keys=soak.keys or None,
     )
     found = [str(violation) for violation in broken(log, guarantees)]
     found += _idle(soak, log)

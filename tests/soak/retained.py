@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
+from linear_retry.consumer.lanes.in_memory import InMemory
 from linear_retry.consumer.operations.monitor import Monitor
 
 _CONTAINERS = (dict, list, set, frozenset, tuple)
 _OURS = "linear_retry."
-_LEFT_OUT = "messages"
-"""What has been read and is not handled yet: a batch, which comes and goes."""
+_LEFT_OUT = ("messages", "_ready")
+"""What has been read and is not handled yet, which comes and goes; as does what is `InMemory`."""
 
 
 def entries(root: object) -> int:
@@ -26,7 +27,7 @@ def entries(root: object) -> int:
         if id(one) in seen:
             continue
         seen.add(id(one))
-        if isinstance(one, Monitor):
+        if isinstance(one, Monitor | InMemory):
             continue
         if isinstance(one, _CONTAINERS):
             total += len(one)
@@ -40,4 +41,4 @@ def _attributes(one: Any) -> list[Any]:
     slots = [name for kind in type(one).__mro__ for name in getattr(kind, "__slots__", ())]
     named = {name: getattr(one, name) for name in slots if hasattr(one, name)}
     named |= getattr(one, "__dict__", {})
-    return [value for name, value in named.items() if name != _LEFT_OUT]
+    return [value for name, value in named.items() if name not in _LEFT_OUT]

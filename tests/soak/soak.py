@@ -18,7 +18,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from linear_retry import events
 from linear_retry.records.topics.names import retry_group
 from linear_retry.retry.clock import SystemClock
-from linear_retry.scope import ScopeKind
+from linear_retry.scope import AnyScope, Place
 from linear_retry.testing import AttemptFinished, Entry, EventEmitted, EventLog
 from tests import dying_with_parent
 from tests.kafka_operations import KafkaOperations, wait_until
@@ -32,7 +32,8 @@ from tests.soak.member import POISON, Role, retry_topics
 
 MEMBERS, PARTITIONS = 3, 12
 STRATEGY = [0.1, 0.2, 0.4]
-"""Shorter than the longest outage: some messages leave the line."""
+"""Shorter than the longest outage: some messages leave the line, except where keys are in order."""
+KEYS = 100
 
 _CHECKOUT = Path(__file__).parents[2]
 _TICK_S = 0.05
@@ -70,15 +71,16 @@ class Soak:
         topic: str = "orders",
         letters: str = "orders.dlq",
         protocol: str = "cooperative",
-        scope: ScopeKind = "consumer",
+        scope: AnyScope = "consumer",
     ) -> None:
         """`topic` has `PARTITIONS`, and is empty; `directory` takes what the members write.
 
-        Its retry topics are made.
+        Its retry topics are made. With the scope `key` there are none, and some keys fail as long
+        as anything does.
         """
         self.kafka, self.topic, self.letters, self.course = kafka, topic, letters, course
-        self.retries = retry_topics(f"{topic}.retry")
-        for each in self.retries.topics:
+        self.retries = None if scope == "key" else retry_topics(f"{topic}.retry")
+        for each in self._retry_topics:
             kafka.create_topic(each, PARTITIONS, {"message.timestamp.type": "LogAppendTime"})
         self.group = f"soak-of-{topic}"
         self.lives: list[Life] = []
@@ -93,6 +95,9 @@ class Soak:
         self._refused: list[KafkaError] = []
         self._poisoned: set[tuple[int, int]] = set()
         self._outage = directory / "outage"
+        self._closed = directory / "closed"
+        self.keys: dict[Place, bytes | None] = {}
+        """Of all messages, where a key is the unit of order."""
         self._witness = EventLog(_now_s, Written(directory / "testimony"))
 
     def run(self, show: Callable[[Status], object] = lambda _: None) -> None:
@@ -100,8 +105,11 @@ class Soak:
         try:
             for _ in range(MEMBERS):
                 self._spawn(self.topic)
-            self._spawn("")
+            if self.retries is not None:
+                self._spawn("")
+            self._closed.touch()
             self._play(show)
+            self._closed.unlink()
             wait_until(self._is_all_committed, "everything is committed", self._errors)
             for process in self._processes:
                 process.popen.send_signal(signal.SIGTERM)
@@ -127,9 +135,13 @@ class Soak:
         """The offsets that were acknowledged, and those in the retry topics."""
         return {(self.topic, number): range(sent) for number, sent in self._sent.items()} | {
             (topic, number): range(end)
-            for topic in self.retries.topics
+            for topic in self._retry_topics
             for number, end in self.kafka.end_offsets(topic).items()
         }
+
+    @property
+    def _retry_topics(self) -> tuple[str, ...]:
+        return () if self.retries is None else self.retries.topics
 
     def poisoned(self) -> set[tuple[str, int, int]]:
         """The messages that nobody can handle."""
@@ -178,9 +190,10 @@ class Soak:
             testimony=str(self._directory / f"{member}.testimony"),
             retained=str(self._directory / f"{member}.retained"),
             outage=str(self._outage),
+            closed="" if self.retries is not None else str(self._closed),
             config=self._config(member),
             topic=topic,
-            prefix=self.retries.prefix,
+            prefix="" if self.retries is None else self.retries.prefix,
             letters=self.letters,
             strategy=STRATEGY if topic else [],
             scope=self._scope,
@@ -222,6 +235,8 @@ class Soak:
             number, offset = message.partition() or 0, message.offset() or 0
             self._sent[number] = max(self._sent[number], offset + 1)
             self._witness.appended((self.topic, number), [offset])
+            if self.retries is None:
+                self.keys[Place(self.topic, number, offset)] = message.key()
             if message.value() == POISON:
                 self._poisoned.add((number, offset))
 
@@ -231,7 +246,8 @@ class Soak:
                 value = b"%d" % at if (at + 1) % self.course.poison_every else POISON
                 # Not in turn: the partitions' poison would always be in the same one.
                 number = self._rng.randrange(PARTITIONS)
-                producer.produce(self.topic, value, b"", number, on_delivery=reported)
+                key = b"%d" % self._rng.randrange(KEYS)
+                producer.produce(self.topic, value, key, number, on_delivery=reported)
             producer.poll(_TICK_S)
 
         yield produce_up_to
@@ -269,7 +285,7 @@ class Soak:
         try:
             return self._is_committed(self.group, self.topic, self._sent) and all(
                 self._is_committed(retry_group(self.group), topic, self.kafka.end_offsets(topic))
-                for topic in self.retries.topics
+                for topic in self._retry_topics
             )
         except KafkaException:
             # A coordinator that has much to do may leave a question unanswered: it is asked again.

@@ -40,6 +40,23 @@ def test_a_short_soak(kafka: RealKafka, topic: TopicFactory, tmp_path: Path) -> 
     assert any(line["growth"] is not None for line in of_first)
 
 
+def test_a_short_soak_by_key(kafka: RealKafka, topic: TopicFactory, tmp_path: Path) -> None:
+    """One key of a hundred fails until the end, and more waits behind it than there is room for:
+    the others are handled meanwhile, and it is in its order. No line is looked at: a second client,
+    with its threads and files, comes in the midst of it."""
+    orders, letters = topic(PARTITIONS), topic(PARTITIONS)
+    course = Course(12.0, messages_per_s=300.0, poison_every=200)
+    soak = Soak(kafka, tmp_path, course, topic=orders, letters=letters, scope="key")
+    soak.run()
+    judgement = judged(soak)
+    assert [] == judgement.broken
+    counts = judgement.counts
+    assert counts["produced"] == counts["done"] >= 12 * 300
+    assert counts["kill"] == 1
+    assert counts["openings"] > 0
+    assert counts["DeadLettered"] >= counts["produced"] // 200
+
+
 def test_the_same_seed_fails_at_the_same_times() -> None:
     """What happens when is drawn before it begins; everything is repaired at the end."""
     happenings = Course(600.0, seed=7).happenings()
