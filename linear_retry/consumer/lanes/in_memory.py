@@ -25,14 +25,13 @@ class Lane:
     With a `gap` what follows is to be fetched again. `passed_over` were not to be attempted.
     """
 
-    __slots__ = ("gap", "in_hand", "messages", "passed_over", "size_bytes")
+    __slots__ = ("gap", "in_hand", "messages", "passed_over")
 
     def __init__(self) -> None:
         self.messages: deque[Message] = deque()
-        self.size_bytes = 0
         self.in_hand = 0
         self.gap: Gap | None = None
-        self.passed_over: set[int] = set()
+        self.passed_over: frozenset[int] = frozenset()
 
     @property
     def at_hand(self) -> int:
@@ -85,9 +84,11 @@ class InMemory:
     def base(self) -> int:
         """The first offset that is not done."""
         first = next(iter(self.undone), self.last + 1)
+        if not self._fetched:  # nearly always, and this is asked for each message
+            return first
         while self._fetched and self._fetched[0] not in self.undone:
             heapq.heappop(self._fetched)
-        return min(first, self._fetched[0]) if self._fetched else first
+        return min([first, *self._fetched[:1]])
 
     def base_once_done(self, offset: int) -> int:
         """The first that will not be done once the message at `offset` is."""
@@ -107,12 +108,17 @@ class InMemory:
                 found.setdefault(scope, first)  # what is held comes before those in its lane
         return found
 
+    def size_of(self, messages: Iterable[Message]) -> int:
+        """The size in bytes of some in memory; not kept for each lane, as it is rarely asked."""
+        return sum(self.undone[offset_of(each)][2] for each in messages)
+
     def of(self, scope: Scope, held: Message | None) -> tuple[int, int]:
         """How many messages of a lane there are, and their size in bytes; `held` is one of them."""
         lane = self.lanes.get(scope)
-        count, size = (0, 0) if lane is None else (len(lane.messages), lane.size_bytes)
-        kept = None if held is None else self.undone.get(offset_of(held))
-        return (count, size) if kept is None else (count + 1, size + kept[2])
+        found = [] if lane is None else [*lane.messages]
+        if held is not None and offset_of(held) in self.undone:
+            found.append(held)
+        return len(found), self.size_of(found)
 
     # -- what happens ----------------------------------------------------------------------
 
@@ -134,16 +140,12 @@ class InMemory:
             lane.gap.last = max(offset, lane.gap.last)
             return None
         lane.messages.append(message)
-        lane.size_bytes += self.undone[offset][2]
         return lane
 
     def take_out(self, scope: Scope, count: int) -> None:
         """Takes the first messages out of their lane."""
         lane = self.lanes[scope]
-        for _ in range(count):
-            offset = offset_of(lane.messages.popleft())
-            lane.size_bytes -= self.undone[offset][2]
-            self.out.add(offset)
+        self.out.update(offset_of(lane.messages.popleft()) for _ in range(count))
         if not lane.messages:
             del self.lanes[scope]
 
@@ -158,7 +160,7 @@ class InMemory:
         """Notes that a message which arrived is not to be attempted, fetched again neither."""
         lane = self.lanes.get(self.lane(offset))
         if lane is not None:
-            lane.passed_over.add(offset)
+            lane.passed_over |= {offset}
         self.done(offset)
 
     def cut(self, scope: Scope, keep: int) -> None:
@@ -166,7 +168,6 @@ class InMemory:
         lane, dropped = self.lanes[scope], list[int]()
         while len(lane.messages) > max(keep, 1):
             dropped.append(offset_of(lane.messages.pop()))
-            lane.size_bytes -= self.undone[dropped[-1]][2]
             self._drop(dropped[-1])
         if dropped:
             lane.gap = Gap(dropped[-1], dropped[0] if lane.gap is None else lane.gap.last)
@@ -183,12 +184,11 @@ class InMemory:
                 self._keep(message, scope)
                 heapq.heappush(self._fetched, offset)
                 lane.messages.append(message)
-                lane.size_bytes += self.undone[offset][2]
         gap.next = end
         if gap.next > gap.last:
             lane.gap = None
         first = offset_of(lane.messages[0])
-        lane.passed_over = {each for each in lane.passed_over if each > first}
+        lane.passed_over = frozenset(each for each in lane.passed_over if each > first)
 
     def sort_again(self, stay_out: Collection[int]) -> None:
         """Puts all into their lanes again, but those that are to `stay_out` of them."""

@@ -48,8 +48,9 @@ class LaneFlow(HoldBack):
 
     @property
     def due_at_s(self) -> float:
-        is_busy = self._second_reader.is_reading or self._lanes.next_gap() is not None
-        return -math.inf if is_busy or self._crowded() else super().due_at_s
+        is_fetching = self._second_reader.is_reading or self._lanes.next_gap() is not None
+        # One that is full is crowded too: asked in each turn, this must cost next to nothing.
+        return -math.inf if is_fetching or self._crowded() or self._roomy() else math.inf
 
     def tick(self) -> None:
         """Once a turn, after the poll."""

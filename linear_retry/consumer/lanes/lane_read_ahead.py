@@ -148,14 +148,19 @@ class LaneReadAhead(ReadAhead):
         At least one of each lane stays: the lane is not done from there on.
         """
         read = self._read[partition]
-        held = [scope for scope in self._circuits.keys_of(partition) if scope in read.lanes]
-        while self._is_above(0.5, len(read.undone), read.size_bytes):
-            held = [scope for scope in held if len(read.lanes[scope].messages) > 1]
-            if not held:
-                return
-            largest = max(held, key=lambda scope: read.lanes[scope].size_bytes)
-            read.cut(largest, len(read.lanes[largest].messages) // 2)
+        sizes = {
+            scope: read.size_of(read.lanes[scope].messages)
+            for scope in self._circuits.keys_of(partition)
+            if scope in read.lanes and len(read.lanes[scope].messages) > 1
+        }
+        while sizes and self._is_above(0.5, len(read.undone), read.size_bytes):
+            largest = max(sizes, key=sizes.__getitem__)
+            messages = read.lanes[largest].messages
+            read.cut(largest, len(messages) // 2)
             self._gaps[largest] = None
+            sizes[largest] = read.size_of(messages)
+            if len(messages) == 1:
+                del sizes[largest]
 
     def next_gap(self) -> tuple[Scope, int] | None:
         """Returns a lane that is not held any more, and from where on its messages are not here.
@@ -163,8 +168,10 @@ class LaneReadAhead(ReadAhead):
         They take turns. None: none has few messages left in memory.
         """
         for scope in self._gaps:
-            lane = self._with_room(scope)
-            if lane is not None and lane.gap is not None and len(lane.messages) <= _FEW_MESSAGES:
+            lane = self._lane(scope)
+            if lane is None or lane.gap is None or len(lane.messages) > _FEW_MESSAGES:
+                continue
+            if self._with_room(scope) is not None:
                 return scope, lane.gap.next
         return None
 
@@ -257,7 +264,7 @@ class LaneReadAhead(ReadAhead):
                 found[partition] = offset + 1
             elif offset in read.undone:
                 read.done(offset)
-                found |= self._base_of(partition, read)
+                found[partition] = self._base_of(partition, read)
         return found
 
     def pass_over(self, message: Message) -> Mapping[Partition, int]:
@@ -266,7 +273,7 @@ class LaneReadAhead(ReadAhead):
         if read is None or offset not in read.undone:
             return self.done([message])
         read.pass_over(offset)
-        return self._base_of(partition, read)
+        return {partition: self._base_of(partition, read)}
 
     def next_once_done(self, partition: Partition, offset: int) -> int:
         read = self._read.get(partition)
@@ -351,14 +358,16 @@ class LaneReadAhead(ReadAhead):
         lane = self._lane(scope)
         if lane is None or self._circuits.get(scope) is not None:
             return None
-        has_much = len(lane.messages) >= _MOST_MESSAGES or lane.size_bytes >= _MOST_BYTES
+        if len(lane.messages) >= _MOST_MESSAGES:
+            return None
+        has_much = self._read[scope.home].size_of(lane.messages) >= _MOST_BYTES
         return None if has_much and lane.at_hand else lane
 
-    def _base_of(self, partition: Partition, read: InMemory) -> dict[Partition, int]:
+    def _base_of(self, partition: Partition, read: InMemory) -> int:
         """The first undone offset; nothing is kept of a partition without any."""
         if not read.undone:
             del self._read[partition]
-        return {partition: read.base}
+        return read.base
 
     def _is_above(self, share: float, count: int, size: int) -> bool:
         return is_above(share, count, size, len(self._read), self._most, self._most_bytes)
