@@ -84,8 +84,10 @@ class LaneFlow(HoldBack):
             self._asked = None
             self._take(scope, part)
         elif now_s - self._asked[1] >= _PATIENCE_S:
-            # The leader of this partition may be away, and that of another lane's not.
+            # Its leader may be away, and that of another lane's partition not. Or librdkafka has
+            # stalled it, or has reported an error behind the last part: assigning it again helps.
             self._asked = None
+            self._second_reader.rest()
             self._begin_elsewhere(scope)
 
     def _take(self, scope: Scope, part: Part) -> None:

@@ -103,7 +103,7 @@ class SecondReader:
             elif end == offset:
                 return self._failed(partition, offset, error)
             else:
-                break  # it is reported again, once what follows is asked for
+                break  # nothing follows: it is reported again once this is assigned again
         return Part(partition, offset, end, messages) if end > offset else None
 
     def _failed(self, partition: Partition, offset: int, error: KafkaError) -> Part:

@@ -133,6 +133,17 @@ def test_a_partition_that_cannot_be_fetched_keeps_no_other_waiting(
     assert [] == group.violations()
 
 
+def test_a_fetch_that_nothing_comes_of_is_begun_again() -> None:
+    """librdkafka may stall a partition as it is assigned (#5591), and reports an error only once:
+    the one key that misses something would wait for ever, and nobody would be told."""
+    group = _held(50)
+    group.dependency.down_for_keys = set()
+    group.fake.faults.kill(_P0)
+    group.finish(within_s=300)
+    assert [] == group.violations()
+    assert [0, *range(2, 102, 2)] == sorted({*_attempts(group, b"a")})
+
+
 def test_a_partition_that_moves_while_it_is_fetched() -> None:
     """What comes of it then counts no more; the next owner fetches it by itself."""
     group = _held(100)
