@@ -42,10 +42,6 @@ class Lane:
     def is_ready(self) -> bool:
         return not self.in_hand and self.at_hand > 0
 
-    def drops(self, offset: int) -> bool:
-        """Whether a message that arrives is dropped too, as one before it is not here."""
-        return self.gap is not None and offset >= self.gap.next
-
 
 class InMemory:
     """What was read of one partition up to `last`: `undone`, with lanes and sizes, by offset.
@@ -135,9 +131,10 @@ class InMemory:
         if lane is None:
             lane = self.lanes[scope] = Lane()
         self.out.discard(offset)
-        if lane.gap is not None and lane.drops(offset):
+        gap = lane.gap
+        if gap is not None and offset >= gap.next:  # one before it is not here
             self._drop(offset)
-            lane.gap.last = max(offset, lane.gap.last)
+            gap.last = max(offset, gap.last)
             return None
         lane.messages.append(message)
         return lane
@@ -172,8 +169,11 @@ class InMemory:
         if dropped:
             lane.gap = Gap(dropped[-1], dropped[0] if lane.gap is None else lane.gap.last)
 
-    def fill(self, scope: Scope, messages: Iterable[Message], end: int) -> None:
-        """Appends those of a lane that were fetched again, of all that are before `end`."""
+    def fill(self, scope: Scope, messages: Iterable[Message], end: int) -> bool:
+        """Appends those of a lane that were fetched again, of all that are before `end`.
+
+        Returns whether none is missing any more.
+        """
         lane = self.lanes[scope]
         gap = lane.gap
         if gap is None:
@@ -189,6 +189,7 @@ class InMemory:
             lane.gap = None
         first = offset_of(lane.messages[0])
         lane.passed_over = frozenset(each for each in lane.passed_over if each > first)
+        return lane.gap is None
 
     def sort_again(self, stay_out: Collection[int]) -> None:
         """Puts all into their lanes again, but those that are to `stay_out` of them."""

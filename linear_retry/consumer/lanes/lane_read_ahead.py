@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import islice
 from typing import TypeAlias
 
-from linear_retry.consumer.lanes.in_memory import InMemory, Lane
+from linear_retry.consumer.lanes.in_memory import Gap, InMemory, Lane
 from linear_retry.consumer.partitions.queued_read_ahead import is_above
 from linear_retry.consumer.partitions.read_ahead import (
     LARGEST_BATCH,
@@ -168,46 +168,36 @@ class LaneReadAhead(ReadAhead):
         They take turns. None: none has few messages left in memory.
         """
         for scope in self._gaps:
-            lane = self._lane(scope)
-            if lane is None or lane.gap is None or len(lane.messages) > _FEW_MESSAGES:
-                continue
-            if self._with_room(scope) is not None:
-                return scope, lane.gap.next
+            gap = self._open_gap(scope, _FEW_MESSAGES)
+            if gap is not None:
+                return scope, gap.next
         return None
 
     def next_gap_at(self, partition: Partition, offset: int) -> tuple[Scope, int] | None:
         """Returns a lane of which messages are missing from `offset` on, and that has room."""
         for scope in self._gaps:
-            lane = self._with_room(scope)
-            if (
-                lane is not None
-                and lane.gap is not None
-                and (scope.home, lane.gap.next) == (partition, offset)
-            ):
+            gap = self._open_gap(scope)
+            if gap is not None and (scope.home, gap.next) == (partition, offset):
                 return scope, offset
         return None
 
     def fill(self, part: Part) -> None:
         """Fills in what was fetched again: for each lane that is not held and has a gap there."""
-        lanes = {
-            scope: lane
+        found: dict[Scope, list[Message]] = {
+            scope: []
             for scope in self._gaps
             if scope.home == part.partition
-            and (lane := self._with_room(scope)) is not None
-            and lane.gap is not None
-            and part.start <= lane.gap.next < part.end
+            and (gap := self._open_gap(scope)) is not None
+            and part.start <= gap.next < part.end
         }
-        found: dict[Scope, list[Message]] = {scope: [] for scope in lanes}
         for message in part.messages:
             scope = self.lane_of(message)
             if scope in found:
                 found[scope].append(message)
-        for scope, lane in lanes.items():
-            self._read[part.partition].fill(scope, found[scope], part.end)
-            if lane.gap is None:
+        for scope, messages in found.items():
+            if self._read[part.partition].fill(scope, messages, part.end):
                 del self._gaps[scope]
-            if lane.is_ready:
-                self._note_ready(scope, lane)
+            self.let_go(scope)
 
     def put_off(self, scope: Scope) -> None:
         """Lets other lanes with a gap have their turn first."""
@@ -353,15 +343,13 @@ class LaneReadAhead(ReadAhead):
         read = self._read.get(scope.home)
         return None if read is None else read.lanes.get(scope)
 
-    def _with_room(self, scope: Scope) -> Lane | None:
-        """Returns a lane if it is not held, and more of its messages may be in memory."""
+    def _open_gap(self, scope: Scope, most: int = _MOST_MESSAGES) -> Gap | None:
+        """Returns the gap of a lane that is not held, and has fewer than `most` messages."""
         lane = self._lane(scope)
-        if lane is None or self._circuits.get(scope) is not None:
-            return None
-        if len(lane.messages) >= _MOST_MESSAGES:
+        if lane is None or self._circuits.get(scope) is not None or len(lane.messages) >= most:
             return None
         has_much = self._read[scope.home].size_of(lane.messages) >= _MOST_BYTES
-        return None if has_much and lane.at_hand else lane
+        return None if has_much and lane.at_hand else lane.gap
 
     def _base_of(self, partition: Partition, read: InMemory) -> int:
         """The first undone offset; nothing is kept of a partition without any."""

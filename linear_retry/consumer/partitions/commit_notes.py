@@ -87,8 +87,7 @@ class CommitNotes:
         read_to = offset if progress is None else progress.read_to
         if noted is not None and (left := noted.left(read_to)) is None:
             del self._noted[partition]
-        held = {} if self._circuits.all_closed else self._held(partition, offset)
-        held = {scope: one for scope, one in held.items() if one.offset != done}
+        held = {} if self._circuits.all_closed else self._held(partition, offset, done)
         if not held and left is None and progress is None:
             return ""
         note = CommitNote(offset, offset) if left is None else replace(left, base=offset)
@@ -179,8 +178,11 @@ class CommitNotes:
 
     # -- inside ----------------------------------------------------------------------------
 
-    def _held(self, partition: Partition, offset: int) -> dict[Scope, Undone]:
-        """Returns the held messages, by circuit; one may be below `offset`, which may be any."""
+    def _held(self, partition: Partition, offset: int, done: int | None) -> dict[Scope, Undone]:
+        """Returns the held messages, by circuit, but for what is `done`.
+
+        One may be below `offset`, which may be any.
+        """
         if not self._remembers:
             return {}
         holding = self._circuits.keys_of(partition)
@@ -188,7 +190,9 @@ class CommitNotes:
             holding = dict([one]) | holding
         found = {scope: self._with_failures(scope, circuit) for scope, circuit in holding.items()}
         return {
-            scope: one for scope, one in found.items() if one is not None and one.offset >= offset
+            scope: one
+            for scope, one in found.items()
+            if one is not None and one.offset >= offset and one.offset != done
         }
 
     def _with_failures(self, scope: Scope, circuit: Circuit[Message]) -> Undone | None:

@@ -135,19 +135,8 @@ class Client:
         return {_key(item) for item in self._consumer.assignment()}
 
     def ask_offset(self, partition: Partition, at: int) -> int | None:
-        """Asks the broker for the first offset (`BEGINNING`) or the one after the last (`END`).
-
-        None: no answer in 1 s. Not by `get_watermark_offsets`: it asks for both, and if only the
-        first answer is an error, librdkafka 2.16 may drop the error and report that the partition
-        begins at its end (118 of 300 with the leader refusing once; #4233 looks like it). The
-        cached ones are stale when retention has just removed something.
-        """
-        asked = [TopicPartition(*partition, at)]
-        try:
-            (answer,) = self._consumer.offsets_for_times(asked, timeout=1.0)
-        except KafkaException:
-            return None
-        return answer.offset if answer.error is None and answer.offset >= 0 else None
+        """Returns the first offset (`BEGINNING`), or the one after the last (`END`)."""
+        return ask_offset(self._consumer, partition, at)
 
     def commit(self, offsets: Mapping[Partition, int]) -> None:
         """Commits asynchronously; a poll calls the listener's `committed` or `commit_failed`."""
@@ -323,6 +312,22 @@ class Client:
         if "error_cb" in self._settings.callbacks:
             self.callbacks.guarded(self._settings.callbacks["error_cb"])(error)
         self._listener.client_error(error)
+
+
+def ask_offset(consumer: Any, partition: Partition, at: int) -> int | None:
+    """Asks the broker for the first offset (`BEGINNING`) or the one after the last (`END`).
+
+    None: no answer in 1 s. Not by `get_watermark_offsets`: it asks for both, and if only the first
+    answer is an error, librdkafka 2.16 may drop the error and report that the partition begins at
+    its end (118 of 300 with the leader refusing once; #4233 looks like it). The cached ones are
+    stale when retention has just removed something.
+    """
+    asked = [TopicPartition(*partition, at)]
+    try:
+        (answer,) = consumer.offsets_for_times(asked, timeout=1.0)
+    except KafkaException:
+        return None
+    return answer.offset if answer.error is None and answer.offset >= 0 else None
 
 
 def _key(item: TopicPartition) -> Partition:

@@ -4,16 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import (
-    OFFSET_BEGINNING,
-    Consumer,
-    KafkaError,
-    KafkaException,
-    Message,
-    TopicPartition,
-)
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
-from linear_retry.kafka.consumer.settings import OF_THE_GROUP
+from linear_retry.kafka.consumer.client import BEGINNING, ask_offset
+from linear_retry.kafka.consumer.settings import without_group
 from linear_retry.kafka.quiet import close_in_thread
 from linear_retry.scope import Partition
 
@@ -50,8 +44,7 @@ class SecondReader:
 
     def __init__(self, config: Mapping[str, Any], consumer: Callable[..., Any] = Consumer) -> None:
         """`config` is that of the partitions' consumer."""
-        own = {key: value for key, value in config.items() if key not in OF_THE_GROUP}
-        self._config = own | _OURS
+        self._config = without_group(config) | _OURS
         self._make = consumer
         self._handle: Any = None
         self._at: tuple[Partition, int] | None = None
@@ -108,15 +101,7 @@ class SecondReader:
 
     def _failed(self, partition: Partition, offset: int, error: KafkaError) -> Part:
         if error.code() == KafkaError._AUTO_OFFSET_RESET:
-            begins = self._beginning(partition)
+            begins = ask_offset(self._handle, partition, BEGINNING)
             if begins is not None and begins > offset:
                 return Part(partition, offset, begins, [], is_lost=True)
         return Part(partition, offset, offset, [], problem=error.str())
-
-    def _beginning(self, partition: Partition) -> int | None:
-        asked = [TopicPartition(*partition, OFFSET_BEGINNING)]
-        try:
-            (answer,) = self._handle.offsets_for_times(asked, timeout=1.0)
-        except KafkaException:
-            return None
-        return answer.offset if answer.error is None else None

@@ -36,13 +36,12 @@ _RESETS: dict[str, Reset] = {
 }
 _CALLBACKS = ("on_commit", "error_cb", "stats_cb", "throttle_cb")
 SERVERS = ("bootstrap.servers", "metadata.broker.list")
-OF_THE_GROUP = (
+_OF_THE_GROUP = (
     "group.instance.id",
     "group.protocol",
     "group.remote.assignor",
     "partition.assignment.strategy",
 )
-"""What a client that joins no group must not have."""
 _CONNECTION = (
     *SERVERS,
     "security.protocol",
@@ -127,6 +126,11 @@ def servers_of(config: Config) -> str:
 def connection(config: Config) -> dict[str, Any]:
     """Returns the keys for brokers and security, which any client of the cluster needs."""
     return {key: value for key, value in config.items() if key.startswith(_CONNECTION)}
+
+
+def without_group(config: Config) -> dict[str, Any]:
+    """Returns the keys that a client may have which joins no group."""
+    return {key: value for key, value in config.items() if key not in _OF_THE_GROUP}
 
 
 def _normalised(config: Config) -> dict[str, Any]:

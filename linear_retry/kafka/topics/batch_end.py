@@ -5,7 +5,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
-from linear_retry.kafka.consumer.settings import OF_THE_GROUP
+from linear_retry.kafka.consumer.settings import without_group
 from linear_retry.kafka.quiet import close_in_thread
 from linear_retry.scope import Partition
 
@@ -41,10 +41,7 @@ class BatchEnd:
 
     def __init__(self, config: Mapping[str, Any], consumer: Callable[..., Any] = Consumer) -> None:
         """`config` is that of the partition's consumer."""
-        self._config = {
-            "log_level": 0,
-            **{key: value for key, value in config.items() if key not in OF_THE_GROUP},
-        }
+        self._config = {"log_level": 0} | without_group(config)
         self._make = consumer
 
     def search(self, partition: Partition, offset: int) -> Generator[None, None, int]:

@@ -1,6 +1,5 @@
 """A part of a partition is read a second time, on the fake and the real Kafka."""
 
-import time
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -9,16 +8,12 @@ import pytest
 from linear_retry.kafka.consumer.second_reader import MOST_MESSAGES, Part, SecondReader
 from linear_retry.kafka.consumer.settings import consumer_settings
 from tests.kafka.test_kafka_contract import Laws, World
-from tests.patience import PATIENCE_S
+from tests.kafka_operations import wait_until
 
 
 def _until_read(reader: SecondReader, topic: str, offset: int, partition: int = 0) -> Part:
     """Asks, as the consumer's loop does, until something has come."""
-    until_s = time.monotonic() + PATIENCE_S
-    while (part := reader.read((topic, partition), offset)) is None:
-        assert time.monotonic() < until_s
-        time.sleep(0.001)
-    return part
+    return wait_until(lambda: reader.read((topic, partition), offset), "a part of it")
 
 
 class TestSecondReader(Laws):
