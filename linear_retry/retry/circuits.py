@@ -205,7 +205,11 @@ class Circuits(Generic[T]):
         """
         for scope, circuit in self:
             if circuit.held is not None and circuit.held.partition in partitions:
-                self._put(scope, replace(circuit, state="open", case=None))
+                self.let_go(scope)
+
+    def let_go(self, scope: Scope) -> None:
+        """Drops the message that the circuit holds, as `drop_held` does."""
+        self._put(scope, replace(self._open[scope], state="open", case=None))
 
     def close(self, scope: Scope, now_s: float) -> float:
         """Closes a circuit, and returns for how many seconds it was open."""

@@ -92,7 +92,7 @@ class HandOut:
             now = circuits.get(scope)
             if now is not None and now.case is case:  # else it is held for what it failed before
                 # Another group's replay tells nothing about the dependency; the next message will.
-                circuits.drop_held([case.held.partition])
+                circuits.let_go(scope)
                 circuits.half_open(scope)
                 self._let_a_first_one_come(scope)
         else:
@@ -146,8 +146,8 @@ class HandOut:
         batch, done = task.batch, task.batch.messages[: task.batch.handled]
         if task.held is None:
             self._read_ahead.take_out(done)
-        elif done:
-            self._circuits.drop_held([task.held.partition])
+        elif done and (at := self._circuits.holding(task.held.partition, task.held.offset)):
+            self._circuits.let_go(at[0])
         self._note_handled(batch)
 
     # -- inside ----------------------------------------------------------------------------

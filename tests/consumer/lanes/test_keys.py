@@ -287,6 +287,27 @@ def test_a_revoke_waits_for_each_key() -> None:
     assert [] == group.violations()
 
 
+def test_a_key_that_recovers_during_a_revoke_says_nothing_of_the_others() -> None:
+    """The bug: the failures of all held keys of its partition were forgotten with its own, and the
+    next owner attempted them at once."""
+    group = _group(_keys("ab"), strategy=[600.0] * 9)
+    (member,) = group.members
+    group.dependency.down_for_keys = {b"a", b"b"}
+    group.turn(20)
+    group.dependency.down_for_keys = {b"b"}
+    member.workers.late = {_P0}
+    member.parts.requests.submit(Retry((_P0, 0)))
+    while not member.workers.running:
+        group.turn()
+    group.join()
+    group.share([1])
+    group.turn(20)
+    assert [0, 1, 0] == _attempted(group)
+    group.dependency.down_for_keys = set()
+    group.finish(within_s=2000)
+    assert [] == group.violations()
+
+
 def test_a_note_about_another_log_while_a_handler_runs() -> None:
     """All is read again from where it begins, and what that handler did counts for nothing: what
     had been passed over before it would be lost."""
