@@ -12,15 +12,15 @@ Judgement: TypeAlias = Literal["done", "undone", "doubt"]
 class NotedMessages:
     """One partition's `note`, asked about its messages in offset order.
 
-    Its base is where they are read from again if it turns out to be about another log. The note
-    decides, not the reader's settings: a message is done only if all owners before would have said
-    so.
+    Its base is where they are read from again if it turns out to be about another log, and from
+    `frontier` on nothing is done. The note decides, not the reader's settings: a message is done
+    only if all owners before would have said so.
     """
 
     def __init__(self, note: CommitNote, digests: Digests) -> None:
         self.note = note
         self._digests = digests
-        self._frontier = note.frontier
+        self.frontier = note.frontier
         self._undone: list[Undone] = []
         self._take(note.undone)
 
@@ -54,13 +54,13 @@ class NotedMessages:
         known = self.note.leader_epoch
         if known is not None and leader_epoch is not None and leader_epoch > known:
             # The log was cut below, and these have come since: nothing is passed over any more.
-            self._frontier = min(self._frontier, offset)
+            self.frontier = min(self.frontier, offset)
         if offset < self.note.base:
             return "undone"
         if (there := self._at.get(offset)) is not None:
             matches = all(self._matches(one, key, timestamp_ms, order) for one in there)
             return "undone" if matches else "doubt"
-        if offset >= self._frontier:
+        if offset >= self.frontier:
             return "undone"
         place = self._unkeyed if order is None else self._keys.get(self._digests.of_key(order))
         return "done" if place is None or offset < place else "undone"
@@ -84,7 +84,7 @@ class NotedMessages:
         """
         if offset < self.note.base:
             return None  # the log was cut, and what was done is to be handled again
-        frontier = max(self._frontier, offset)
+        frontier = max(self.frontier, offset)
         lifted = (_lifted(one, offset) for one in self._undone)
         undone = [one for one in lifted if one is not None]
         if frontier == offset:

@@ -269,7 +269,9 @@ class LaneReadAhead(ReadAhead):
         read = self._read.get(partition)
         return offset + 1 if read is None else read.base_once_done(offset)
 
-    def progress(self, partition: Partition, done: int | None = None) -> Progress | None:
+    def progress(
+        self, partition: Partition, done: int | None = None, noted: int = 0
+    ) -> Progress | None:
         read = self._read.get(partition)
         if read is None:
             return None
@@ -287,7 +289,9 @@ class LaneReadAhead(ReadAhead):
         # Of those that are not sorted yet an earlier owner's note may say that they are done.
         arrived = (offset_of(each) for each in self.messages if partition_of(each) == partition)
         read_to = next(arrived, read.last + 1)
-        return Progress(read_to, frontier, leader_epoch, read.firsts(min(read_to, frontier), done))
+        # What is left of that note begins at `read_to`: before that all that is undone is named.
+        firsts = read.firsts(min(read_to, max(frontier, noted)), done)
+        return Progress(read_to, frontier, leader_epoch, firsts)
 
     def holds_before(self, message: Message) -> bool:
         read = self._read.get(partition_of(message))

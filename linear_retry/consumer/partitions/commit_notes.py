@@ -82,8 +82,9 @@ class CommitNotes:
         """
         if self._read_in.get(partition) != self._assignment.epochs.get(partition):
             return None
-        progress = self._read_ahead.progress(partition, done)
         noted, left = self._noted.get(partition), None
+        noted_to = 0 if noted is None else noted.frontier
+        progress = self._read_ahead.progress(partition, done, noted_to)
         read_to = offset if progress is None else progress.read_to
         if noted is not None and (left := noted.left(read_to)) is None:
             del self._noted[partition]
@@ -93,10 +94,12 @@ class CommitNotes:
         note = CommitNote(offset, offset) if left is None else replace(left, base=offset)
         if progress is not None:
             held = self._undone(progress.firsts) | held
-            if left is None:
-                note = CommitNote(offset, progress.frontier, leader_epoch=progress.leader_epoch)
-        said = [one for one in held.values() if one.failures or one.offset < note.frontier]
-        note = replace(note, undone=(*said, *note.undone), key_id=self._key_id)
+            epoch = progress.leader_epoch if left is None else left.leader_epoch
+            frontier = max(progress.frontier, noted_to)
+            note = replace(note, frontier=frontier, leader_epoch=epoch)
+        said = {(one.kind, one.offset, one.digest): one for one in (*note.undone, *held.values())}
+        undone = [one for one in said.values() if one.failures or one.offset < note.frontier]
+        note = replace(note, undone=tuple(undone), key_id=self._key_id)
         return write_note(note, self._group_id, partition, self._most)
 
     def shorten(self, partition: Partition, characters: int) -> None:

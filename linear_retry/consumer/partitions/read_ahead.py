@@ -143,10 +143,16 @@ class ReadAhead:
         """Returns the first offset that is not done once the message at `offset` is."""
         return offset + 1
 
-    def progress(self, partition: Partition, done: int | None = None) -> Progress | None:  # noqa: ARG002  (in order)
+    def progress(
+        self,
+        partition: Partition,  # noqa: ARG002  (in order)
+        done: int | None = None,  # noqa: ARG002
+        noted: int = 0,  # noqa: ARG002
+    ) -> Progress | None:
         """Returns what is done of a partition in another order than that of its offsets.
 
-        `done` is the offset of a message that will be done with the commit.
+        `done` is the offset of a message that will be done with the commit, and `noted` the
+        frontier of an earlier owner's note.
         """
         return None
 

@@ -11,9 +11,10 @@ from linear_retry.consumer.lanes.lane_read_ahead import LaneReadAhead
 from linear_retry.consumer.ownership.requests import GiveUp, OperatorRequest, Retry
 from linear_retry.consumer.partitions import queued_read_ahead
 from linear_retry.consumer.settings.by_key import ByKey
-from linear_retry.records.commit_note import CommitNote, Digests, Undone, write_note
+from linear_retry.records.commit_note import CommitNote, Digests, NotedFailures, Undone, write_note
 from linear_retry.scope import Scope
 from linear_retry.testing import AttemptStarted
+from linear_retry.testing.guarantees.done import done_by
 from tests.consumer.group import GROUP, LETTERS, TOPIC, FakeGroup, Member
 
 _P0 = (TOPIC, 0)
@@ -326,6 +327,33 @@ def test_a_note_about_another_log_while_a_handler_runs() -> None:
     member.workers.late = set()
     group.finish()
     assert {*range(6)} == {*_attempted(group)}
+
+
+@pytest.mark.parametrize("frontier", [2, 6])
+def test_what_an_owner_before_has_left_is_said_until_it_is_done(frontier: int) -> None:
+    """The bug: where it had passed over what was done, an owner left out of its note what was not
+    done behind that, and was in memory or in a handler; after a kill it was lost."""
+    digests = Digests(GROUP)
+    places = [Undone("key", at, digests.of_key(key)) for at, key in ((0, b"a"), (2, b"c"))]
+    failed = Undone("key", 4, digests.of_key(b"d"), NotedFailures(1, 0, 0, 0))
+    undone = (*(one for one in places if one.offset < frontier), failed)
+    note = CommitNote(0, frontier, undone)
+    group = FakeGroup(partitions=1, scope="key", concurrency=2)
+    group.produce_keys(0, _keys("abc"))  # the next ones have not been fetched yet
+    group.fake.group(GROUP)[_P0] = 0
+    group.fake.notes(GROUP)[_P0] = write_note(note, GROUP, _P0)
+    member = group.join()
+    member.workers.busy = {_P0}
+    group.share([0])
+    group.turn(20)
+    group.crash(member)
+    group.produce_keys(0, _keys("bdb"))
+    group.join()
+    group.share([0])
+    group.finish()
+    done = {place.offset for entry in group.witness.entries for place in done_by(entry)}
+    assert {0, 2, 4} <= done
+    assert (3 in done) == (frontier == 2)
 
 
 def test_a_log_that_was_cut_does_not_wait_for_a_held_key() -> None:
