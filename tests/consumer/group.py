@@ -307,10 +307,11 @@ class FakeGroup:
             self.fake.assign(member.consumer, share, after=after)
 
     def produce_keys(
-        self, partition: int, keys: Iterable[bytes | None], *, gap: int = 0
+        self, partition: int | Partition, keys: Iterable[bytes | None], *, gap: int = 0
     ) -> list[Place]:
         """One message for each of these keys. Returns where they are."""
-        place, made = (self.topics[0], partition), list[Place]()
+        place = (self.topics[0], partition) if isinstance(partition, int) else partition
+        made = list[Place]()
         for key in keys:
             offset = self.fake.append(*place, b"value", key, None, gap=gap)
             self.visible[place].append(offset)
@@ -361,7 +362,7 @@ class FakeGroup:
             for partition, found in self.visible.items()
             if not any(scope.covers(partition) for scope in scopes)
         }
-        return list(others_go_on(self.witness.entries, others))
+        return list(others_go_on(self.witness.entries, others, self.keys))
 
     def violations(self, *, finished: bool = True) -> list[str]:
         found = violations(

@@ -77,7 +77,8 @@ class FakeConsumer:
         self._enter("consume", num_messages, timeout)
         if not 0 <= num_messages <= _MOST_MESSAGES:
             raise ValueError("num_messages must be between 0 and 1000000 (1M)")
-        return self._polling.collect(num_messages, timeout) if num_messages else []
+        most = min(num_messages, self._fake.faults.few_at_once or num_messages)
+        return self._polling.collect(most, timeout) if most else []
 
     @property
     def sees_no_broker(self) -> bool:

@@ -105,6 +105,11 @@ MISBEHAVIOURS = (
         f"{_READS}::test_what_was_read_comes_again",
     ),
     Misbehaviour(
+        "what there is comes in pieces, so that an owner goes before it has seen all of it",
+        "few_at_once",
+        "consumer/lanes/test_key_plays.py::test_nothing_is_lost_and_each_key_is_in_order",
+    ),
+    Misbehaviour(
         "the first message takes longer than any timeout",
         "late_fetch_s",
         f"{_READS}::test_a_slow_broker",

@@ -20,6 +20,8 @@ class ReadingFaults:
     """So far is the broker's clock ahead of everybody else's; below 0: behind."""
     pause_loses_seek: bool = False
     """A pause right after a seek undoes the seek (librdkafka #3471)."""
+    few_at_once: int = 0
+    """No more than these come of one call, however many are asked for; 0: as many as there are."""
     leaderless: frozenset[Partition] = frozenset()
     """No broker answers for these when it is asked for an offset: their leader is away."""
     _leaks: Counter[Partition] = field(default_factory=Counter)

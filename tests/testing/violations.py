@@ -65,13 +65,36 @@ def done_places(log: Iterable[Entry]) -> set[Place]:
     return {place for entry in log for place in done_by(entry)}
 
 
-def others_go_on(log: list[Entry], visible: Mapping[Partition, list[int]]) -> Iterator[str]:
-    """After a stretch without faults everything is done that no open circuit stops."""
-    done, stopped = done_places(log), _stopped(log)
+def others_go_on(
+    log: list[Entry], visible: Mapping[Partition, list[int]], keys: Keys | None = None
+) -> Iterator[str]:
+    """After a stretch without faults everything is done that no open circuit stops.
+
+    `keys` are those of messages of which a circuit may hold one key, and no other.
+    """
+    keys = keys or {}
+    done, stopped, held = done_places(log), _stopped(log), _held_keys(log, keys)
     for partition, found in visible.items():
-        undone = [offset for offset in found if (*partition, offset) not in done]
+        undone = [
+            offset
+            for offset in found
+            if (*partition, offset) not in done
+            and (partition, keys.get(Place(*partition, offset))) not in held
+        ]
         if undone and not stopped(partition):
             yield f"{partition}: nothing stops it, and {undone[0]} is not done"
+
+
+def _held_keys(log: list[Entry], keys: Keys) -> set[tuple[Partition, object]]:
+    """The keys, each in its partition, that a circuit holds in the end."""
+    held: dict[Scope, tuple[Partition, object]] = {}
+    for entry in log:
+        match entry:
+            case EventEmitted(event=events.CircuitOpened(scope) as event) if scope.key is not None:
+                held[scope] = event.place[:2], keys.get(event.place)
+            case EventEmitted(event=events.CircuitClosed(scope)):
+                held.pop(scope, None)
+    return {*held.values()}
 
 
 def _stopped(log: list[Entry]) -> Callable[[Partition], bool]:

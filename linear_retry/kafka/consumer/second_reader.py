@@ -48,6 +48,8 @@ class SecondReader:
         self._make = consumer
         self._handle: Any = None
         self._at: tuple[Partition, int] | None = None
+        self._is_new = False
+        self._suspected: tuple[Partition, int, int] | None = None
 
     @property
     def is_reading(self) -> bool:
@@ -63,11 +65,12 @@ class SecondReader:
             self._handle = self._make(self._config)
         if self._at != (partition, offset):
             self._handle.assign([TopicPartition(*partition, offset)])
-            self._at = partition, offset
+            self._at, self._is_new = (partition, offset), True
         found = self._part(partition, offset, self._handle.consume(MOST_MESSAGES, 0))
         if found is not None:
             # After an error librdkafka reads on from nowhere: it is assigned again.
             self._at = None if found.problem or found.is_lost else (partition, found.end)
+            self._is_new = False
         return found
 
     def rest(self) -> None:
@@ -88,16 +91,27 @@ class SecondReader:
             error, at = each.error(), each.offset()
             if (each.topic(), each.partition()) != partition or at is None:
                 continue  # of an earlier assignment, or about the client
-            if error is None:
-                messages.append(each)
-                end = at + 1
-            elif error.code() == KafkaError._PARTITION_EOF:
-                end = max(end, at)
+            if error is None or error.code() == KafkaError._PARTITION_EOF:
+                if at < end:
+                    continue  # librdkafka may go back by itself (#4637)
+                if end == offset < at and not self._is_gap(partition, offset, at):
+                    self._at = None
+                    return None
+                messages += [each] if error is None else []
+                end = at + 1 if error is None else at
             elif end == offset:
                 return self._failed(partition, offset, error)
             else:
                 break  # nothing follows: it is reported again once this is assigned again
         return Part(partition, offset, end, messages) if end > offset else None
+
+    def _is_gap(self, partition: Partition, offset: int, at: int) -> bool:
+        """Whether there is nothing before `at`; else that is to be asked once more.
+
+        What comes first after an assign may be a later one: the same again is a real gap.
+        """
+        suspected, self._suspected = self._suspected, (partition, offset, at)
+        return not self._is_new or suspected == self._suspected
 
     def _failed(self, partition: Partition, offset: int, error: KafkaError) -> Part:
         if error.code() == KafkaError._AUTO_OFFSET_RESET:

@@ -88,6 +88,16 @@ def test_what_retention_removes_of_it_is_lost_and_said() -> None:
     assert [*range(60, 102, 2)] == [at for at in _attempts(group, b"a") if at >= 60]
 
 
+def test_a_client_that_begins_elsewhere() -> None:
+    """The bug: what is before the place where it began was lost."""
+    group = _held(50)
+    group.fake.faults.jump(_P0, 80)
+    group.dependency.down_for_keys = set()
+    group.finish(within_s=200)
+    assert [*range(2, 102, 2)] == _attempts(group, b"a")[-50:]
+    assert [] == group.violations()
+
+
 def test_brokers_that_are_away_meanwhile() -> None:
     """It waits for them, without a busy loop, and loses nothing."""
     group = _held(50)

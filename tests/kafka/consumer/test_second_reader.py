@@ -7,6 +7,7 @@ import pytest
 
 from linear_retry.kafka.consumer.second_reader import MOST_MESSAGES, Part, SecondReader
 from linear_retry.kafka.consumer.settings import consumer_settings
+from tests.fake.cluster import FakeKafka
 from tests.kafka.test_kafka_contract import Laws, World
 from tests.kafka_operations import wait_until
 
@@ -75,3 +76,20 @@ class TestSecondReader(Laws):
         assert (9, 9, False) == (part.start, part.end, part.is_lost)
         assert part.problem
         assert 0 == _until_read(reader, topic, 0).messages[0].offset()
+
+
+def test_what_is_delivered_again() -> None:
+    """It goes back by itself, and nothing comes twice: a message would be handled again."""
+    fake = FakeKafka()
+    fake.create_topic("orders", 1)
+    for _ in range(9):
+        fake.append("orders", 0, b"value", None, None)
+    fake.faults.few_at_once = 3
+    keys = consumer_settings({"bootstrap.servers": "fake:9092", "group.id": "billing"}).config
+    with closing(SecondReader(keys, fake.consumer)) as reader:
+        offsets = [each.offset() for each in _until_read(reader, "orders", 0).messages]
+        fake.faults.rewind(("orders", 0), 2)
+        while len(offsets) < 9:
+            part = _until_read(reader, "orders", len(offsets))
+            offsets += [each.offset() for each in part.messages]
+    assert [*range(9)] == offsets

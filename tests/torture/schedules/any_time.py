@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from linear_retry.scope import Partition, Scope
-from tests.torture.schedules.group import PlayedGroup
+from tests.torture.schedules.group import KEYS, PlayedGroup
 
 
 class AnyTime:
@@ -26,6 +26,7 @@ class AnyTime:
             self._group.witness.committed(committed)
         partitions = self._group.partitions
         most = len(partitions) + len({Scope.of(self._group.pausing, each) for each in partitions})
+        most += len(KEYS) * len(partitions) if self._group.keys else 0
         for member in self._group.members:
             # A circuit for each scope: one may have gone, and wait for `retry_at`.
             if member.state_size() > most:
@@ -42,12 +43,10 @@ class AnyTime:
         if len(letters) == self._letters:
             return
         self._letters = len(letters)
-        committed = self._group.fake.group(self._group.group_id)
         ids: Counter[str] = Counter()
         for letter in letters:
             ids[letter.retry_id] += 1
-            topic, number, offset = self._group.unreported.origin(letter)
-            if committed.get((topic, number), 0) <= offset:
+            if not self._group.is_committed(self._group.unreported.origin(letter)):
                 yield f"LetterAndOffset: {letter.retry_id} is there, and its offset is not"
         yield from (
             f"OneLetter: {one} has {count} letters" for one, count in ids.items() if count > 1

@@ -54,6 +54,7 @@ class Ends:
             raise
 
     def _is_explained(self, player: Player, error: Exception, log: list[Entry]) -> bool:
+        by_key = self._setting.loop == "keys"
         match error:
             case FencedError():
                 return any(map(self._fake.was_fenced, player.handles))
@@ -62,11 +63,11 @@ class Ends:
                 by_time = self._setting.max_elapsed_s is not None
                 due = by_time or error.failures > len(self._setting.strategy)
                 transient = isinstance(error.__cause__, OutageError | RetryAfter)
-                return wanted and due and transient and _has_just_failed(player, error, log)
+                return wanted and due and transient and _has_just_failed(player, error, log, by_key=by_key)
             case PermanentError():
                 wanted = self._setting.on_permanent == "stop"
                 permanent = isinstance(error.__cause__, PoisonError)
-                return wanted and permanent and _has_just_failed(player, error, log)
+                return wanted and permanent and _has_just_failed(player, error, log, by_key=by_key)
             case HandlerTooSlowError():
                 overruns = sum(map(self._fake.overruns, player.handles))
                 return min(_attempts(player, error, log), overruns) >= _HOPELESS_AFTER
@@ -103,16 +104,17 @@ class Raised:
 
 
 def _has_just_failed(
-    player: Player, error: ExhaustedError | PermanentError, log: list[Entry]
+    player: Player, error: ExhaustedError | PermanentError, log: list[Entry], *, by_key: bool
 ) -> bool:
     """Whether the last thing that it did was to attempt this message, in vain.
 
-    With workers, the last thing in its partition.
+    With workers, the last thing in its partition, or of it, where each key has its order.
     """
     for entry in reversed(log):
         if not isinstance(entry, AttemptStarted | AttemptFinished) or entry.member != player.name:
             continue
-        is_beside = player.parts.lanes is not None and entry.place[:2] != _place(error)[:2]
+        lane = 3 if by_key else 2
+        is_beside = player.parts.lanes is not None and entry.place[:lane] != _place(error)[:lane]
         if not is_beside:
             return entry.place == _place(error) and getattr(entry, "outcome", "") == "failed"
     return False

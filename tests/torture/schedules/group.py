@@ -5,13 +5,17 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from itertools import cycle, islice
 from typing import Any
+from zlib import crc32
 
 from linear_retry import Recovery, RetryTopics, Strategy, events
+from linear_retry.consumer.settings.by_key import ByKey
 from linear_retry.consumer.settings.line import WhenExhausted
+from linear_retry.records.commit_note import Digests, read_note
 from linear_retry.records.dead_letter import FailureInfo, to_dead_letter
 from linear_retry.records.lineage import Hop
 from linear_retry.records.record import Record
-from linear_retry.scope import Partition
+from linear_retry.retry.noted_messages import NotedMessages
+from linear_retry.scope import Partition, ScopeKind
 from linear_retry.testing import AttemptFinished, EventEmitted, EventLog, Place
 from tests.consumer.group import GROUP, LETTERS, OTHER_TOPIC, TOPIC, FakeGroup, OutageError
 from tests.fake.topic import Headers
@@ -29,6 +33,7 @@ from tests.torture.schedules.schedule import Setting
 from tests.torture.schedules.unreported import UnreportedLetters
 
 _RETRIES, _EVERY_S = "orders.retry", 5
+KEYS = (b"a", b"b", b"c", b"d", None)
 
 
 class _PlayedLog(EventLog):
@@ -58,7 +63,7 @@ class PlayedGroup(FakeGroup):
     def __init__(self, setting: Setting, fake: PlayedKafka) -> None:
         super().__init__(
             protocol=setting.protocol,
-            scope=setting.scope,
+            scope=_by_key(setting) if setting.loop == "keys" else setting.scope,
             topics=(TOPIC, OTHER_TOPIC)[: setting.topics],
             reads=_last_retry(setting) if setting.carrier == "back from a retry topic" else None,
             partitions=setting.partitions,
@@ -69,7 +74,7 @@ class PlayedGroup(FakeGroup):
             on_permanent=setting.on_permanent,
             fake=fake,
             batches=PLAYED_BATCHES if setting.loop == "batches" else None,
-            concurrency=PLAYED_WORKERS if setting.loop == "workers" else 1,
+            concurrency=PLAYED_WORKERS if setting.loop in ("workers", "keys") else 1,
         )
         self._setting = setting
         self._loop = asyncio.new_event_loop() if setting.loop == "async" else None
@@ -84,6 +89,22 @@ class PlayedGroup(FakeGroup):
         logs = {topic: fake.topics[topic].partitions for topic in (LETTERS, *self._retry_topics)}
         reads = None if self.reads is None else self.reads.prefix
         self.unreported = log.unreported = UnreportedLetters(log, logs, reads, self._says_no_more)
+
+    @property
+    def pausing(self) -> ScopeKind:
+        """What an open circuit pauses: a wide one, where each key has its order."""
+        return self._setting.scope
+
+    def produce(self, partition: int | Partition, count: int = 1, *, gap: int = 0) -> None:
+        """Where each key has its order, of several keys."""
+        if self._setting.loop != "keys":
+            super().produce(partition, count, gap=gap)
+            return
+        topic, number = (self.topics[0], partition) if isinstance(partition, int) else partition
+        for _ in range(count):
+            end = self.fake.topics[topic].partitions[number].end + gap
+            key = KEYS[crc32(b"%s %d %d" % (topic.encode(), number, end)) % len(KEYS)]
+            self.produce_keys((topic, number), [key], gap=gap)
 
     def headers(self, key: Partition, offset: int) -> Headers | None:
         """Those of a hop, as if the message had been at the same place of the live line's topic."""
@@ -121,7 +142,7 @@ class PlayedGroup(FakeGroup):
             player = OwnLoopPlayer(self, name, self.protocol)
         elif self._setting.loop == "batches":
             player = BatchPlayer(self, name, self.protocol)
-        elif self._setting.loop == "workers":
+        elif self._setting.loop in ("workers", "keys"):
             player = WorkersPlayer(self, name, self.protocol)
         else:
             player = Player(self, name, self.protocol)
@@ -131,12 +152,27 @@ class PlayedGroup(FakeGroup):
     def _says_no_more(self, sender: str, place: Place) -> bool:
         """Whether its sender is gone, or goes on though the letter's offset is committed."""
         there = [player for player in self.players if player.name == sender]
-        committed = self.fake.group(self.group_id).get(place[:2], 0) > place[2]
+        committed = self.is_committed(place)
         # Below the last are those in the midst of a turn, who may be about to say it; and whoever
         # holds the message will find out.
         return not there or (
             committed and not any(each in self.acting[:-1] or _holds(each, place) for each in there)
         )
+
+    def is_committed(self, place: Place) -> bool:
+        """Whether the next owner would take it to be done: by the offset, or by the note beside."""
+        partition, offset = place[:2], place[2]
+        if self.fake.group(self.group_id).get(partition, 0) > offset:
+            return True
+        text = self.fake.notes(self.group_id).get(partition, "")
+        note, log = read_note(text, self.group_id, partition), self.fake.log_of(partition)
+        if note is None or log is None:
+            return False
+        record = next((each for each in log.records if each.offset == offset), None)
+        if record is None:
+            return True  # retention has removed it
+        noted, key = NotedMessages(note, Digests(self.group_id)), record.key
+        return "done" == noted.judge(offset, key, record.timestamp_ms, None, order=key)
 
     def has_forgotten_a_failure(self, player: Player) -> bool:
         """Whether the last attempt has failed, and nothing was said of that.
@@ -177,6 +213,15 @@ class PlayedGroup(FakeGroup):
     def end(self) -> None:
         if self._loop is not None:
             self._loop.close()
+
+
+def _by_key(setting: Setting) -> ByKey:
+    return ByKey(
+        trip=setting.trip,
+        opens=setting.scope,
+        most_held=setting.most_held,
+        most_bytes=setting.most_bytes,
+    )
 
 
 def _last_retry(setting: Setting) -> RetryTopics:

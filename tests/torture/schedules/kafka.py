@@ -55,7 +55,9 @@ class PlayedKafka(FakeKafka):
         self._were_fenced: set[FakeConsumer] = set()
 
     def consumer(self, config: Mapping[str, Any]) -> FakeConsumer:
-        on_commit = config["on_commit"]
+        on_commit = config.get("on_commit")
+        if on_commit is None:  # it commits nothing, and is in no group
+            return super().consumer(config)
 
         def reported(*arguments: Any) -> None:
             with self.inside("in a callback"):

@@ -93,6 +93,12 @@ def spoilt_headers(world: World, partition: int, times: int) -> None:
     world.faults.spoil_headers(world.partition(partition), times)
 
 
+@MISHAPS.add(count=(0, 1, 3))
+def few_at_once(world: World, count: int) -> None:
+    """0: as many as there are."""
+    world.faults.few_at_once = count
+
+
 @MISHAPS.add(late_s=(0.3, 8.0, 0.0))
 def late_fetch(world: World, late_s: float) -> None:
     world.faults.late_fetch_s = late_s

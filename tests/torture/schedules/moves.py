@@ -6,6 +6,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from linear_retry.consumer.ownership.requests import LiftLimit, Retry
+from tests.torture.schedules.group import KEYS
 from tests.torture.schedules.kinds import Kinds
 from tests.torture.schedules.operators import RequestKind
 
@@ -54,6 +55,12 @@ def outage(world: World, down: bool) -> None:
 @MOVES.add(weight=2, failing=SOME)
 def outage_for_some(world: World, failing: tuple[int, ...]) -> None:
     world.group.dependency.down_for = world.partitions(failing)
+
+
+@MOVES.add(weight=2, failing=SOME)
+def outage_for_some_keys(world: World, failing: tuple[int, ...]) -> None:
+    """Which nobody has whose messages are all of one key."""
+    world.group.dependency.down_for_keys = {KEYS[number % len(KEYS)] for number in failing}
 
 
 @MOVES.add(partition=PARTITIONS, seconds=(0.5, 3.0, 40.0))

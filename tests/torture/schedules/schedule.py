@@ -21,7 +21,7 @@ State: TypeAlias = Literal[
 ]
 """Where a member is when something strikes. The first three are those of its circuit."""
 
-LoopKind: TypeAlias = Literal["run", "own", "async", "batches", "workers"]
+LoopKind: TypeAlias = Literal["run", "own", "async", "batches", "workers", "keys"]
 Carrier: TypeAlias = Literal[
     "dead letters", "retry topics", "one retry topic", "recovery", "back from a retry topic"
 ]
@@ -71,6 +71,10 @@ class Setting:
     last_chance: bool = False
     """Whether what waits in vain for a rare state is given one at the end."""
     carrier: Carrier = "dead letters"
+    trip: int = 2
+    most_held: int = 50
+    most_bytes: int = 1_000_000
+    """Where each key has its order; then the scope is that of a wide circuit."""
 
     def __str__(self) -> str:
         """What differs from the plainest."""
@@ -154,7 +158,19 @@ def draw(seed: int, kinds: Iterable[Kind]) -> Schedule:
     reads_retries = setting.carrier == "back from a retry topic"
     if setting.scope == "partition" and not reads_retries and rng.random() < 0.3:
         setting = replace(setting, loop="workers")
+    elif not reads_retries and rng.random() < 0.3:
+        setting = _by_key(setting, rng)
     return Schedule(setting, steps)
+
+
+def _by_key(setting: Setting, rng: random.Random) -> Setting:
+    return replace(
+        setting,
+        loop="keys",
+        trip=rng.choice((2, 3, 50)),
+        most_held=rng.choice((50, 1, 3)),
+        most_bytes=rng.choice((1_000_000, 1, 100)),
+    )
 
 
 def _setting(rng: random.Random) -> Setting:

@@ -17,6 +17,7 @@ _READING = (
     "early_seek",
     "spoilt_headers",
     "late_fetch",
+    "few_at_once",
     "jump",
     "echo",
     "stale",
@@ -28,6 +29,7 @@ _READING = (
 _HANDLING = (
     "outage",
     "outage_for_some",
+    "outage_for_some_keys",
     "outage_that_asks_for_time",
     "poison",
     "slow",

@@ -259,6 +259,7 @@ class World:
     def _calm(self, failing: set[Partition]) -> None:
         self.group.dependency.down = False
         self.group.dependency.down_for = failing
+        self.group.dependency.down_for_keys = set()
         self.group.dependency.raises_once.clear()
         self.group.dependency.takes_s = 0.0
         self.faults.clear()
