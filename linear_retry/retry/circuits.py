@@ -214,11 +214,11 @@ class Circuits(Generic[T]):
     def close(self, scope: Scope, now_s: float) -> float:
         """Closes a circuit, and returns for how many seconds it was open."""
         circuit = self._open.pop(scope)
-        self._note_changed()
         if scope.key is None:
             del self._places[scope.topic, scope.partition]
         else:
             self._forget_key(scope)
+        self._note_changed()  # after that: what a wider circuit has stopped may be due now
         self._drive(scope, "closed")
         with self._choosing:
             if scope not in self._asked_for:

@@ -48,6 +48,15 @@ def _open(
     circuits.open(scope, case, now_s, delay_s, _NOW_MS)
 
 
+def test_what_a_wider_circuit_has_stopped_is_due_once_that_closes() -> None:
+    """The bug: nothing was due until another circuit changed."""
+    circuits, key = _circuits(), replace(_ONE, key="a1")
+    _open(circuits, key, _failing(failures=1))
+    _open(circuits, _ALL, _failing(failures=1, offset=8))
+    circuits.close(_ALL, 102.0)
+    assert 105.0 == circuits.next_retry_at_s
+
+
 def test_the_cycle_open_half_open_closed() -> None:
     """It opens until `retry_at`, half-opens with the held message, and tells how long it lasted."""
     circuits, case = _circuits(), _failing(failures=1)

@@ -6,11 +6,13 @@ from dataclasses import dataclass, field, replace
 from linear_retry.consumer.settings.by_key import ByKey
 from linear_retry.events import CircuitClosed, CircuitOpened, Event, ProbeFailed
 from linear_retry.kafka import Message
-from linear_retry.retry.case import Failing, Held, waiting
+from linear_retry.retry.case import Failing, Held, Limited, waiting
 from linear_retry.retry.circuits import Circuit, Circuits
 from linear_retry.retry.clock import Clock
 from linear_retry.retry.decision import Delays
 from linear_retry.scope import Scope
+
+_LEAST_S = 0.1
 
 
 @dataclass(slots=True)
@@ -93,7 +95,7 @@ class WideCircuits:
         due = [
             (circuit.retry_at_s, lane)
             for lane, circuit in self._keys(scope)
-            if circuit.retry_at_s <= now_s and isinstance(circuit.case, Failing)
+            if circuit.retry_at_s <= now_s and isinstance(circuit.case, Failing | Limited)
         ]
         return min(due, key=lambda pair: pair[0])[1] if due else None
 
@@ -194,7 +196,10 @@ class WideCircuits:
         """The strategy's delay, or its last one; at most `probe_max_s`."""
         strategy = self._strategy
         given = strategy.delay_s(min(failures, max(len(strategy), 1)))
-        return min(self._by_key.probe_max_s if given is None else given, self._by_key.probe_max_s)
+        if given is None:
+            return self._by_key.probe_max_s
+        # A strategy of immediate retries ends soon for a message, and never for an outage.
+        return min(max(given, _LEAST_S), self._by_key.probe_max_s)
 
     def _spare(self, scope: Scope, probe: Scope, open_s: float) -> None:
         """Lets the time for which it was open not count towards `max_elapsed` of the others."""

@@ -150,6 +150,22 @@ def test_poison_keys_do_not_keep_an_outage_open() -> None:
     assert 1 == len(_wide(member))
 
 
+def test_keys_that_the_limit_holds_are_attempted_in_an_outage() -> None:
+    """The bug: under the wide circuit they were no probes, and once it had closed they were not
+    due: with no other message to come they were held for good, and nobody was told."""
+    by_key = ByKey(trip=2)
+    group = _group(_keys("pab"), scope=by_key, strategy=[1.0], letter_limit=1, concurrency=1)
+    group.dependency.refuses.add((0, 0))
+    group.dependency.down_for_keys = {b"a", b"b"}
+    (member,) = group.members
+    while 2 > len([each for each in member.events if isinstance(each, events.LimitReached)]):
+        group.turn()
+    assert None is not member.circuits.get(Scope())
+    group.dependency.down_for_keys = set()
+    group.finish()
+    assert [] == group.violations()
+
+
 def test_messages_without_a_key_are_one_lane() -> None:
     """Nobody's order breaks; an empty key is a key."""
     group = _group([None, b"", None, b"", None], strategy=[60.0] * 9)
