@@ -33,9 +33,17 @@ _LOOK_AGAIN_S = 0.01
 _MOST_LEFT_BEHIND = 10
 # A cooperative group gets two new generations for each member that joins or leaves.
 _REBALANCES = 4
-_NOTHING = (-1, "")
 _NOT_A_MEMBER = frozenset({KafkaError.UNKNOWN_MEMBER_ID, KafkaError.FENCED_MEMBER_EPOCH})
 _OUTDATED = frozenset({KafkaError.ILLEGAL_GENERATION, KafkaError.STALE_MEMBER_EPOCH})
+
+
+@dataclass(frozen=True, slots=True)
+class _Commit:
+    """What a transaction commits for a partition, with the letter of the message at `of`."""
+
+    of: int
+    offset: int
+    note: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +81,7 @@ class TransactionalDelivery:
         self._wait = wait
         self._flow_control = flow_control
         self._commit_of = commit_of
-        self._sent = _NOTHING
+        self._sent: dict[Partition, _Commit] = {}
         self._group_id = client.group_id
         self._timeout_s = transaction_timeout_s
         self._start_timeout_s = start_timeout_s
@@ -125,6 +133,10 @@ class TransactionalDelivery:
     # -- one transaction -------------------------------------------------------------------
 
     def _send(self, held: Held[Message], record: OutgoingRecord) -> Steps[Answer | TooLarge]:
+        before = self._sent.get(held.partition)
+        if self._is_in_transaction(held) and before is not None and before.of != held.offset:
+            # Its own is what shows whether it happened, and would be no more after another.
+            return NotSent(f"whether the letter of offset {before.of} is committed is not known")
         error = ""
         for has_moved_on in (False, *[True] * _REBALANCES):
             if has_moved_on:
@@ -219,7 +231,8 @@ class TransactionalDelivery:
 
     def _add_offset(self, held: Held[Message]) -> Answer | _Outdated | None:
         partition = held.partition
-        offset, note = self._sent = self._commit_of(partition, held.offset)
+        offset, note = self._commit_of(partition, held.offset)
+        self._sent[partition] = _Commit(held.offset, offset, note)
         step = self._wait.retry_until(
             lambda within_s: self._producer.send_offset(
                 partition, offset, note, self._client.member.metadata, within_s
@@ -243,7 +256,8 @@ class TransactionalDelivery:
     def _commit(self, held: Held[Message]) -> Steps[Answer]:
         step = self._wait.retry_until(self._producer.commit, self._timeout_s / 2)
         if isinstance(step, Completed):
-            return self._acknowledged(held, self._sent)
+            sent = self._sent[held.partition]
+            return self._acknowledged(held, (sent.offset, sent.note))
         # It may be committed after all, so it stays in a transaction until the group was asked.
         if isinstance(step, Refused):
             self._producer.abort(_ABORT_WITHIN_S)
@@ -304,7 +318,8 @@ class TransactionalDelivery:
         if isinstance(committed, KafkaError):
             return NotSent(f"whether it is committed is not known: {error_text(committed)}")
         is_new = committed != self._offsets.last_committed(partition)
-        if committed[0] > held.offset or (is_new and committed == self._sent):
+        is_ours = _Commit(held.offset, *committed) == self._sent.get(partition)
+        if committed[0] > held.offset or (is_new and is_ours):
             return self._acknowledged(held, committed)
         self._offsets.end_transaction(held.partition)
         return None

@@ -90,3 +90,17 @@ def test_a_note_without_room_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     group.fake.faults.fail_transaction("commit", FENCED, acts=True)
     group.until_sent()
     assert [b"1", b"1"] == group.letters
+
+
+def test_another_letter_waits_until_the_outcome_is_known() -> None:
+    """The bug: the transaction of one letter was taken for that of another of its partition, which
+    was never sent: its message was lost."""
+    group = _ByKey()
+    group.dependency.refuses.add((0, 2))
+    group.fake.faults.fail_transaction("commit", TIMED_OUT, acts=True)
+    group.fake.faults.fail_transaction("init", INVALID)
+    group.until_sent()
+    group.dependency.down_for_keys = set()
+    group.finish(within_s=1000)
+    assert [b"1", b"2"] == sorted(each for each in group.letters if each is not None)
+    assert [] == group.violations()
