@@ -63,7 +63,12 @@ class Ends:
                 by_time = self._setting.max_elapsed_s is not None
                 due = by_time or error.failures > len(self._setting.strategy)
                 transient = isinstance(error.__cause__, OutageError | RetryAfter)
-                return wanted and due and transient and _has_just_failed(player, error, log, by_key=by_key)
+                return (
+                    wanted
+                    and due
+                    and transient
+                    and _has_just_failed(player, error, log, by_key=by_key)
+                )
             case PermanentError():
                 wanted = self._setting.on_permanent == "stop"
                 permanent = isinstance(error.__cause__, PoisonError)
