@@ -166,6 +166,16 @@ def test_keys_that_the_limit_holds_are_attempted_in_an_outage() -> None:
     assert [] == group.violations()
 
 
+def test_immediate_retries_are_none_in_an_outage() -> None:
+    """The bug: a probe that has not failed before uses up nothing, so they had no end."""
+    group = _group(_keys("abcdefgh"), scope=ByKey(trip=2), strategy=[0.0, 0.0])
+    group.dependency.down = True
+    until_s = group.fake.clock.now_s() + 5
+    while group.fake.clock.now_s() < until_s and len(_attempted(group)) < 200:
+        group.turn()
+    assert len(_attempted(group)) < 70
+
+
 def test_messages_without_a_key_are_one_lane() -> None:
     """Nobody's order breaks; an empty key is a key."""
     group = _group([None, b"", None, b"", None], strategy=[60.0] * 9)
