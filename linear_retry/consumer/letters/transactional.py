@@ -115,6 +115,7 @@ class TransactionalDelivery:
             if abandoned and self._is_in_transaction(held):
                 # What was committed stays unknown: restart at the committed offset, whatever it is.
                 self._flow_control.mark_lost([held.partition], "left inside a transaction")
+                self._end(held)
         return answer
 
     def failed(self) -> None:
@@ -232,6 +233,7 @@ class TransactionalDelivery:
     def _add_offset(self, held: Held[Message]) -> Answer | _Outdated | None:
         partition = held.partition
         offset, note = self._commit_of(partition, held.offset)
+        self._sent = {key: sent for key, sent in self._sent.items() if key in self._offsets}
         self._sent[partition] = _Commit(held.offset, offset, note)
         step = self._wait.retry_until(
             lambda within_s: self._producer.send_offset(
@@ -267,13 +269,17 @@ class TransactionalDelivery:
 
     def _acknowledged(self, held: Held[Message], committed: tuple[int, str]) -> Acknowledged:
         self._offsets.committed({held.partition: committed})
-        self._offsets.end_transaction(held.partition)
+        self._end(held)
         return Acknowledged()
 
     def _abort(self, held: Held[Message]) -> None:
         """Aborts a transaction whose commit was never requested: none of it will be committed."""
         self._producer.abort(_ABORT_WITHIN_S)
+        self._end(held)
+
+    def _end(self, held: Held[Message]) -> None:
         self._offsets.end_transaction(held.partition)
+        self._sent.pop(held.partition, None)
 
     # -- before a transaction --------------------------------------------------------------
 
@@ -321,7 +327,7 @@ class TransactionalDelivery:
         is_ours = _Commit(held.offset, *committed) == self._sent.get(partition)
         if committed[0] > held.offset or (is_new and is_ours):
             return self._acknowledged(held, committed)
-        self._offsets.end_transaction(held.partition)
+        self._end(held)
         return None
 
     def _is_in_transaction(self, held: Held[Message]) -> bool:
