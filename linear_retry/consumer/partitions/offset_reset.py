@@ -252,7 +252,8 @@ class OffsetReset:
         if next_offset is None:
             return False
         holding = self._flow_control.circuits.holding(partition, next_offset)
-        return missing_offset != next_offset or holding is not None
+        is_kept = self._flow_control.has_in_memory(partition)
+        return missing_offset != next_offset or holding is not None or is_kept
 
 
 def _no_place_to_begin(partition: Partition, offset: int | None) -> str:

@@ -419,6 +419,25 @@ def test_retention_loses_held_messages_only() -> None:
     assert [6, 7, 8, 9] == sorted(_attempted(group)[5:])
 
 
+def test_what_retention_removes_is_handled_where_it_is_in_memory() -> None:
+    """The bug: reading began behind it, and the next commit ended the consumer."""
+    group = _group(_keys("abcabc"), concurrency=2)
+    (member,) = group.members
+    while not _attempted(group):
+        group.turn()
+    member.workers.busy = {_P0}
+    group.turn(20)
+    group.fake.delete_records(*_P0, 6)
+    member.parts.housekeeping._poller._flow_control.revive(_P0, "it was stalled")
+    group.fake.clock.advance(2.0)
+    group.turn(50)
+    member.workers.busy.clear()
+    group.produce_keys(0, _keys("ab"))
+    group.finish()
+    assert [*range(8)] == sorted(_attempted(group))
+    assert [] == group.violations()
+
+
 @pytest.mark.parametrize(("revoke_wait_s", "waited_s"), [(5.0, 5.0), (None, 240.0)])
 def test_a_revoke_waits_so_long_for_a_handler(revoke_wait_s: float | None, waited_s: float) -> None:
     """Then the partition is given up, and the next owner attempts its message."""
