@@ -94,8 +94,10 @@ class CommitNotes:
         note = CommitNote(offset, offset) if left is None else replace(left, base=offset)
         if progress is not None:
             held = self._undone(progress.firsts) | held
-            epoch = progress.leader_epoch if left is None else left.leader_epoch
-            frontier = max(progress.frontier, noted_to)
+            if left is None or progress.frontier >= noted_to:
+                frontier, epoch = progress.frontier, progress.leader_epoch
+            else:  # what has not been reached of that note may be of an earlier leader's log
+                frontier, epoch = noted_to, left.leader_epoch
             note = replace(note, frontier=frontier, leader_epoch=epoch)
         said = {(one.kind, one.offset, one.digest): one for one in (*note.undone, *held.values())}
         undone = [one for one in said.values() if one.failures or one.offset < note.frontier]

@@ -61,6 +61,10 @@ class FlowControl:
         """Whether one of its messages is held or read ahead: a restart would duplicate it."""
         return self.circuits.stops(partition) or self._read_ahead.last_of(partition) is not None
 
+    def keeps_any(self, partition: Partition) -> bool:
+        """Whether any of its messages stays in memory over a seek, which then goes behind it."""
+        return self._read_ahead.last_kept(partition) is not None
+
     @property
     def waits_for_keys(self) -> bool:
         """Whether what is in memory may wait for hours, while others of its partition go on."""
