@@ -304,6 +304,10 @@ class LaneReadAhead(ReadAhead):
     def last_of(self, partition: Partition) -> int | None:
         return self.last_kept(partition)
 
+    def restart_at(self, partition: Partition, offset: int | None) -> int | None:
+        last = self.last_kept(partition)
+        return offset if offset is None or last is None else max(offset, last + 1)
+
     def forget(self, covers: Callable[[Partition], bool]) -> None:
         self.messages = [each for each in self.messages if not covers(partition_of(each))]
         self._read = {key: read for key, read in self._read.items() if not covers(key)}

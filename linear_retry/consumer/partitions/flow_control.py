@@ -61,10 +61,6 @@ class FlowControl:
         """Whether one of its messages is held or read ahead: a restart would duplicate it."""
         return self.circuits.stops(partition) or self._read_ahead.last_of(partition) is not None
 
-    def keeps_any(self, partition: Partition) -> bool:
-        """Whether any of its messages stays in memory over a seek, which then goes behind it."""
-        return self._read_ahead.last_kept(partition) is not None
-
     @property
     def waits_for_keys(self) -> bool:
         """Whether what is in memory may wait for hours, while others of its partition go on."""
@@ -187,11 +183,13 @@ class FlowControl:
                 self._mend(partition, error)
 
     def reassign(self, partition: Partition, *, keep_ahead: bool = False) -> None:
-        """Assigns it again at the first unhandled offset, or per `auto.offset.reset`.
+        """Assigns it again at the first offset that is not here, or per `auto.offset.reset`.
 
         An eager assignment is replaced as a whole, so all partitions restart then.
         """
-        starts, assigned = self.offsets.starts(), self._client.assignment()
+        begin = self._read_ahead.restart_at
+        starts = {key: begin(key, offset) for key, offset in self.offsets.starts().items()}
+        assigned = self._client.assignment()
         if self._client.restarts_all:
             # Include what we gave up and librdkafka still has: it must stay in its assignment.
             # Sorted, so that a fault schedule is reproducible.

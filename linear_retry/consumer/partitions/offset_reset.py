@@ -252,8 +252,7 @@ class OffsetReset:
         if next_offset is None:
             return False
         holding = self._flow_control.circuits.holding(partition, next_offset)
-        is_kept = self._flow_control.keeps_any(partition)
-        return missing_offset != next_offset or holding is not None or is_kept
+        return missing_offset != next_offset or holding is not None
 
 
 def _no_place_to_begin(partition: Partition, offset: int | None) -> str:

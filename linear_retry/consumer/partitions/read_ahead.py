@@ -101,6 +101,10 @@ class ReadAhead:
         """The last message that stays in memory over a seek, which then goes behind it."""
         return None
 
+    def restart_at(self, partition: Partition, offset: int | None) -> int | None:  # noqa: ARG002  (none stays)
+        """Where it begins if it is assigned again at this offset: behind what stays in memory."""
+        return offset
+
     def read(self, timeout_s: float) -> list[Message]:
         """Polls for messages and errors; the caller must `keep` what is to be handled.
 
