@@ -99,8 +99,10 @@ class CommitNotes:
             else:  # what has not been reached of that note may be of an earlier leader's log
                 frontier, epoch = noted_to, left.leader_epoch
             note = replace(note, frontier=frontier, leader_epoch=epoch)
-        said = {(one.kind, one.offset, one.digest): one for one in (*note.undone, *held.values())}
-        undone = [one for one in said.values() if one.failures or one.offset < note.frontier]
+        said = {(one.kind, one.offset, one.digest) for one in held.values()}
+        rest = [one for one in note.undone if (one.kind, one.offset, one.digest) not in said]
+        undone = [*held.values(), *rest]
+        undone = [one for one in undone if one.failures or one.offset < note.frontier]
         note = replace(note, undone=tuple(undone), key_id=self._key_id)
         return write_note(note, self._group_id, partition, self._most)
 
