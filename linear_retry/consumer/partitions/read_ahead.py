@@ -101,7 +101,7 @@ class ReadAhead:
         """The last message that stays in memory over a seek, which then goes behind it."""
         return None
 
-    def restart_at(self, partition: Partition, offset: int | None) -> int | None:  # noqa: ARG002  (none stays)
+    def restart_at(self, partition: Partition, offset: int | None) -> int | None:  # noqa: ARG002  (in order)
         """Where it begins if it is assigned again at this offset: behind what stays in memory."""
         return offset
 
