@@ -7,7 +7,7 @@ import itertools
 import os
 import shutil
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -154,6 +154,19 @@ def database(store_url: str) -> Iterator[Database]:
 def pytest_collection_finish() -> None:
     """What is there by now stays, and no collection of garbage is to look through it."""
     gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A test that fails shows what its broker has logged, which may have been the one that did."""
+    report = yield
+    fixtures = getattr(item, "funcargs", {})
+    if report.failed:
+        brokers = {each for each in fixtures.values() if isinstance(each, RealKafka)}
+        report.sections.extend(("broker's log", broker.log_tail()) for broker in brokers)
+    return report
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -106,7 +106,7 @@ class RealKafka(KafkaOperations):
         if self._process is not None:
             raise AssertionError("the broker runs already")
         self._process = self._starter.submit(self._spawn).result()
-        wait_until(self._answers, "the broker answers", self._log_tail)
+        wait_until(self._answers, "the broker answers", self.log_tail)
 
     def stop(self) -> None:
         """SIGTERM: an orderly end, as in a rolling restart."""
@@ -165,7 +165,7 @@ class RealKafka(KafkaOperations):
 
     def _answers(self) -> bool:
         if self._process is None or self._process.poll() is not None:
-            raise AssertionError(f"the broker ended by itself\n{self._log_tail()}")
+            raise AssertionError(f"the broker ended by itself\n{self.log_tail()}")
         try:
             return bool(self._watcher.list_topics(timeout=0.5).brokers)
         except KafkaException:
@@ -231,7 +231,8 @@ class RealKafka(KafkaOperations):
     def _log(self) -> Path:
         return self._directory / "broker.log"
 
-    def _log_tail(self) -> str:
+    def log_tail(self) -> str:
+        """The end of what it has logged, below the path of the file."""
         return f"{self._log}:\n{self._log.read_text(errors='replace')[-3000:]}"
 
 
