@@ -11,7 +11,7 @@ CloseOutcome: TypeAlias = Literal[
     "recovered", "dead-lettered", "sent-to-retry", "returned", "handed-over", "skipped", "dropped"
 ]
 
-WaitReason: TypeAlias = Literal["failed", "letter", "limit"]
+WaitReason: TypeAlias = Literal["failed", "letter", "limit", "operator"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +87,17 @@ class LimitReached(_OfWait):
 
 
 @dataclass(frozen=True, slots=True)
+class KeyBlocked(_OfHeldMessage):
+    """`"block"`: the message failed for good, and its key waits until an operator retries it.
+
+    Or gives it up. Its circuit is open from here on, without a `retry_at`. All other keys go on.
+    """
+
+    error: str
+    failures: int
+
+
+@dataclass(frozen=True, slots=True)
 class BatchTakenApart(_OfMessage):
     """A batch of so many `messages` failed for good; each is now attempted alone.
 
@@ -115,7 +126,10 @@ class DeadLetterFailed(_OfHeldMessage):
 
 @dataclass(frozen=True, slots=True)
 class RetriedNow(_OfHeldMessage):
-    """An operator retried a held message, or the sending of its letter, `remaining_s` early."""
+    """An operator retried a held message, or the sending of its letter, `remaining_s` early.
+
+    0 if it was blocked: then no time was set.
+    """
 
     failures: int
     remaining_s: float
@@ -362,6 +376,7 @@ Event: TypeAlias = (
     | ReturnedToSource
     | HandedOver
     | LimitReached
+    | KeyBlocked
     | Skipped
     | PassedOver
     | LeakDropped

@@ -23,7 +23,12 @@ MemberState: TypeAlias = Literal["open", "closed", "idle", "silent", "stopped"]
 Latest: TypeAlias = Mapping[Partition, list[tuple[int, str, str]]]
 """By partition, its last assignments: when, which member, which instance."""
 _Held: TypeAlias = (
-    e.CircuitOpened | e.ProbeFailed | e.DeadLetterFailed | e.LimitReached | e.RetriedNow
+    e.CircuitOpened
+    | e.ProbeFailed
+    | e.DeadLetterFailed
+    | e.LimitReached
+    | e.KeyBlocked
+    | e.RetriedNow
 )
 _HELD = get_args(_Held)
 _LONGEST_S = 1e9
@@ -36,14 +41,14 @@ class OpenCircuit:
 
     `held` is None if its partition was revoked since. `failures` and `error` are from the last
     entry about it; `failures` is None if no entry has them. `retried_ms` is when an operator's
-    retry started, if that was the last entry.
+    retry started, if that was the last entry. `retry_at_ms` is None while it is blocked.
     """
 
     member: str
     instance: str
     scope: Scope
     since_ms: int
-    retry_at_ms: int
+    retry_at_ms: int | None
     last_event_ms: int
     held: Place | None = None
     waits_for: WaitReason = "failed"
@@ -58,11 +63,11 @@ class OpenCircuit:
 
         The journal shows only how the attempt ended.
         """
-        return "half-open" if self.due_ms <= now_ms else "open"
+        return "open" if self.due_ms is None or self.due_ms > now_ms else "half-open"
 
     @property
-    def due_ms(self) -> int:
-        """When the next attempt starts or started."""
+    def due_ms(self) -> int | None:
+        """When the next attempt starts or started; None: when an operator says so."""
         return self.retry_at_ms if self.retried_ms is None else self.retried_ms
 
 
@@ -300,9 +305,21 @@ def _after(before: OpenCircuit, event: _Held) -> OpenCircuit:
         case e.DeadLetterFailed(attempts=sends):
             known = replace(before, waits_for="letter", sends=sends)
         case _:
-            reason: WaitReason = "limit" if isinstance(event, e.LimitReached) else "failed"
-            known = replace(before, waits_for=reason, failures=event.failures, sends=0)
-    return replace(known, error=event.error, retried_ms=None, retry_at_ms=to_ms(event.retry_at))
+            known = replace(before, waits_for=_wait_reason(event), failures=event.failures, sends=0)
+    at = None if isinstance(event, e.KeyBlocked) else to_ms(event.retry_at)
+    return replace(known, error=event.error, retried_ms=None, retry_at_ms=at)
+
+
+def _wait_reason(
+    event: e.CircuitOpened | e.ProbeFailed | e.LimitReached | e.KeyBlocked,
+) -> WaitReason:
+    match event:
+        case e.LimitReached():
+            return "limit"
+        case e.KeyBlocked():
+            return "operator"
+        case _:
+            return "failed"
 
 
 def to_ms(moment: datetime) -> int:

@@ -40,6 +40,8 @@ _TEXTS: dict[type, str] = {
     "id {0.retry_id}: {0.error}",
     e.LimitReached: "held back ({0.scope}): {0.limit} have left the line in a row without a "
     f"success, so this may be an outage or a bad deployment; {_FAILURE}",
+    e.KeyBlocked: "blocked ({0.scope}): {0.place}, failures: {0.failures}; it waits until it is "
+    "retried or given up by an operator: {0.error}",
     e.Skipped: "skipped: {0.place}, id {0.retry_id}: {0.error}",
     e.PassedOver: "passed over: {0.place}, which is for group {0.retry_group_id}",
     e.LeakDropped: "dropped: {0.place} came from a paused partition; it will be fetched again",

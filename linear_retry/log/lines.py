@@ -340,7 +340,7 @@ def _plain(value: object) -> object:
 
 
 _ERRORS = (
-    *(e.DeadLettered, e.DeadLetterFailed, e.LimitReached, e.Skipped),
+    *(e.DeadLettered, e.DeadLetterFailed, e.LimitReached, e.KeyBlocked, e.Skipped),
     *(e.PartitionUnreadable, e.DataLost, e.HandlerTooSlow),
 )
 _INFOS = (

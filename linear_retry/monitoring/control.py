@@ -147,6 +147,7 @@ def _outcome(command: Command, answer: Answer) -> str:
         "recovered": "recovered",
         "failed": f"failed again{_again(answer)}",
         "held-back": f"failed again, and is held by the limit{_again(answer)}",
+        "blocked": f"failed again, and waits for an operator{_again(answer)}",
         "not-sent": f"it cannot be sent on{_again(answer)}",
         "dead-lettered": "failed again, and is in the dead letters"
         if command.command == "retry"

@@ -53,6 +53,7 @@ _FAMILIES = {
     ),
     "circuit_failures": _Family(_GAUGE, "Failures of the held message", _PLACE, max),
     "held_keys": _Family(_GAUGE, "Keys that wait after a failure, while others go on", _PLACE),
+    "blocked_keys": _Family(_GAUGE, "Of these, those that wait for an operator", _PLACE),
     "oldest_held_seconds": _Family(_GAUGE, "How long the first of them has waited", _PLACE, max),
     "attempts": _Family(_COUNTER, "Completed calls of the handler", ("outcome",)),
     "waits": _Family(_COUNTER, "Waits started", _PLACE),
@@ -180,15 +181,22 @@ def _of_circuits(consumer: LinearConsumer) -> _Samples:
     now, views = datetime.now(UTC), consumer.circuits
     wide = [view for scope, view in views.items() if scope.key is None]
     yield "open_circuits", (), sum(view.state != "closed" for view in wide)
-    held = Counter((scope.topic, scope.partition) for scope in views if scope.key is not None)
-    yield from (("held_keys", _place(*place), times) for place, times in held.items())
+    keys = [(scope, view) for scope, view in views.items() if scope.key is not None]
+    held = Counter((scope.topic, scope.partition) for scope, _ in keys)
+    blocked = Counter(
+        (scope.topic, scope.partition) for scope, view in keys if view.waits_for == "operator"
+    )
+    for partition, times in held.items():
+        yield "held_keys", _place(*partition), times
+        yield "blocked_keys", _place(*partition), blocked[partition]
     for scope, view in views.items():
-        if view.since is not None and view.retry_at is not None:
-            place = _place(scope.topic, scope.partition)
-            if scope.key is not None:
-                yield "oldest_held_seconds", place, max((now - view.since).total_seconds(), 0.0)
-                continue
-            yield "circuit_open_seconds", place, max((now - view.since).total_seconds(), 0.0)
+        if view.since is None:
+            continue
+        place, open_s = _place(scope.topic, scope.partition), (now - view.since).total_seconds()
+        if scope.key is not None:
+            yield "oldest_held_seconds", place, max(open_s, 0.0)
+        elif view.retry_at is not None:
+            yield "circuit_open_seconds", place, max(open_s, 0.0)
             yield "circuit_retry_timestamp_seconds", place, view.retry_at.timestamp()
             yield "circuit_failures", place, view.failures or 0
 

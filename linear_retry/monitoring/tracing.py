@@ -80,7 +80,7 @@ class Tracing(BoundListener):
                     self._failures.pop(partition, None)
             case events.Stopped():
                 self._end_failed()
-            case events.CircuitOpened() | events.ProbeFailed():
+            case events.CircuitOpened() | events.ProbeFailed() | events.KeyBlocked():
                 self._failures[event.topic, event.partition] = event.offset, event.failures
         if self._failed is not None and self._failed.place == getattr(event, "place", None):
             self._failed.span.add_event(type(event).__name__, _event_attributes(event))

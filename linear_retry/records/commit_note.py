@@ -32,13 +32,14 @@ class NotedFailures:
     """How often a message has failed, and when. Times are UTC, in milliseconds.
 
     A note keeps tenths of a second, `retry_at_ms` rounded up, and none before another in this
-    order: a clock may have been put back.
+    order: a clock may have been put back. `is_blocked`: it waits for an operator.
     """
 
     count: int
     first_ms: int
     last_ms: int
     retry_at_ms: int
+    is_blocked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class Undone:
 
     `digest` is that of the message or of the key (`Digests`). `is_there`: the message at `offset`
     is the first of them, so another one there belongs to another log. `failures` are those of that
-    message. `is_blocked`: it waits for an operator.
+    message.
     """
 
     kind: UndoneKind
@@ -55,7 +56,6 @@ class Undone:
     digest: bytes
     failures: NotedFailures | None = None
     is_there: bool = True
-    is_blocked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,19 +170,20 @@ def _body(note: CommitNote) -> bytes:
 
 
 def _entry(one: Undone, last: int, since: int) -> bytes:
+    failures = one.failures
     flags = (
         _KINDS.index(one.kind)
         | _IS_THERE * one.is_there
-        | _IS_BLOCKED * one.is_blocked
-        | _HAS_FAILED * (one.failures is not None)
+        | _IS_BLOCKED * (failures is not None and failures.is_blocked)
+        | _HAS_FAILED * (failures is not None)
     )
     entry = bytes([flags]) + one.digest + _packed([one.offset - last])
-    if one.failures is None:
+    if failures is None:
         return entry
-    first = max(one.failures.first_ms // _TICK_MS, since)
-    failed = max(one.failures.last_ms // _TICK_MS, first)
-    due = max(-(-one.failures.retry_at_ms // _TICK_MS), failed)  # never early
-    return entry + _packed([one.failures.count, first - since, failed - first, due - failed])
+    first = max(failures.first_ms // _TICK_MS, since)
+    failed = max(failures.last_ms // _TICK_MS, first)
+    due = max(-(-failures.retry_at_ms // _TICK_MS), failed)  # never early
+    return entry + _packed([failures.count, first - since, failed - first, due - failed])
 
 
 def _read(body: bytes) -> CommitNote:
@@ -226,16 +227,13 @@ class _Reader:
         if flags & _HAS_FAILED:
             count, first = self.number(), since + self.number()
             failed = first + self.number()
-            times = (first, failed, failed + self.number())
-            failures = NotedFailures(count, *(each * _TICK_MS for each in times))
-        return Undone(
-            _KINDS[flags & 3],
-            offset,
-            digest,
-            failures,
-            is_there=bool(flags & _IS_THERE),
-            is_blocked=bool(flags & _IS_BLOCKED),
-        )
+            first_ms, last_ms, due_ms = (
+                tick * _TICK_MS for tick in (first, failed, failed + self.number())
+            )
+            is_blocked = bool(flags & _IS_BLOCKED)
+            failures = NotedFailures(count, first_ms, last_ms, due_ms, is_blocked)
+        is_there = bool(flags & _IS_THERE)
+        return Undone(_KINDS[flags & 3], offset, digest, failures, is_there=is_there)
 
 
 def _packed(numbers: Iterable[int]) -> bytes:

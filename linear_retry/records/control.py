@@ -34,6 +34,7 @@ AnswerName: TypeAlias = Literal[
     "recovered",
     "failed",
     "held-back",
+    "blocked",
     "not-sent",
     "dead-lettered",
     "sent-to-retry",

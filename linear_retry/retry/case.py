@@ -85,6 +85,13 @@ class Limited(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
+class Blocked(Generic[T]):
+    """It is attempted again only if an operator says so."""
+
+    held: Held[T]
+
+
+@dataclass(frozen=True, slots=True)
 class ToDeadLetters:
     """For good, to the dead-letter topic."""
 
@@ -130,7 +137,7 @@ class Leaving(Generic[T]):
     sends: int = 0
 
 
-Case: TypeAlias = Failing[T] | Limited[T] | Leaving[T]
+Case: TypeAlias = Failing[T] | Limited[T] | Blocked[T] | Leaving[T]
 """A message that failed, in what a circuit holds it for."""
 
 

@@ -1,5 +1,6 @@
 """Keeps a consumer's circuits: which are open, until when, and which message each holds."""
 
+import math
 import threading
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -11,7 +12,7 @@ import pybreaker
 
 from linear_retry.events import WaitReason
 from linear_retry.log.lines import log_listener_failure
-from linear_retry.retry.case import Case, Failing, Held, Leaving, Limited, T
+from linear_retry.retry.case import Blocked, Case, Failing, Held, Leaving, Limited, T
 from linear_retry.retry.decision import GIVEN_UP
 from linear_retry.scope import Partition, Scope
 
@@ -26,14 +27,15 @@ _Driven: TypeAlias = tuple[pybreaker.CircuitBreaker, pybreaker.CircuitMemoryStor
 class Circuit(Generic[T]):
     """A circuit that is open or half-open. `retry_at_s` is on the monotonic clock.
 
-    `case` is None where its message was revoked: the first to arrive is the probe.
+    It is infinite, and `retry_at` None, where an operator is waited for. `case` is None where its
+    message was revoked: the first to arrive is the probe.
     """
 
     state: Literal["open", "half-open"]
     opened_at_s: float
     opened_at: datetime
     retry_at_s: float
-    retry_at: datetime
+    retry_at: datetime | None
     case: Case[T] | None
 
     @property
@@ -48,7 +50,8 @@ class CircuitView:
 
     `retry_at` and `since` (when it opened) are aware, UTC; None if the circuit is closed.
     `waits_for` is `failed` for another attempt, `letter` for another try at sending the dead
-    letter, and `limit` for another attempt because `DeadLetters(limit=...)` is reached.
+    letter, `limit` for another attempt because `DeadLetters(limit=...)` is reached, and `operator`
+    if it is blocked: then it has no `retry_at`.
     """
 
     state: CircuitState
@@ -80,7 +83,7 @@ class Circuits(Generic[T]):
         self.pauses = pauses
         self._open: dict[Scope, Circuit[T]] = {}
         self.all_closed = True
-        self.next_retry_at_s = float("inf")
+        self.next_retry_at_s = math.inf
         self._places: dict[tuple[str | None, int | None], Scope] = {}
         self._keys: dict[Partition, dict[Scope, None]] = {}
         self._breakers: dict[Scope, _Driven] = {}
@@ -164,23 +167,18 @@ class Circuits(Generic[T]):
 
     def open(
         self, scope: Scope, case: Case[T] | None, now_s: float, delay_s: float, now_ms: int
-    ) -> Circuit[T]:
-        """Opens a circuit, or reopens it after a probe, which leaves `opened_at` as it was.
+    ) -> datetime:
+        """Opens a circuit, or reopens it after a probe; returns its `retry_at`.
 
         Without a `case`, that of the whole of many keys: the probe is chosen at `retry_at`.
         """
-        before = self._open.get(scope)
-        now = datetime.fromtimestamp(now_ms / 1000, UTC)
-        circuit = Circuit(
-            "open",
-            opened_at_s=before.opened_at_s if before else now_s,
-            opened_at=before.opened_at if before else now,
-            retry_at_s=now_s + delay_s,
-            retry_at=now + timedelta(seconds=delay_s),
-            case=case,
-        )
-        self._put(scope, circuit)
-        return circuit
+        retry_at = _utc(now_ms) + timedelta(seconds=delay_s)
+        self._put(scope, self._opened(scope, case, now_s, now_ms, now_s + delay_s, retry_at))
+        return retry_at
+
+    def block(self, scope: Scope, case: Blocked[T], now_s: float, now_ms: int) -> None:
+        """Opens a circuit as `open` does, until an operator ends its wait."""
+        self._put(scope, self._opened(scope, case, now_s, now_ms, math.inf, None))
 
     def half_open(self, scope: Scope) -> Circuit[T]:
         """Allows one probe, at `retry_at`: the held message, or the first one to arrive."""
@@ -190,8 +188,7 @@ class Circuits(Generic[T]):
 
     def end_wait(self, scope: Scope, now_s: float, now_ms: int) -> None:
         """Sets `retry_at` to now."""
-        now = datetime.fromtimestamp(now_ms / 1000, UTC)
-        self._put(scope, replace(self._open[scope], retry_at_s=now_s, retry_at=now))
+        self._put(scope, replace(self._open[scope], retry_at_s=now_s, retry_at=_utc(now_ms)))
 
     def hold(self, scope: Scope, case: Case[T]) -> None:
         """Replaces what the circuit holds: by the probe after a revoke, or with its dead letter."""
@@ -243,6 +240,21 @@ class Circuits(Generic[T]):
     def _awaits_probe(circuit: Circuit[Any]) -> bool:
         return circuit.state == "half-open" and circuit.case is None
 
+    def _opened(
+        self,
+        scope: Scope,
+        case: Case[T] | None,
+        now_s: float,
+        now_ms: int,
+        retry_at_s: float,
+        retry_at: datetime | None,
+    ) -> Circuit[T]:
+        """It has been open since before, if it was."""
+        before = self._open.get(scope)
+        since_s = before.opened_at_s if before else now_s
+        since = before.opened_at if before else _utc(now_ms)
+        return Circuit("open", since_s, since, retry_at_s, retry_at, case)
+
     def _put(self, scope: Scope, circuit: Circuit[T]) -> None:
         before = self._open.get(scope)
         self._open[scope] = circuit
@@ -263,7 +275,7 @@ class Circuits(Generic[T]):
     def _note_changed(self) -> None:
         self.all_closed = not self._open
         times = [c.retry_at_s for s, c in self._open.items() if not self._is_waited_for(s, c)]
-        self.next_retry_at_s = min(times, default=float("inf"))
+        self.next_retry_at_s = min(times, default=math.inf)
 
     def _driven(self, scope: Scope) -> _Driven:
         # Any thread may call this; two threads must not create two breakers for one scope.
@@ -272,7 +284,7 @@ class Circuits(Generic[T]):
                 states = pybreaker.CircuitMemoryStorage(pybreaker.STATE_CLOSED)
                 made = pybreaker.CircuitBreaker(
                     fail_max=1,
-                    reset_timeout=float("inf"),
+                    reset_timeout=math.inf,
                     state_storage=states,
                     name=f"{self._name} {scope}",
                 )
@@ -288,6 +300,10 @@ class Circuits(Generic[T]):
             log_listener_failure("of a pybreaker")
             # pybreaker 1.4 sets its state only after it has called its listeners.
             states.state = state
+
+
+def _utc(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms / 1000, UTC)
 
 
 def _view(circuit: Circuit[Any]) -> CircuitView:
@@ -308,7 +324,7 @@ def _view(circuit: Circuit[Any]) -> CircuitView:
 
 
 def _wait_reason(case: Case[Any]) -> WaitReason:
-    """Why the message is held: another attempt, its dead letter, or the limit of them."""
+    """Why the message is held: for another attempt, its dead letter, their limit, or a person."""
     match case:
         case Failing():
             return "failed"
@@ -316,5 +332,7 @@ def _wait_reason(case: Case[Any]) -> WaitReason:
             return "letter"
         case Limited():
             return "limit"
+        case Blocked():
+            return "operator"
         case _:
             assert_never(case)

@@ -1,4 +1,4 @@
-"""Decides what follows a failure, as the user chose: a wait, a dead letter, a skip or a stop."""
+"""Decides what follows a failure, as the user chose: a wait, a dead letter, a skip, a stop ..."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from linear_retry.retry.callables import UndoneError
 from linear_retry.retry.retry_after import RetryAfter, asked_s
 from linear_retry.scope import AnyScope
 
-OnExhausted: TypeAlias = Literal["dead-letter", "repeat", "stop"]
-OnPermanent: TypeAlias = Literal["dead-letter", "skip", "stop"]
+OnExhausted: TypeAlias = Literal["dead-letter", "repeat", "block", "stop"]
+OnPermanent: TypeAlias = Literal["dead-letter", "skip", "block", "stop"]
 IsTransient: TypeAlias = Callable[[BaseException], bool]
 
 
@@ -127,6 +127,11 @@ class Policy:
         gives_up = self.on_exhausted == "dead-letter" and self.recovery is None
         return gives_up or self.on_permanent == "dead-letter"
 
+    @property
+    def blocks(self) -> bool:
+        """Whether any message waits for an operator in the end."""
+        return "block" in (self.on_exhausted, self.on_permanent)
+
     def strategy_for(self, failure: Failure) -> Delays:  # noqa: ARG002  (the seam for several)
         """The strategy for this failure: the same one for all."""
         return self.strategy
@@ -216,6 +221,11 @@ class Defer:
 
 
 @dataclass(frozen=True, slots=True)
+class Block:
+    """Hold the message until an operator retries it or gives it up."""
+
+
+@dataclass(frozen=True, slots=True)
 class Skip:
     """Continue without the message: the user chose to lose it."""
 
@@ -227,7 +237,7 @@ class Stop:
     reason: Reason
 
 
-Decision: TypeAlias = Wait | Publish | Recover | Defer | Skip | Stop
+Decision: TypeAlias = Wait | Publish | Recover | Defer | Block | Skip | Stop
 """What follows a failure. Messages that are never attempted, such as another group's replay, are
 filtered out before the hand-over, in `Loop`."""
 
@@ -333,11 +343,23 @@ def _by_itself(
                 wait_s = max(delay_s, at_least_s)
                 if _is_in_time(strategy, elapsed_s + wait_s):
                     return Wait(wait_s)
-            if policy.on_exhausted == "stop":
-                return Stop("exhausted")
-            return _leave(policy, left, at_least_s, rng)
+            return _after_exhausted(policy, left, at_least_s, rng)
         case _:
             assert_never(failure)
+
+
+def _after_exhausted(
+    policy: Policy, left: Left | None, at_least_s: float, rng: Callable[[], float] | None
+) -> Decision:
+    match policy.on_exhausted:
+        case "stop":
+            return Stop("exhausted")
+        case "block":
+            return Block()
+        case "dead-letter" | "repeat":
+            return _leave(policy, left, at_least_s, rng)
+        case choice:
+            assert_never(choice)
 
 
 def _is_in_time(strategy: Delays, since_first_s: float) -> bool:
@@ -375,6 +397,8 @@ def _after_permanent(policy: Policy) -> Decision:
             return Publish(policy.dead_letters, "permanent")
         case "skip":
             return Skip()
+        case "block":
+            return Block()
         case "stop":
             return Stop("permanent")
         case choice:

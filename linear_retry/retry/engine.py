@@ -1,5 +1,6 @@
 """Says what follows a failed attempt, as a step that a consumer or a micro-batch then takes."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -12,6 +13,7 @@ from linear_retry.records.commit_note import NotedFailures
 from linear_retry.records.lineage import Line, lineage_of
 from linear_retry.records.record import Record
 from linear_retry.retry.case import (
+    Blocked,
     Case,
     Failing,
     Failures,
@@ -33,6 +35,7 @@ from linear_retry.retry.circuits import Circuits
 from linear_retry.retry.clock import Clock
 from linear_retry.retry.decision import (
     GIVEN_UP,
+    Block,
     Decision,
     Defer,
     Left,
@@ -114,7 +117,7 @@ Answer: TypeAlias = Acknowledged | NotSent | Abandoned
 
 @dataclass(frozen=True, slots=True)
 class Hold(Generic[T]):
-    """Wait: the circuit of `scope` holds the case until `retry_at` (aware, UTC).
+    """Wait: the circuit of `scope` holds the case for `delay_s`, infinite for one that is blocked.
 
     `pauses`: it was closed before, so everything in scope is to be paused. The events come after.
     """
@@ -122,7 +125,6 @@ class Hold(Generic[T]):
     scope: Scope
     case: Case[T]
     delay_s: float
-    retry_at: datetime
     pauses: bool
     events: tuple[events.Event, ...]
 
@@ -220,13 +222,15 @@ class Engine(Generic[T]):
         held, decision = verdict.held, verdict.decision
         match decision:
             case Wait(delay_s):
-                return self._hold(Failing(held), delay_s, events.ProbeFailed)
+                return self._hold(Failing(held), delay_s, events.ProbeFailed)[0]
             case Defer(delay_s, limit):
-                hold = self._hold(Limited(held), delay_s)
+                hold, retry_at = self._hold(Limited(held), delay_s)
                 reached = waiting(
-                    events.LimitReached, hold.scope, held, delay_s, hold.retry_at, limit=limit
+                    events.LimitReached, hold.scope, held, delay_s, retry_at, limit=limit
                 )
                 return replace(hold, events=(*hold.events, reached))
+            case Block():
+                return self._block(held)
             case Publish(topic, reason, hop):
                 return self._leaving(held, reason, ToRetry(hop) if hop else ToDeadLetters(topic))
             case Recover():
@@ -254,7 +258,8 @@ class Engine(Generic[T]):
     def restored(self, held: Held[T], noted: NotedFailures) -> Hold[T]:
         """Holds a message for the failures that an owner before has noted, until its `retry_at`.
 
-        At most for as long as it was to wait after its last failure: clocks differ.
+        At most for as long as it was to wait after its last failure: clocks differ. One that was
+        blocked is so again, or attempted at once where nothing is blocked any more.
         """
         now_s, now_ms = self._clock.now_s(), self._clock.utc_ms()
         first_s = now_s - max(now_ms - noted.first_ms, 0) / 1000
@@ -262,7 +267,11 @@ class Engine(Generic[T]):
         left_ms = min(noted.retry_at_ms - now_ms, noted.retry_at_ms - noted.last_ms)
         # A circuit that waits for any first message waits for this one.
         closed = self.close(self.scope_of(held), "dropped")
-        hold = self._hold(Failing(replace(held, failures=failures)), max(left_ms, 0) / 1000)
+        held = replace(held, failures=failures)
+        if noted.is_blocked and self._settings.policy.blocks:
+            hold = self._block(held)
+        else:
+            hold, _ = self._hold(Failing(held), max(left_ms, 0) / 1000)
         return hold if closed is None else replace(hold, events=(closed, *hold.events))
 
     def recovered(self, held: Held[T]) -> Settle[T]:
@@ -285,8 +294,8 @@ class Engine(Generic[T]):
         """Schedules another try at sending the letter: after 1, 2, 5, 10, 10 ... seconds."""
         case = replace(before, sends=before.sends + 1)
         delay_s = _RESEND_DELAYS_S[min(case.sends, len(_RESEND_DELAYS_S)) - 1]
-        hold = self._hold(case, delay_s)
-        event = not_sent(hold.scope, case, error, delay_s, hold.retry_at)
+        hold, retry_at = self._hold(case, delay_s)
+        event = not_sent(hold.scope, case, error, delay_s, retry_at)
         return replace(hold, events=(*hold.events, event))
 
     def close(self, scope: Scope, outcome: events.CloseOutcome) -> events.CircuitClosed | None:
@@ -315,18 +324,29 @@ class Engine(Generic[T]):
 
     def _hold(
         self, case: Case[T], delay_s: float, again: type[events.ProbeFailed] | None = None
-    ) -> Hold[T]:
-        """Opens the circuit with the case; `again` is the event where it was open before."""
+    ) -> tuple[Hold[T], datetime]:
+        """Opens the circuit with the case; `again` is the event where it was open before.
+
+        Returns its `retry_at` too.
+        """
         held, scope = case.held, self.scope_of(case.held)
         is_new = self._circuits.get(scope) is None
         now_s, now_ms = self._clock.now_s(), self._clock.utc_ms()
-        retry_at = self._circuits.open(scope, case, now_s, delay_s, now_ms).retry_at
+        retry_at = self._circuits.open(scope, case, now_s, delay_s, now_ms)
         happened: tuple[events.Event, ...] = ()
         if is_new:
             happened = (waiting(events.CircuitOpened, scope, held, delay_s, retry_at),)
         elif again is not None:
             happened = (waiting(again, scope, held, delay_s, retry_at),)
-        return Hold(scope, case, delay_s, retry_at, is_new, happened)
+        return Hold(scope, case, delay_s, is_new, happened), retry_at
+
+    def _block(self, held: Held[T]) -> Hold[T]:
+        case, scope = Blocked(held), self.scope_of(held)
+        is_new = self._circuits.get(scope) is None
+        self._circuits.block(scope, case, self._clock.now_s(), self._clock.utc_ms())
+        text, count = held.failures.text, held.failures.count
+        blocked = events.KeyBlocked(scope, *held.partition, held.offset, text, count)
+        return Hold(scope, case, math.inf, is_new, (blocked,))
 
     def _ended(self, held: Held[T], reason: Reason) -> ExhaustedError | PermanentError:
         kind = ExhaustedError if reason == "exhausted" else PermanentError

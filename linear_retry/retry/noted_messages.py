@@ -111,4 +111,4 @@ def _lifted(one: Undone, offset: int) -> Undone | None:
         return one
     if one.kind == "message":
         return None
-    return replace(one, offset=offset, failures=None, is_there=False, is_blocked=False)
+    return replace(one, offset=offset, failures=None, is_there=False)

@@ -11,9 +11,18 @@ from math import ceil, inf
 from typing import Literal, TypeAlias
 
 from linear_retry.errors import ConfigurationError
-from linear_retry.retry.decision import Policy, Stop, Transient, Wait, check_repeated, decide
+from linear_retry.retry.decision import (
+    Block,
+    Decision,
+    Policy,
+    Stop,
+    Transient,
+    Wait,
+    check_repeated,
+    decide,
+)
 
-GivesUp: TypeAlias = Literal["dead-lettered", "stopped"]
+GivesUp: TypeAlias = Literal["dead-lettered", "blocked", "stopped"]
 
 _DOWN = Transient()
 
@@ -97,12 +106,21 @@ def schedule(
         elapsed_s = starts_ms[-1] / 1000 if is_limited else -inf
         decision = decide(_DOWN, failures, policy, rng, elapsed_s=elapsed_s)
         if not isinstance(decision, Wait):
-            gives_up: GivesUp = "stopped" if isinstance(decision, Stop) else "dead-lettered"
-            return Schedule(tuple(starts_ms), tuple(waits_ms), attempt_ms, gives_up)
+            return Schedule(tuple(starts_ms), tuple(waits_ms), attempt_ms, _ends(decision))
         waits_ms.append(_whole_ms(decision.delay_s))
         if policy.strategy.delay_s(failures) is None:  # it repeats the last wait
             return Schedule(tuple(starts_ms), tuple(waits_ms), attempt_ms, None)
         starts_ms.append(starts_ms[-1] + attempt_ms + waits_ms[-1])
+
+
+def _ends(decision: Decision) -> GivesUp:
+    match decision:
+        case Stop():
+            return "stopped"
+        case Block():
+            return "blocked"
+        case _:
+            return "dead-lettered"
 
 
 def _whole_ms(wait_s: float) -> int:

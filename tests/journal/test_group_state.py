@@ -77,6 +77,21 @@ def test_what_a_circuit_waits_for() -> None:
     assert ("half-open", 4) == (circuits[3].state(4), circuits[3].due_ms)
 
 
+def test_a_blocked_key_has_no_time() -> None:
+    """It is open until an operator retries it, and again if that fails."""
+    life, held = Life("pod-1"), (Scope(*_P0, "5a1b7acd8a3f"), *_P0, 7)
+    written = [
+        life.says(1, e.KeyBlocked(*held, "bad", 1)),
+        life.says(50, e.RetriedNow(*held, 1, 0.0)),
+        life.says(60, e.KeyBlocked(*held, "worse", 2)),
+    ]
+    blocked, retried, again = (_view(*written[:n]).circuits[0] for n in (1, 2, 3))
+    for one, failures, error in ((blocked, 1, "bad"), (again, 2, "worse")):
+        assert (1, None, "operator") == (one.since_ms, one.due_ms, one.waits_for)
+        assert ("open", failures, error) == (one.state(10**15), one.failures, one.error)
+    assert ("half-open", 50) == (retried.state(51), retried.due_ms)
+
+
 def test_messages_that_left_for_retry_topics_are_counted() -> None:
     """Each time, with when the last of them is due, in whatever order the entries come."""
     life = Life("pod-1")

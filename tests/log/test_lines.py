@@ -98,6 +98,7 @@ _LEVELS = {
     "CommandAnswered": logging.WARNING,
     "CircuitClosed": logging.INFO,
     "BatchTakenApart": logging.WARNING,
+    "KeyBlocked": logging.ERROR,
     "DeadLettered": logging.ERROR,
     "SentToRetry": logging.WARNING,
     "HandedOver": logging.WARNING,

@@ -84,10 +84,23 @@ def test_a_held_key(kafka: EmbeddedKafka) -> None:
         seen = _figures(metrics)
         one = "billing", "orders", "0"
         assert {one: 1.0} == seen["linear_retry_held_keys"]
+        assert {one: 0.0} == seen["linear_retry_blocked_keys"]
         assert 0.0 <= seen["linear_retry_oldest_held_seconds"][one] < 3600
         assert {("billing",): 0.0} == seen["linear_retry_open_circuits"]
         assert "linear_retry_circuit_open_seconds" not in seen
         assert 1.0 == seen["linear_retry_state"]["billing", "consuming"]
+
+
+def test_a_blocked_key(kafka: EmbeddedKafka) -> None:
+    """It is one of those that are held, and the one that somebody must look at."""
+    options = {"scope": "key", "on_exhausted": "block", "on_permanent": "block"}
+    with consuming(kafka, Dependency(), **options) as consumer:
+        metrics = Metrics(consumer, lag_timeout_s=PATIENCE_S)
+        wait_until(lambda: "1 of them blocked" in consumer.health().reason, "a key is blocked")
+        seen, one = _figures(metrics), ("billing", "orders", "0")
+        assert {one: 1.0} == seen["linear_retry_blocked_keys"] == seen["linear_retry_held_keys"]
+        assert 0.0 <= seen["linear_retry_oldest_held_seconds"][one] < 3600
+        assert "linear_retry_circuit_retry_timestamp_seconds" not in seen
 
 
 def test_an_outage(kafka: EmbeddedKafka) -> None:

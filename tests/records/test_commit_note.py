@@ -35,9 +35,8 @@ _undone = st.builds(
     kind=st.sampled_from(("message", "key", "unkeyed")),
     offset=st.integers(_BASE, 2**63 - 1),
     digest=st.binary(min_size=6, max_size=6),
-    failures=st.none() | _failures,
+    failures=st.none() | _failures | _failures.map(lambda one: replace(one, is_blocked=True)),
     is_there=st.booleans(),
-    is_blocked=st.booleans(),
 )
 notes = st.builds(
     CommitNote,

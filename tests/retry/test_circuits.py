@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from linear_retry.kafka import Message
 from linear_retry.retry.case import Case, Failing, Failures, Held
-from linear_retry.retry.circuits import Circuits, CircuitView
+from linear_retry.retry.circuits import Circuit, Circuits, CircuitView
 from linear_retry.retry.decision import Transient
 from linear_retry.retry.failed_attempt import FailedAttempt, describe_failure
 from linear_retry.scope import Partition, Scope
@@ -60,10 +60,9 @@ def test_what_a_wider_circuit_has_stopped_is_due_once_that_closes() -> None:
 def test_the_cycle_open_half_open_closed() -> None:
     """It opens until `retry_at`, half-opens with the held message, and tells how long it lasted."""
     circuits, case = _circuits(), _failing(failures=1)
-    opened = circuits.open(_ALL, case, 100.0, 5.0, _NOW_MS)
-    assert ("open", 100.0, 105.0) == (opened.state, opened.opened_at_s, opened.retry_at_s)
-    assert _NOW + timedelta(seconds=5) == opened.retry_at
-    assert opened == circuits.get(_ALL)
+    retry_at = circuits.open(_ALL, case, 100.0, 5.0, _NOW_MS)
+    assert _NOW + timedelta(seconds=5) == retry_at
+    assert Circuit("open", 100.0, _NOW, 105.0, retry_at, case) == circuits.get(_ALL)
     half_open = circuits.half_open(_ALL)
     assert ("half-open", case) == (half_open.state, half_open.case)
     assert 6.5 == circuits.close(_ALL, 106.5)
@@ -76,8 +75,9 @@ def test_a_failed_probe_keeps_the_time_it_was_first_opened() -> None:
     circuits = _circuits()
     _open(circuits, _ALL, _failing(), now_s=100.0)
     circuits.half_open(_ALL)
-    again = circuits.open(_ALL, _failing(failures=2), 105.0, 30.0, _NOW_MS + 5000)
-    assert ("open", 100.0, 135.0) == (again.state, again.opened_at_s, again.retry_at_s)
+    failing = _failing(failures=2)
+    retry_at = circuits.open(_ALL, failing, 105.0, 30.0, _NOW_MS + 5000)
+    assert Circuit("open", 100.0, _NOW, 135.0, retry_at, failing) == circuits.get(_ALL)
     assert 40.0 == circuits.close(_ALL, 140.0)
 
 

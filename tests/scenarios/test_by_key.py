@@ -14,6 +14,7 @@ from linear_retry.consumer.settings.by_key import ByKey
 from linear_retry.kafka import Message
 from linear_retry.testing import Place
 from tests.kafka_operations import wait_until
+from tests.patience import PATIENCE_S
 from tests.scenarios.conftest import SceneFactory
 from tests.scenarios.handlers import OutageError, PoisonError
 from tests.scenarios.protocols import each_protocol
@@ -190,4 +191,31 @@ def test_poison_frees_its_key(transactional: bool, scene: SceneFactory) -> None:
         for one in group.dead_letters()
     ]
     assert sorted(_places_of(group, bank.refuses.__contains__)) == sorted(found)
+    assert [] == group.violations(by_key=True)
+
+
+@each_protocol
+def test_poison_blocks_its_key(protocol: dict[str, str], scene: SceneFactory) -> None:
+    """Until an operator retries it, at the next owner too; nobody else's waits, and nothing is
+    repeated."""
+    group = scene(_PARTITIONS, config=protocol, strategy=[0.1])
+    bank = _Bank()
+    refused = bank.refuses = {_account(1, 1), _account(3, 9)}
+    options = {"scope": "key", "concurrency": _WORKERS, "on_permanent": "block"}
+    first = group.join("first", bank, **options)
+    _pay(group, 5)
+    others = _places_of(group, lambda key: key not in refused)
+    wait_until(lambda: others <= {*group.handled()}, "the others go on", detail=group.story)
+    blocked = [event.place for event in group.emitted(events.KeyBlocked)]
+    assert sorted(place.offset for place in blocked) == [1, 9]
+    first.stop()
+    bank.refuses = set()
+    heir = group.join("heir", bank, **options)
+    group.wait_for(events.KeyBlocked, 2, member="heir")
+    assert [] == group.attempts("heir")
+    assert "2 of them blocked" in heir.consumer.health().reason
+    assert all(heir.consumer.retry_now(*place).result(PATIENCE_S) for place in blocked)
+    group.wait_until_done()
+    heir.stop()
+    assert [] == _twice(group)
     assert [] == group.violations(by_key=True)

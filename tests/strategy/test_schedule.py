@@ -83,6 +83,7 @@ def test_an_empty_strategy_attempts_once() -> None:
     """`[]` has one attempt, and gives up after it."""
     assert Schedule((0,), (), 5, "dead-lettered") == schedule(of_ms([]), 5)
     assert Schedule((0,), (), 5, "stopped") == schedule(of_ms([], "stop"), 5)
+    assert Schedule((0,), (), 5, "blocked") == schedule(of_ms([], "block"), 5)
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,16 @@ def stays_open(
     return emitted(at_s, events.ProbeFailed(scope, *P0, offset, "down", failures, delay_s, _NOW))
 
 
+def blocked(at_s: float, offset: int, scope: Scope, failures: int = 1) -> EventEmitted:
+    """Until an operator retries it."""
+    return emitted(at_s, events.KeyBlocked(scope, *P0, offset, "bad", failures))
+
+
+def retried(at_s: float, offset: int, scope: Scope) -> EventEmitted:
+    """By an operator."""
+    return emitted(at_s, events.RetriedNow(scope, *P0, offset, 1, 0.0))
+
+
 def unsent(at_s: float, offset: int, delay_s: float = 1.0, scope: Scope = _ALL) -> EventEmitted:
     """Its letter could not be sent."""
     return emitted(

@@ -11,11 +11,13 @@ from tests.testing.logs import (
     VISIBLE,
     attempt,
     begun,
+    blocked,
     closed,
     committed,
     letter,
     life,
     opened,
+    retried,
     stays_open,
     unsent,
 )
@@ -34,6 +36,16 @@ HOLD: dict[str, list[Entry]] = {
     "another key goes on while one is held": life(_FAILED, attempt(1, 1), _RECOVERED, _OTHERS),
     "two keys at the same time": life(
         begun(1, 0), attempt(1, 1), attempt(2, 0)[1:], _OTHERS, committed(4, 3, 2)
+    ),
+    "a blocked key that an operator retries": life(
+        attempt(1, 0, outcome="failed"),
+        blocked(1, 0, _A),
+        attempt(1, 1),
+        retried(3, 0, _A),
+        attempt(3, 0),
+        closed(3, _A),
+        attempt(4, 2),
+        _OTHERS[2:],
     ),
     "an outage of all": life(
         _FAILED,
@@ -91,6 +103,32 @@ BROKEN: dict[str, tuple[str, Sequence[Entry], str]] = {
         "NothingEarly",
         life(_FAILED, attempt(1.5, 0), closed(2, _A), attempt(2, 1), _OTHERS),
         "orders[0]@0 was attempted 0.500000 s early by one",
+    ),
+    "a blocked key by itself": (
+        "NothingEarly",
+        life(
+            attempt(1, 0, outcome="failed"),
+            blocked(1, 0, _A),
+            attempt(3, 0),
+            closed(3, _A),
+            attempt(4, 1),
+            _OTHERS,
+        ),
+        "orders[0]@0 was attempted though it waits for an operator, by one",
+    ),
+    "the next of a key that is blocked": (
+        "NothingWhileHeld",
+        life(
+            attempt(1, 0, outcome="failed"),
+            blocked(1, 0, _A),
+            attempt(1, 1),
+            retried(3, 0, _A),
+            attempt(3, 0),
+            attempt(4, 2),
+            closed(4, _A),
+            _OTHERS[2:],
+        ),
+        "orders[0]@2 was attempted while orders[0]@0 was held by one",
     ),
     "twice at the same time": (
         "OneAtATime",

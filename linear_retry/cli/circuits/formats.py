@@ -21,7 +21,7 @@ def cells(
     group: str, circuit: OpenCircuit, now_ms: int, liveness: Liveness = "unknown"
 ) -> tuple[str, ...]:
     """Returns the cells of `HEAD`, each in one line without control characters; `-`: unknown."""
-    waits_for = {"failed": "", "letter": ", letter", "limit": ", limit"}[circuit.waits_for]
+    waits_for = "" if circuit.waits_for == "failed" else f", {circuit.waits_for}"
     row = (
         group,
         circuit.member,
@@ -30,7 +30,9 @@ def cells(
         circuit.held,
         f"{circuit.state(now_ms)}{waits_for}",
         circuit.failures,
-        *map(moment, (circuit.since_ms, circuit.retry_at_ms, circuit.last_event_ms)),
+        moment(circuit.since_ms),
+        None if circuit.retry_at_ms is None else moment(circuit.retry_at_ms),
+        moment(circuit.last_event_ms),
         one_line(circuit.error) or None,
         liveness,
     )

@@ -108,7 +108,7 @@ def circuit_table(circuits: Iterable[OpenCircuit], now_ms: int) -> Table:
             Text(state, STYLES[state]), Text(_left(one, now_ms), "bold"), _what(one, now_ms)
         )
         error = Text(one_line(one.error) or "-", "dim", no_wrap=True, overflow="ellipsis")
-        table.add_row("", Text(clock(one.due_ms), "dim"), error)
+        table.add_row("", Text("" if one.due_ms is None else clock(one.due_ms), "dim"), error)
     return table
 
 
@@ -119,6 +119,8 @@ def clock(at_ms: int) -> str:
 
 
 def _left(circuit: OpenCircuit, now_ms: int) -> str:
+    if circuit.due_ms is None:
+        return "blocked"
     left_ms = circuit.due_ms - now_ms
     # Rounded up: "in 0s" would mean that it is due.
     return f"in {span_text(left_ms + 999)}" if left_ms > 0 else f"for {span_text(-left_ms)}"
@@ -142,6 +144,8 @@ def _facts(circuit: OpenCircuit, now_ms: int) -> Iterable[str]:
         yield f"letter not sent ({circuit.sends} times)"
     if circuit.waits_for == "limit":
         yield "held by the limit"
+    if circuit.waits_for == "operator":
+        yield "waits for an operator"
     if circuit.scope.topic is not None:
         verb = "pauses" if circuit.scope.key is None else "stops"
         yield f"{verb} {in_one_line(str(circuit.scope))} only"

@@ -28,7 +28,7 @@ from linear_retry.strategy.schedule import Failures
 from linear_retry.strategy.simulation import GivenUp, Recovered, Simulation, Simulator, Spread
 
 _STYLES = {
-    **dict.fromkeys(("fails", "fail", "dead-lettered", "stopped"), "red"),
+    **dict.fromkeys(("fails", "fail", "dead-lettered", "blocked", "stopped"), "red"),
     **dict.fromkeys(("succeeds", "recovered"), "green"),
 }
 _LISTED = 3
@@ -58,7 +58,7 @@ class GivenOutages:
         OnExhausted,
         typer.Option(
             metavar="CHOICE",
-            help="What to do when the delays run out: dead-letter, repeat or stop.",
+            help="What to do when the delays run out: dead-letter, repeat, block or stop.",
         ),
     ] = "dead-letter"
     attempt: Annotated[

@@ -19,7 +19,7 @@ from linear_retry.kafka.consumer.messages import read
 from linear_retry.records.lineage import Line
 from linear_retry.records.record import Record
 from linear_retry.retry.case import Failing, Held, Leaving, ToCallback
-from linear_retry.retry.decision import GIVEN_UP, RetrySettings, Wait
+from linear_retry.retry.decision import GIVEN_UP, Block, RetrySettings, Wait
 from linear_retry.retry.engine import (
     Abandoned,
     Acknowledged,
@@ -114,7 +114,7 @@ class Outcomes:
         Anything else that a failure leads to is not begun any more.
         """
         verdict = self.judge(held, error)
-        if isinstance(verdict.decision, Wait):
+        if isinstance(verdict.decision, Wait | Block):
             step = self.engine.step(verdict)
             for event in step.events if isinstance(step, Hold) else ():
                 self.emit(event)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from linear_retry.consumer.settings.by_key import ByKey
 from linear_retry.events import CircuitClosed, CircuitOpened, Event, ProbeFailed
 from linear_retry.kafka import Message
-from linear_retry.retry.case import Failing, Held, Limited, waiting
+from linear_retry.retry.case import Blocked, Failing, Held, Limited, waiting
 from linear_retry.retry.circuits import Circuit, Circuits
 from linear_retry.retry.clock import Clock
 from linear_retry.retry.decision import Delays
@@ -169,10 +169,12 @@ class WideCircuits:
         return self._wide.setdefault(scope, _Wide())
 
     def _keys(self, scope: Scope) -> list[tuple[Scope, Circuit[Message]]]:
+        """The keys that are held, without those that are blocked: they wait for no outage's end."""
         return [
             (lane, circuit)
             for lane, circuit in self._circuits
             if lane.key is not None and self.over(lane) == scope
+            if not isinstance(circuit.case, Blocked)
         ]
 
     def _wait_on(self, scope: Scope, wide: _Wide, held: Held[Message]) -> None:
@@ -185,7 +187,7 @@ class WideCircuits:
         is_new = self._circuits.get(scope) is None
         delay_s = self._delay_s(wide.failed_probes)
         now_s, now_ms = self._clock.now_s(), self._clock.utc_ms()
-        at = self._circuits.open(scope, None, now_s, delay_s, now_ms).retry_at
+        at = self._circuits.open(scope, None, now_s, delay_s, now_ms)
         self._emit(
             waiting(CircuitOpened, scope, held, delay_s, at)
             if is_new

@@ -38,7 +38,7 @@ _EACH_TURN = 100
 _WAITING = 1_000
 _LONGEST_ERROR = 255
 
-_Failed = events.ProbeFailed | events.LimitReached | events.DeadLetterFailed
+_Failed = events.ProbeFailed | events.LimitReached | events.KeyBlocked | events.DeadLetterFailed
 
 _WAIT_S = 0.25
 _RENEW_AFTER_S = 30.0
@@ -120,6 +120,8 @@ class RemoteCommands:
                 self._failed("failed", event)
             case events.LimitReached():
                 self._failed("held-back", event)
+            case events.KeyBlocked():
+                self._failed("blocked", event)
             case events.DeadLetterFailed():
                 self._failed("not-sent", event)
             case events.CircuitClosed(scope, outcome):
@@ -194,7 +196,9 @@ class RemoteCommands:
 
     def _failed(self, answer: AnswerName, event: _Failed) -> None:
         failures = None if isinstance(event, events.DeadLetterFailed) else event.failures
-        at_ms = round(event.retry_at.timestamp() * 1000)
+        at_ms = None
+        if not isinstance(event, events.KeyBlocked):
+            at_ms = round(event.retry_at.timestamp() * 1000)
         error = one_line(event.error)[:_LONGEST_ERROR] or None
         self._resolve(event.scope, answer, failures=failures, retry_at_ms=at_ms, error=error)
 

@@ -210,10 +210,13 @@ def _open(well: Health, inputs: HealthInputs, scope: Scope) -> Health:
 
 
 def _with_held_keys(well: Health, inputs: HealthInputs, first: Scope) -> Health:
-    view, held = inputs.circuits[first], sum(scope.key is not None for scope in inputs.circuits)
+    view = inputs.circuits[first]
+    held = [each for scope, each in inputs.circuits.items() if scope.key is not None]
+    blocked = sum(each.waits_for == "operator" for each in held)
+    how_many = f"{len(held)}, {blocked} of them blocked" if blocked else f"{len(held)}"
     return replace(
         well,
-        reason=f"{well.reason}; keys that are held: {held}, the first {_until(view)}",
+        reason=f"{well.reason}; keys that are held: {how_many}, the first {_until(view)}",
         since=view.since,
         until=view.retry_at,
         error=view.error,
@@ -228,7 +231,11 @@ def _until(view: CircuitView) -> str:
         else f"{view.topic}[{view.partition}]@{view.offset} is held, failures: {view.failures}"
     )
     held += _WHY.get(view.waits_for, "")
-    when = f"until {view.retry_at:%Y-%m-%dT%H:%M:%S}Z" if view.state == "open" else "half-open"
+    when = "half-open"
+    if view.state == "open":
+        when = "until an operator retries it or gives it up"
+        if view.retry_at is not None:
+            when = f"until {view.retry_at:%Y-%m-%dT%H:%M:%S}Z"
     return f"{when}: {held}"
 
 

@@ -187,6 +187,8 @@ class Monitor:
             ):
                 self.errors[event.scope] = event.error
                 self._note_wait((event.topic, event.partition), event.delay_s, event.retry_at)
+            case events.KeyBlocked():
+                self.errors[event.scope] = event.error
             case events.CircuitClosed():
                 self.errors.pop(event.scope, None)
             case events.PartitionUnreadable(topic, partition):

@@ -21,6 +21,7 @@ from linear_retry.records.commit_note import (
     read_note,
     write_note,
 )
+from linear_retry.retry.case import Blocked
 from linear_retry.retry.circuits import Circuit, Circuits
 from linear_retry.retry.noted_messages import Judgement, NotedMessages
 from linear_retry.scope import UNKEYED, Partition, Scope
@@ -206,11 +207,14 @@ class CommitNotes:
         held = circuit.held
         if held is None or not held.failures:
             return None
+        # One that waits for an operator is due at once where nobody blocks any more.
+        at, last_ms = circuit.retry_at, held.failures.last_ms
         failures = NotedFailures(
             held.failures.count,
             held.failures.first_ms,
-            held.failures.last_ms,
-            round(circuit.retry_at.timestamp() * 1000),
+            last_ms,
+            last_ms if at is None else round(at.timestamp() * 1000),
+            is_blocked=isinstance(circuit.case, Blocked),
         )
         return replace(self._first_of(scope, held.message), failures=failures)
 

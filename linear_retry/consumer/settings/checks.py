@@ -89,11 +89,17 @@ def plan(
     """Checks all arguments and returns them as one value. Raises `ConfigurationError`."""
     delays = as_strategy(strategy)
     line = line_config(config, topics, on_exhausted)
+    kind, by_key = _scope_of(scope)
     policy, letters = policy_of(
-        delays, line.on_exhausted, on_permanent, dead_letters, line.retries, line.recovery
+        delays,
+        line.on_exhausted,
+        on_permanent,
+        dead_letters,
+        line.retries,
+        line.recovery,
+        may_block=by_key is not None,
     )
     _check_returns(line, letters)
-    kind, by_key = _scope_of(scope)
     _warn_of_long_notes(by_key, concurrency)
     _check_concurrency(concurrency, kind, reads_retries=line.reads_retries)
     _check_choice("on_unreadable_note", on_unreadable_note, get_args(OnUnreadableNote))
@@ -239,12 +245,23 @@ def policy_of(
     dead_letters: str | DeadLetters | None,
     retries: Retries | None = None,
     recovery: Recovery | None = None,
+    *,
+    may_block: bool = False,
 ) -> tuple[Policy, DeadLetters | None]:
-    """Combines these choices into a policy. Raises `ConfigurationError`."""
+    """Combines these choices into a policy; `may_block`: each key has its own circuit.
+
+    Raises `ConfigurationError`.
+    """
     _check_choice("on_exhausted", on_exhausted, get_args(OnExhausted))
     _check_choice("on_permanent", on_permanent, get_args(OnPermanent))
     if on_exhausted == "repeat":
         check_repeated(strategy)
+    if "block" in (on_exhausted, on_permanent) and not may_block:
+        raise ConfigurationError(
+            f"on_exhausted={on_exhausted!r}, on_permanent={on_permanent!r}: 'block' is for "
+            'scope="key" only, where one key waits for an operator and all others go on; choose '
+            "another value"
+        )
     letters = DeadLetters(dead_letters) if isinstance(dead_letters, str) else dead_letters
     policy = Policy(strategy, on_exhausted, on_permanent, carrier=retries, recovery=recovery)
     if letters is None:

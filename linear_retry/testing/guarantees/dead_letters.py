@@ -84,7 +84,7 @@ class DeadLetteredOnlyWhenDue(Guarantee):
                 failed = self._failed[member].setdefault(place, _FailedMessage(entry))
                 failed.hop = self._hop.get(member)
                 failed.failures += 1
-            case EventEmitted(_, member, events.CircuitOpened() as event):
+            case EventEmitted(_, member, events.CircuitOpened() | events.KeyBlocked() as event):
                 known = self._failed[member].get(event.place)
                 if known is None or known.revoked:
                     # Not attempted here yet: its failures are those of the owners before, whose

@@ -1,8 +1,10 @@
 """Open circuits: only the held message is attempted in their scope, and not before its time."""
 
+import math
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from linear_retry import events
 from linear_retry.scope import Partition, Place, Scope
@@ -16,6 +18,13 @@ from linear_retry.testing.event_log import (
 from linear_retry.testing.guarantees.guarantee import Guarantee
 from linear_retry.testing.guarantees.lanes import Keys, Lanes
 
+_Holding: TypeAlias = (
+    events.CircuitOpened
+    | events.ProbeFailed
+    | events.LimitReached
+    | events.DeadLetterFailed
+    | events.KeyBlocked
+)
 _EVENT_BEHIND_S = 0.05
 """If the attempt was not seen, the delay counts from the event, which is a little later."""
 
@@ -63,6 +72,8 @@ class NothingWhileOpen(Guarantee):
             case EventEmitted(at_s, member, events.DeadLetterFailed() as event):
                 retry_at_s = at_s + event.delay_s
                 self._open[member][event.scope] = _OpenCircuit(entry, event.place, retry_at_s, True)
+            case EventEmitted(_, member, events.KeyBlocked() as event):
+                self._open[member][event.scope] = _OpenCircuit(entry, event.place, math.inf)
             case EventEmitted(_, member, events.CircuitClosed(scope)):
                 self._open[member].pop(scope, None)
             case EventEmitted(at_s, member, events.WaitEnded(scope)) if scope in self._open[member]:
@@ -138,19 +149,26 @@ class NothingWhileHeld(Guarantee):
                 | events.DeadLetterFailed() as event,
             ) if event.scope.key is not None:
                 is_letter = isinstance(event, events.DeadLetterFailed)
-                item = _OpenCircuit(entry, event.place, entry.at_s + event.delay_s, is_letter)
-                self._held[member][self._lanes.of(event.place)] = item
-                self._places[member, event.scope] = event.place
+                until_s = entry.at_s + event.delay_s
+                self._hold(event, _OpenCircuit(entry, event.place, until_s, is_letter))
+            case EventEmitted(_, _, events.KeyBlocked() as event):
+                self._hold(event, _OpenCircuit(entry, event.place, math.inf))
             case EventEmitted(_, member, events.CircuitClosed(scope)) if scope.key is not None:
                 held = self._places.pop((member, scope), None)
                 if held is not None:
                     self._held[member].pop(self._lanes.of(held), None)
 
+    def _hold(self, event: _Holding, item: _OpenCircuit) -> None:
+        member = item.said.member
+        self._held[member][self._lanes.of(event.place)] = item
+        self._places[member, event.scope] = event.place
+
 
 class NothingEarly(Guarantee):
     """Attempt k + 1 begins at or after the end of attempt k plus its delay.
 
-    Or when an operator requests it (`RetriedNow`), for that one attempt. With `by_key` this is so
+    Or when an operator requests it (`RetriedNow`), for that one attempt: one that is blocked has no
+    other. With `by_key` this is so
     of the circuits of keys: a message that a wide circuit has made wait is begun when that closes.
     """
 
@@ -158,7 +176,7 @@ class NothingEarly(Guarantee):
         super().__init__()
         self._by_key = by_key
         self._ended: dict[tuple[str, Place], AttemptFinished] = {}
-        self._not_before: dict[tuple[str, Place], tuple[float, AttemptFinished]] = {}
+        self._not_before: dict[tuple[str, Place], tuple[float, Entry]] = {}
 
     def feed(self, entry: Entry) -> None:
         match entry:
@@ -175,6 +193,8 @@ class NothingEarly(Guarantee):
             ):
                 if event.scope.key is not None or not self._by_key:
                     self._expect(member, event.place, event.delay_s)
+            case EventEmitted(_, member, events.KeyBlocked() as event):
+                self._not_before[member, event.place] = math.inf, entry
             case Crashed(_, member):
                 self._forget(member, None)
             case EventEmitted(_, member, events.RetriedNow() as event):
@@ -209,7 +229,10 @@ class NothingEarly(Guarantee):
             return
         early_s = not_before[0] - entry.at_s
         if early_s > _CLOCK_GRAIN_S:
-            text = f"{entry.place} was attempted {early_s:.6f} s early by {entry.member}"
+            how = "though it waits for an operator,"
+            if math.isfinite(early_s):
+                how = f"{early_s:.6f} s early"
+            text = f"{entry.place} was attempted {how} by {entry.member}"
             self._violate(
                 text, not_before[1], entry, member=entry.member, partition=entry.place[:2]
             )

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from typing import get_args
 
 from hypothesis import given, settings
@@ -13,12 +14,13 @@ from linear_retry.cli.circuits import formats
 from linear_retry.cli.output.rows import json_line
 from linear_retry.cli.watch.screen import Screen
 from linear_retry.cli.watch.watch import event_line
-from linear_retry.events import Event
+from linear_retry.events import Event, KeyBlocked
 from linear_retry.journal.entry import Entry, encode, read_entry
 from linear_retry.journal.group_state import GroupStates
 from linear_retry.journal.standing import Standing
+from linear_retry.scope import Scope
 from tests.journal.journal_entries import entries
-from tests.journal.journal_story import GROUP, outage
+from tests.journal.journal_story import GROUP, Life, outage
 
 _NOW_MS = 1_795_298_170_643
 
@@ -50,6 +52,18 @@ def test_a_retry_line_by_the_name_that_kafka_has() -> None:
     texts = [formats.no_such_group(f"{GROUP}{end}", fold, "journal") for end in (".retry", "2")]
     ours = f"those of its retry line are in {GROUP!r}"
     assert [True, False] == [text.endswith(ours) for text in texts]
+
+
+def test_a_blocked_key_has_no_time() -> None:
+    """It says what it waits for, where others have the time that is left."""
+    fold = GroupStates()
+    held = Scope("orders", 0, "5a1b7acd8a3f"), "orders", 0, 42
+    fold.take(Life("pod-1").says(_NOW_MS - 60_000, KeyBlocked(*held, "refused", 3)))
+    (circuit,) = fold.view(GROUP).circuits
+    cells = dict(zip(formats.HEAD, formats.cells(GROUP, circuit, _NOW_MS), strict=True))
+    assert ("open, operator", "-", "3") == (cells["state"], cells["retry_at"], cells["failures"])
+    shown = " ".join(_picture(fold, GROUP))
+    assert re.search(r"open +blocked +orders\[0\]@42, .*waits for an operator", shown)
 
 
 def _picture(fold: GroupStates, group: str) -> list[str]:

@@ -230,7 +230,7 @@ def test_several_outages_that_are_all_waited_out_or_none(file: Path) -> None:
         ),
         (
             ["--outage", "1", "--on-exhausted", "skip"],
-            "'skip' is not one of 'dead-letter', 'repeat', 'stop'",
+            "'skip' is not one of 'dead-letter', 'repeat', 'block', 'stop'",
         ),
     ],
 )

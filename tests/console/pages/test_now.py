@@ -7,7 +7,7 @@ from uuid import NAMESPACE_DNS, uuid5
 import httpx
 
 from linear_retry.console.frame.services import Services
-from linear_retry.events import Assigned, CircuitOpened, Event, LimitReached
+from linear_retry.events import Assigned, CircuitOpened, Event, KeyBlocked, LimitReached
 from linear_retry.journal.entry import Entry
 from linear_retry.journal.group_state import GroupStates
 from linear_retry.retry.clock import now_ms
@@ -120,3 +120,19 @@ def test_no_two_elements_have_one_id(server: HttpServer, services: Services) -> 
     ids = re.findall(r' id="([^"]*)"', page)
     assert 2 == page.count("Lift the limit")
     assert sorted(set(ids)) == sorted(ids)
+
+
+def test_a_blocked_key_has_no_next_attempt(server: HttpServer, services: Services) -> None:
+    """The page says what it waits for, and offers both."""
+    states = GroupStates()
+    states.take(_entry("billing", 1, Assigned((("orders", 0),))))
+    scope = Scope("orders", 0, "5a1b7acd8a3f")
+    states.take(_entry("billing", 2, KeyBlocked(scope, "orders", 0, 42, "refused", 3)))
+    services.live.hub.change(views=(states.view("billing"),), is_complete=True)
+    shown = _now(server)
+    assert "1 circuit open 1 key blocked" in shown
+    assert "blocked orders[0]@42 waits until it is retried or given up" in shown
+    assert "next attempt" not in shown
+    with signed_in(server, "ann") as operator:
+        page = operator.get("/now").text
+    assert ("Retry now" in page, "Give up" in page) == (True, True)

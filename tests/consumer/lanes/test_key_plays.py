@@ -1,14 +1,17 @@
 """Members with lanes by key join, leave and are killed in any order, and nothing is lost."""
 
+import math
 import random
 from collections import Counter
 from collections.abc import Sequence
 
 import pytest
 
+from linear_retry.consumer.ownership.requests import Retry
 from linear_retry.consumer.settings.by_key import ByKey, Unkeyed
-from linear_retry.events import CircuitOpened, ProbeFailed
+from linear_retry.events import CircuitOpened, KeyBlocked, ProbeFailed, RetriedNow
 from linear_retry.kafka import Message
+from linear_retry.retry.case import Blocked
 from linear_retry.scope import Place
 from linear_retry.testing import AttemptStarted
 from linear_retry.testing.event_log import EventEmitted
@@ -47,6 +50,8 @@ class _Play:
         self.unkeyed = rng.choice(_UNKEYED)
         # An owner in order does not tell the next what one in any order has done behind the first.
         self.may_repeat = len(self.unkeyed) > 1
+        if not self.changes_scope and rng.random() < 0.4:
+            self.group.on_exhausted = "block"
         self.by_own_key = not self.changes_scope and rng.random() < 0.3
         self._choose_scope()
 
@@ -93,9 +98,9 @@ class _Play:
         what = rng.choices(
             (
                 *("turn", "produce", "fail", "heal", "join", "leave", "kill", "share", "lose"),
-                *("later", "late"),
+                *("later", "late", "operate"),
             ),
-            (30, 6, 6, 6, 2, 2, 1, 2, 1, 4, 1),
+            (30, 6, 6, 6, 2, 2, 1, 2, 1, 4, 1, 2),
         )[0]
         match what:
             case "turn":
@@ -124,6 +129,8 @@ class _Play:
             case "late":
                 for member in group.members:
                     member.workers.late = {*rng.sample(group.partitions, rng.randint(0, 2))}
+            case "operate":
+                self.retry_blocked()
             case "later":
                 group.fake.clock.advance(rng.uniform(0.1, 3.0))
 
@@ -138,13 +145,23 @@ class _Play:
             self.join()
         self.share()
 
+    def retry_blocked(self) -> None:
+        """An operator retries all that waits for one."""
+        for member in self.group.members:
+            for scope, circuit in member.circuits:
+                if isinstance(circuit.case, Blocked):
+                    member.parts.requests.submit(Retry(scope))
+
     def finish(self) -> None:
         group = self.group
         group.dependency.down_for_keys.clear()
         group.dependency.down = False
         for member in group.members:
             member.workers.late.clear()
-        group.finish(within_s=4000.0)
+        give_up_at_s = group.fake.clock.now_s() + 4000.0
+        while not group.all_done() and group.fake.clock.now_s() < give_up_at_s:
+            self.retry_blocked()
+            group.turn()
         assert group.all_done()
 
 
@@ -161,6 +178,10 @@ def _early(play: _Play) -> list[Place]:
         match entry:
             case EventEmitted(at_s, _, CircuitOpened() | ProbeFailed() as event) if event.scope.key:
                 not_before_s[event.place] = at_s + event.delay_s
+            case EventEmitted(_, _, KeyBlocked() as event):
+                not_before_s[event.place] = math.inf
+            case EventEmitted(_, _, RetriedNow() as event):
+                not_before_s.pop(event.place, None)
             case AttemptStarted(at_s, _, place) if at_s < not_before_s.pop(place, 0.0) - _GRAIN_S:
                 found.append(place)
     return found

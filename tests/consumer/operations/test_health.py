@@ -47,6 +47,23 @@ def test_a_retry_line_that_waits_is_well() -> None:
     assert ("open", _NOW, 12) == (held.state, held.until, held.waiting)
 
 
+def test_it_says_how_many_keys_are_blocked() -> None:
+    """Until when is for an operator to say; the consumer itself is well."""
+    held = {Scope("orders", 1, "5a1b7acd8a3f"): _OPEN}
+    blocked = replace(_OPEN, retry_at=None, waits_for="operator", since=_SINCE - timedelta(1))
+    both = held | {Scope("orders", 1, "0123456789ab"): blocked}
+    health = evaluate(replace(_WELL, circuits=both))
+    assert ("consuming", True, True, None) == (
+        *(health.state, health.alive, health.ready),
+        health.until,
+    )
+    assert health.reason == (
+        "it consumes; keys that are held: 2, 1 of them blocked, the first until an operator "
+        "retries it or gives it up: orders[1]@42 is held, failures: 2"
+    )
+    assert "keys that are held: 1, the first" in evaluate(replace(_WELL, circuits=held)).reason
+
+
 def test_open_is_well() -> None:
     """Alive and ready, and says since when, until when and why."""
     health = evaluate(replace(_WELL, circuits={Scope(): _OPEN}))

@@ -113,6 +113,21 @@ def test_the_last_attempt_within_max_elapsed_needs_a_confirmation() -> None:
     assert ("exhausted", 3) == (letter.reason, letter.failures)
 
 
+def test_a_blocked_key_is_retried_without_a_confirmation() -> None:
+    """Nothing is given up if that fails: it is blocked again, and has no next attempt."""
+    group = FakeGroup(partitions=1, scope="key", on_exhausted="block", strategy=[1])
+    group.produce_keys(0, [b"a", b"b"])
+    group.dependency.down_for_keys = {b"a"}
+    member = group.join()
+    group.share([0])
+    turn_until(group, member, events.KeyBlocked)
+    member.parts.commands.post(_command(group, "retry"))
+    group.turn(3)
+    begun, blocked = member.parts.commands.answers()
+    assert ("begun", "blocked", True) == (begun.answer, blocked.answer, blocked.is_final)
+    assert (3, None) == (blocked.failures, blocked.retry_at_ms)
+
+
 def test_no_attempt_is_the_last_where_the_limit_holds_letters_back() -> None:
     """A failure more makes no letter: it is held again, which is what is answered."""
     group = FakeGroup(partitions=1, letter_limit=1)

@@ -277,10 +277,10 @@ def test_a_list_is_a_strategy_of_these_delays(strategy: Any) -> None:
     ("name", "value", "allowed"),
     [
         ("scope", "keys", "'consumer', 'topic', 'partition', 'key'"),
-        ("on_exhausted", "skip", "'dead-letter', 'repeat', 'stop'"),
-        ("on_exhausted", None, "'dead-letter', 'repeat', 'stop'"),
-        ("on_permanent", "repeat", "'dead-letter', 'skip', 'stop'"),
-        ("on_permanent", "Stop", "'dead-letter', 'skip', 'stop'"),
+        ("on_exhausted", "skip", "'dead-letter', 'repeat', 'block', 'stop'"),
+        ("on_exhausted", None, "'dead-letter', 'repeat', 'block', 'stop'"),
+        ("on_permanent", "repeat", "'dead-letter', 'skip', 'block', 'stop'"),
+        ("on_permanent", "Stop", "'dead-letter', 'skip', 'block', 'stop'"),
     ],
 )
 def test_a_choice_is_one_of_those(name: str, value: Any, allowed: str) -> None:
