@@ -20,6 +20,7 @@ from linear_retry.kafka.quiet import QUIET, make_client
 from linear_retry.kafka.topics.standalone_consumer import (
     ANSWER_TIMEOUT_S,
     MISSING,
+    NO_ANSWER,
     NO_PERMISSION,
     refusal,
 )
@@ -158,6 +159,7 @@ class Topics:
         try:
             return answer.result(self._timeout_s + 1)
         except TimeoutError:
+            self._admin = None
             raise BrokerError(
                 f"{self._where}: no answer within {self._timeout_s:g} s; check the address, the "
                 "security settings, and that it is reachable from here"
@@ -165,6 +167,9 @@ class Topics:
         except KafkaException as error:
             if error.args[0].code() in accepted:
                 return None
+            if error.args[0].code() in NO_ANSWER:
+                # It may have lost all brokers for good, and wait for a controller each time.
+                self._admin = None
             raise refusal(self._where, what, error.args[0], rights) from error
 
     def _handle(self) -> Any:

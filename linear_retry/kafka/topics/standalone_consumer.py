@@ -29,7 +29,7 @@ NO_PERMISSION = (
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
 )
 _NO_LOGIN = (KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED)
-_NO_ANSWER = (
+NO_ANSWER = (
     KafkaError._TIMED_OUT,
     KafkaError._TIMED_OUT_QUEUE,
     KafkaError._TRANSPORT,
@@ -182,7 +182,7 @@ def refusal(
         return BrokerError(
             f"{where}: no permission for {what} ({error.str()}); ask for {rights} on it"
         )
-    if error.code() in _NO_ANSWER:
+    if error.code() in NO_ANSWER:
         return BrokerError(
             f"{where}: no answer about {what} ({error.str()}); check the address, the security "
             "settings, and that it is reachable from here"

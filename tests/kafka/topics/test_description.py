@@ -1,12 +1,17 @@
 """Topics are created as they are needed, and described as they are."""
 
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient
 
 from linear_retry.errors import BrokerError
 from linear_retry.kafka.topics.description import Topics
 from linear_retry.records.topics.description import NeededTopic
+from tests.conftest import TopicFactory
 from tests.real_kafka import RealKafka
 
 pytestmark = pytest.mark.broker
@@ -60,6 +65,34 @@ def test_what_brokers_refuse(kafka: RealKafka) -> None:
     """It is said which topic, and why."""
     with pytest.raises(BrokerError, match=r"creating topic 'too-safe' is refused: .*replica"):
         _topics(kafka).create(NeededTopic("too-safe", "retry", 1, 3))
+
+
+class _Lost:
+    """A client that has lost its brokers."""
+
+    def __init__(self, _: object) -> None:
+        """Of any configuration."""
+
+    def describe_topics(self, topics: TopicCollection, **_: object) -> dict[str, Future[object]]:
+        answer = Future[object]()
+        text = "Failed while waiting for controller: Local: Timed out"
+        answer.set_exception(KafkaException(KafkaError(KafkaError._TIMED_OUT, text)))
+        return dict.fromkeys(topics.topic_names, answer)
+
+
+def test_a_client_that_has_lost_its_brokers_is_asked_once(
+    kafka: RealKafka, topic: TopicFactory
+) -> None:
+    """The bug: it was asked again and again, for ever; a new one finds them."""
+    clients: Iterator[Callable[[Any], Any]] = iter((_Lost, AdminClient))
+    name = topic()
+    topics = Topics(
+        {"bootstrap.servers": kafka.bootstrap}, admin=lambda config: next(clients)(config)
+    )
+    with pytest.raises(BrokerError, match="Failed while waiting for controller"):
+        topics.id_of(name)
+    assert topics.id_of(name)
+    assert topics.id_of(name)
 
 
 def test_where_nobody_answers() -> None:
