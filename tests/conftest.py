@@ -33,9 +33,14 @@ settings.load_profile("ci" if os.environ.get("CI") else "default")
 _numbers = itertools.count(1)
 
 
-def _started(directory: Path) -> Iterator[RealKafka]:
+_PATIENT = {"broker.session.timeout.ms": "60000"}
+"""For a broker that is never killed: on a busy machine its controller took it for dead after 3 s,
+and its clients saw a cluster without brokers."""
+
+
+def _started(directory: Path, settings: dict[str, str] | None = None) -> Iterator[RealKafka]:
     try:
-        with RealKafka(directory) as broker:
+        with RealKafka(directory, settings) as broker:
             yield broker
     except NoBrokerError as error:
         pytest.fail(str(error), pytrace=False)  # never a skip: green must mean tried
@@ -63,7 +68,7 @@ def _signals_are_heard() -> None:
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealKafka]:
     """The broker of the whole run, started when the first test asks; leave it running."""
-    yield from _started(tmp_path_factory.mktemp("kafka"))
+    yield from _started(tmp_path_factory.mktemp("kafka"), _PATIENT)
 
 
 @pytest.fixture
