@@ -172,13 +172,17 @@ class Circuits(Generic[T]):
 
         Without a `case`, that of the whole of many keys: the probe is chosen at `retry_at`.
         """
-        retry_at = _utc(now_ms) + timedelta(seconds=delay_s)
-        self._put(scope, self._opened(scope, case, now_s, now_ms, now_s + delay_s, retry_at))
+        since, retry_at = (
+            self._since(scope, now_s, now_ms),
+            _utc(now_ms) + timedelta(seconds=delay_s),
+        )
+        self._put(scope, Circuit("open", *since, now_s + delay_s, retry_at, case))
         return retry_at
 
     def block(self, scope: Scope, case: Blocked[T], now_s: float, now_ms: int) -> None:
         """Opens a circuit as `open` does, until an operator ends its wait."""
-        self._put(scope, self._opened(scope, case, now_s, now_ms, math.inf, None))
+        since = self._since(scope, now_s, now_ms)
+        self._put(scope, Circuit("open", *since, math.inf, None, case))
 
     def half_open(self, scope: Scope) -> Circuit[T]:
         """Allows one probe, at `retry_at`: the held message, or the first one to arrive."""
@@ -240,20 +244,12 @@ class Circuits(Generic[T]):
     def _awaits_probe(circuit: Circuit[Any]) -> bool:
         return circuit.state == "half-open" and circuit.case is None
 
-    def _opened(
-        self,
-        scope: Scope,
-        case: Case[T] | None,
-        now_s: float,
-        now_ms: int,
-        retry_at_s: float,
-        retry_at: datetime | None,
-    ) -> Circuit[T]:
-        """It has been open since before, if it was."""
+    def _since(self, scope: Scope, now_s: float, now_ms: int) -> tuple[float, datetime]:
+        """When a circuit that opens now was opened first, on both clocks."""
         before = self._open.get(scope)
         since_s = before.opened_at_s if before else now_s
         since = before.opened_at if before else _utc(now_ms)
-        return Circuit("open", since_s, since, retry_at_s, retry_at, case)
+        return since_s, since
 
     def _put(self, scope: Scope, circuit: Circuit[T]) -> None:
         before = self._open.get(scope)

@@ -36,7 +36,7 @@ from linear_retry.records.topics.names import retry_group
 from linear_retry.retry.circuits import Circuits
 from linear_retry.retry.decision import OnPermanent
 from linear_retry.scope import AnyScope, Partition, Place, Scope, ScopeKind
-from linear_retry.testing import EventLog, broken
+from linear_retry.testing import AttemptStarted, EventLog, broken
 from tests.fake.cluster import FakeKafka
 from tests.fake.consumer import FakeConsumer
 from tests.fake.topic import Headers
@@ -348,10 +348,18 @@ class FakeGroup:
             for partition, found in self.visible.items()
         )
 
-    def finish(self, within_s: float = 120.0) -> None:
+    def attempted(self) -> list[int]:
+        """The offset of each attempt, of whatever partition, in their order."""
+        entries = [each for each in self.witness.entries if isinstance(each, AttemptStarted)]
+        return [each.place.offset for each in entries]
+
+    def finish(
+        self, within_s: float = 120.0, before_turn: Callable[[], None] = lambda: None
+    ) -> None:
         """The last fault is past: turn until all is done and committed, in bounded time."""
         give_up_at_s = self.fake.clock.now_s() + within_s
         while not self.all_done() and self.fake.clock.now_s() < give_up_at_s:
+            before_turn()
             self.turn()
 
     def standing_still(self, failing: Iterable[Partition]) -> list[str]:

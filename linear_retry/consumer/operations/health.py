@@ -231,12 +231,15 @@ def _until(view: CircuitView) -> str:
         else f"{view.topic}[{view.partition}]@{view.offset} is held, failures: {view.failures}"
     )
     held += _WHY.get(view.waits_for, "")
-    when = "half-open"
-    if view.state == "open":
-        when = "until an operator retries it or gives it up"
-        if view.retry_at is not None:
-            when = f"until {view.retry_at:%Y-%m-%dT%H:%M:%S}Z"
-    return f"{when}: {held}"
+    return f"{_when(view)}: {held}"
+
+
+def _when(view: CircuitView) -> str:
+    if view.state != "open":
+        return "half-open"
+    if view.retry_at is None:
+        return "until an operator retries it or gives it up"
+    return f"until {view.retry_at:%Y-%m-%dT%H:%M:%S}Z"
 
 
 def _unreadable(well: Health, inputs: HealthInputs) -> Health:

@@ -1,6 +1,5 @@
 """Carries out operators' requests: retries, give-ups, and lifting the limit."""
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import assert_never
@@ -177,8 +176,9 @@ class OperatorActions:
         self.requests.answer(request, True)
 
     def _early_s(self, circuit: Circuit[Message]) -> float:
-        remaining_s = circuit.retry_at_s - self.clock.now_s()
-        return max(remaining_s, 0.0) if math.isfinite(remaining_s) else 0.0
+        if circuit.retry_at is None:
+            return 0.0
+        return max(circuit.retry_at_s - self.clock.now_s(), 0.0)
 
     def _takes_effect(self, request: Request, scope: Scope, circuit: Circuit[Message]) -> bool:
         """Whether its letter must be sent now; any further try follows the circuit's schedule."""

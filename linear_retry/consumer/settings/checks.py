@@ -256,14 +256,14 @@ def policy_of(
     _check_choice("on_permanent", on_permanent, get_args(OnPermanent))
     if on_exhausted == "repeat":
         check_repeated(strategy)
-    if "block" in (on_exhausted, on_permanent) and not may_block:
+    letters = DeadLetters(dead_letters) if isinstance(dead_letters, str) else dead_letters
+    policy = Policy(strategy, on_exhausted, on_permanent, carrier=retries, recovery=recovery)
+    if policy.blocks and not may_block:
         raise ConfigurationError(
             f"on_exhausted={on_exhausted!r}, on_permanent={on_permanent!r}: 'block' is for "
             'scope="key" only, where one key waits for an operator and all others go on; choose '
             "another value"
         )
-    letters = DeadLetters(dead_letters) if isinstance(dead_letters, str) else dead_letters
-    policy = Policy(strategy, on_exhausted, on_permanent, carrier=retries, recovery=recovery)
     if letters is None:
         if policy.needs_dead_letters:
             raise ConfigurationError(

@@ -4,7 +4,6 @@ import math
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from linear_retry import events
 from linear_retry.scope import Partition, Place, Scope
@@ -18,13 +17,6 @@ from linear_retry.testing.event_log import (
 from linear_retry.testing.guarantees.guarantee import Guarantee
 from linear_retry.testing.guarantees.lanes import Keys, Lanes
 
-_Holding: TypeAlias = (
-    events.CircuitOpened
-    | events.ProbeFailed
-    | events.LimitReached
-    | events.DeadLetterFailed
-    | events.KeyBlocked
-)
 _EVENT_BEHIND_S = 0.05
 """If the attempt was not seen, the delay counts from the event, which is a little later."""
 
@@ -146,30 +138,25 @@ class NothingWhileHeld(Guarantee):
                 events.CircuitOpened()
                 | events.ProbeFailed()
                 | events.LimitReached()
+                | events.KeyBlocked()
                 | events.DeadLetterFailed() as event,
             ) if event.scope.key is not None:
                 is_letter = isinstance(event, events.DeadLetterFailed)
-                until_s = entry.at_s + event.delay_s
-                self._hold(event, _OpenCircuit(entry, event.place, until_s, is_letter))
-            case EventEmitted(_, _, events.KeyBlocked() as event):
-                self._hold(event, _OpenCircuit(entry, event.place, math.inf))
+                item = _OpenCircuit(entry, event.place, math.inf, is_letter)
+                self._held[member][self._lanes.of(event.place)] = item
+                self._places[member, event.scope] = event.place
             case EventEmitted(_, member, events.CircuitClosed(scope)) if scope.key is not None:
                 held = self._places.pop((member, scope), None)
                 if held is not None:
                     self._held[member].pop(self._lanes.of(held), None)
-
-    def _hold(self, event: _Holding, item: _OpenCircuit) -> None:
-        member = item.said.member
-        self._held[member][self._lanes.of(event.place)] = item
-        self._places[member, event.scope] = event.place
 
 
 class NothingEarly(Guarantee):
     """Attempt k + 1 begins at or after the end of attempt k plus its delay.
 
     Or when an operator requests it (`RetriedNow`), for that one attempt: one that is blocked has no
-    other. With `by_key` this is so
-    of the circuits of keys: a message that a wide circuit has made wait is begun when that closes.
+    other. With `by_key` this is so of the circuits of keys: a message that a wide circuit has made
+    wait is begun when that closes.
     """
 
     def __init__(self, *, by_key: bool = False) -> None:

@@ -9,7 +9,6 @@ from linear_retry.consumer.ownership.requests import GiveUp, Retry
 from linear_retry.consumer.settings.by_key import ByKey
 from linear_retry.retry.circuits import CircuitView
 from linear_retry.scope import Partition
-from linear_retry.testing import AttemptStarted
 from linear_retry.testing.event_log import EventEmitted
 from tests.consumer.group import LETTERS, TOPIC, FakeGroup, Member
 
@@ -25,11 +24,6 @@ def _group(keys: str, **options: Any) -> tuple[FakeGroup, Member]:
     member = group.join()
     group.share([0])
     return group, member
-
-
-def _attempted(group: FakeGroup) -> list[int]:
-    entries = [entry for entry in group.witness.entries if isinstance(entry, AttemptStarted)]
-    return [entry.place.offset for entry in entries]
 
 
 def _blocked(group: FakeGroup) -> list[tuple[int, int]]:
@@ -63,7 +57,7 @@ def test_it_waits_until_it_is_retried() -> None:
     _turn_for(group, _HOUR_S)
     _fails(group, "")
     _turn_for(group, _HOUR_S)
-    assert [0, 0, 0] == [offset for offset in _attempted(group) if offset % 3 == 0]
+    assert [0, 0, 0] == [offset for offset in group.attempted() if offset % 3 == 0]
     assert [(0, 3)] == _blocked(group)
     assert ("open", None, 3, "operator") == (
         (view := _view(member)).state,
@@ -73,7 +67,7 @@ def test_it_waits_until_it_is_retried() -> None:
     )
     assert member.parts.requests.submit(Retry((_P0, 0)))
     group.finish()
-    assert [0, 3, 6] == _attempted(group)[-3:]
+    assert [0, 3, 6] == group.attempted()[-3:]
     (retried,) = [each for each in member.events if isinstance(each, events.RetriedNow)]
     assert (3, 0.0) == (retried.failures, retried.remaining_s)
     assert [] == group.violations()
@@ -101,7 +95,7 @@ def test_what_can_never_be_handled_is_blocked_at_its_first_failure() -> None:
     group, member = _group("aab", on_exhausted="dead-letter", on_permanent="block")
     group.dependency.refuses = {(0, 0)}
     _turn_for(group, _HOUR_S)
-    assert ([(0, 1)], [0, 2]) == (_blocked(group), sorted(_attempted(group)))
+    assert ([(0, 1)], [0, 2]) == (_blocked(group), sorted(group.attempted()))
     assert [events.KeyBlocked] == [
         type(each) for each in member.events if getattr(each, "scope", None) is not None
     ]
@@ -109,7 +103,7 @@ def test_what_can_never_be_handled_is_blocked_at_its_first_failure() -> None:
     group.finish()
     assert asked.result(0)
     (letter,) = group.fake.topics[LETTERS].partitions[0].records
-    assert (b"given-up", 1) == (dict(letter.headers or [])["retry-reason"], _attempted(group)[-1])
+    assert (b"given-up", 1) == (dict(letter.headers or [])["retry-reason"], group.attempted()[-1])
     assert [] == group.violations()
 
 
@@ -119,18 +113,18 @@ def test_it_is_blocked_at_the_next_owner_too(is_kill: bool) -> None:
     group, member = _group("abab", strategy=[1.0])
     _fails(group, "a")
     _turn_for(group, 600.0)
-    before = _attempted(group)
+    before = group.attempted()
     (group.crash if is_kill else group.leave)(member)
     heir = group.join()
     group.share([0])
     _fails(group, "")
     _turn_for(group, _HOUR_S)
-    assert before == _attempted(group)
+    assert before == group.attempted()
     assert [(0, 2), (0, 2)] == _blocked(group)
     assert ("operator", 2) == (_view(heir).waits_for, _view(heir).failures)
     heir.parts.requests.submit(Retry(None))
     group.finish()
-    assert [0, 2] == _attempted(group)[len(before) :]
+    assert [0, 2] == group.attempted()[len(before) :]
     assert [] == group.violations()
 
 
@@ -144,7 +138,7 @@ def test_a_revoke_amid_its_last_attempt() -> None:
     group.join()
     group.share([1])
     _turn_for(group, _HOUR_S)
-    assert ([(0, 1), (0, 1)], [0, 1]) == (_blocked(group), sorted(_attempted(group)))
+    assert ([(0, 1), (0, 1)], [0, 1]) == (_blocked(group), sorted(group.attempted()))
 
 
 @pytest.mark.parametrize("scope", ["key", "consumer"])
@@ -160,7 +154,7 @@ def test_an_owner_that_does_not_block_attempts_it(scope: str) -> None:
     group.join()
     group.share([0])
     group.finish()
-    assert (0, [(0, 2)]) == (_attempted(group)[-1], _blocked(group))
+    assert (0, [(0, 2)]) == (group.attempted()[-1], _blocked(group))
     assert [] == group.violations()
 
 
@@ -173,7 +167,7 @@ def test_blocked_keys_are_not_among_those_that_may_be_held() -> None:
     _fails(group, "d")
     group.turn(20)
     assert [(0, 1), (1, 1), (2, 1)] == sorted(_blocked(group))
-    assert {4, 5} <= {*_attempted(group)}
+    assert {4, 5} <= {*group.attempted()}
     opened = [each for each in member.events if isinstance(each, events.CircuitOpened)]
     assert [3] == [each.offset for each in opened if each.scope.key is not None]
     assert 1 == len(opened)

@@ -158,10 +158,7 @@ class _Play:
         group.dependency.down = False
         for member in group.members:
             member.workers.late.clear()
-        give_up_at_s = group.fake.clock.now_s() + 4000.0
-        while not group.all_done() and group.fake.clock.now_s() < give_up_at_s:
-            self.retry_blocked()
-            group.turn()
+        group.finish(within_s=4000.0, before_turn=self.retry_blocked)
         assert group.all_done()
 
 

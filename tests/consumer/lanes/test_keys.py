@@ -13,7 +13,6 @@ from linear_retry.consumer.partitions import queued_read_ahead
 from linear_retry.consumer.settings.by_key import ByKey
 from linear_retry.records.commit_note import CommitNote, Digests, NotedFailures, Undone, write_note
 from linear_retry.scope import Scope
-from linear_retry.testing import AttemptStarted
 from linear_retry.testing.guarantees.done import done_by
 from tests.consumer.group import GROUP, LETTERS, TOPIC, FakeGroup, Member
 
@@ -34,11 +33,6 @@ def _keys(text: str) -> list[bytes]:
     return [each.encode() for each in text]
 
 
-def _attempted(group: FakeGroup) -> list[int]:
-    entries = [entry for entry in group.witness.entries if isinstance(entry, AttemptStarted)]
-    return [entry.place.offset for entry in entries]
-
-
 def _wide(member: Member) -> list[events.CircuitOpened]:
     opened = [each for each in member.events if isinstance(each, events.CircuitOpened)]
     return [each for each in opened if each.scope.key is None]
@@ -49,12 +43,12 @@ def test_a_key_that_fails_waits_and_the_others_go_on() -> None:
     group = _group(_keys("abcabcab"), strategy=[60.0] * 9)
     group.dependency.down_for_keys = {b"a"}
     group.turn(30)
-    assert [1, 2, 4, 5, 7] == sorted({*_attempted(group)} - {0})
-    assert 1 == _attempted(group).count(0)
+    assert [1, 2, 4, 5, 7] == sorted({*group.attempted()} - {0})
+    assert 1 == group.attempted().count(0)
     group.dependency.down_for_keys = set()
     group.finish()
-    assert [0, 3, 6] == [offset for offset in _attempted(group)[-4:] if offset % 3 == 0]
-    assert 9 == len(_attempted(group))
+    assert [0, 3, 6] == [offset for offset in group.attempted()[-4:] if offset % 3 == 0]
+    assert 9 == len(group.attempted())
 
 
 def test_a_clean_stop_repeats_nothing() -> None:
@@ -63,15 +57,15 @@ def test_a_clean_stop_repeats_nothing() -> None:
     (member,) = group.members
     group.dependency.down_for_keys = {b"a"}
     group.turn(30)
-    before = _attempted(group)
+    before = group.attempted()
     group.leave(member)
     group.join()
     group.share([0])
     group.turn(20)
-    assert before == _attempted(group)
+    assert before == group.attempted()
     group.dependency.down_for_keys = set()
     group.finish()
-    assert [0, 3, 6] == _attempted(group)[len(before) :]
+    assert [0, 3, 6] == group.attempted()[len(before) :]
 
 
 def test_one_key_after_another_is_no_outage() -> None:
@@ -84,7 +78,7 @@ def test_one_key_after_another_is_no_outage() -> None:
     assert 7 == len(member.circuits.keys_of(_P0))
     group.produce_keys(0, _keys("89"))
     group.turn(20)
-    assert {14, 15} <= {*_attempted(group)}
+    assert {14, 15} <= {*group.attempted()}
 
 
 def test_many_at_once_are_an_outage() -> None:
@@ -94,15 +88,15 @@ def test_many_at_once_are_an_outage() -> None:
     (member,) = group.members
     group.dependency.down = True
     began_s = group.fake.clock.now_s()
-    while group.fake.clock.now_s() < began_s + 60 and len(_attempted(group)) < 200:
+    while group.fake.clock.now_s() < began_s + 60 and len(group.attempted()) < 200:
         group.turn()
     assert [Scope()] == [each.scope for each in _wide(member)]
-    assert len(_attempted(group)) <= 5 + 4 + 60 / 5 + 4
+    assert len(group.attempted()) <= 5 + 4 + 60 / 5 + 4
     group.dependency.down = False
     group.finish()
     closed = [each for each in member.events if isinstance(each, events.CircuitClosed)]
     assert [Scope()] == [each.scope for each in closed if each.scope.key is None]
-    assert {*range(200)} == {*_attempted(group)}
+    assert {*range(200)} == {*group.attempted()}
 
 
 def test_no_more_are_held_than_may_be() -> None:
@@ -117,7 +111,7 @@ def test_no_more_are_held_than_may_be() -> None:
     assert [] != _wide(member)
     group.dependency.down_for_keys = set()
     group.finish(within_s=2000)
-    assert {*range(12)} == {*_attempted(group)}
+    assert {*range(12)} == {*group.attempted()}
 
 
 def test_a_dead_letter_frees_its_key() -> None:
@@ -128,7 +122,7 @@ def test_a_dead_letter_frees_its_key() -> None:
         group.turn()
     group.dependency.down_for_keys = set()
     group.finish()
-    assert [0, 0, 1, 2, 3] == sorted(_attempted(group))
+    assert [0, 0, 1, 2, 3] == sorted(group.attempted())
 
 
 def test_poison_keys_do_not_keep_an_outage_open() -> None:
@@ -142,7 +136,7 @@ def test_poison_keys_do_not_keep_an_outage_open() -> None:
     assert [Scope()] == [each.scope for each in _wide(member)]
     group.produce_keys(0, [b"f"])
     group.turn(60)
-    assert 1 == _attempted(group).count(5)
+    assert 1 == group.attempted().count(5)
     assert None is member.circuits.get(Scope())
     for _ in range(50):
         group.produce_keys(0, [b"f"])
@@ -171,9 +165,9 @@ def test_immediate_retries_are_none_in_an_outage() -> None:
     group = _group(_keys("abcdefgh"), scope=ByKey(trip=2), strategy=[0.0, 0.0])
     group.dependency.down = True
     until_s = group.fake.clock.now_s() + 5
-    while group.fake.clock.now_s() < until_s and len(_attempted(group)) < 200:
+    while group.fake.clock.now_s() < until_s and len(group.attempted()) < 200:
         group.turn()
-    assert len(_attempted(group)) < 70
+    assert len(group.attempted()) < 70
 
 
 def test_messages_without_a_key_are_one_lane() -> None:
@@ -181,7 +175,7 @@ def test_messages_without_a_key_are_one_lane() -> None:
     group = _group([None, b"", None, b"", None], strategy=[60.0] * 9)
     group.dependency.down_for_keys = {None}
     group.turn(20)
-    assert [0, 1, 3] == sorted(_attempted(group))
+    assert [0, 1, 3] == sorted(group.attempted())
     group.dependency.down_for_keys = set()
     group.finish()
     assert [] == group.violations()
@@ -199,8 +193,8 @@ def test_an_operator_decides_about_a_held_key(wish: OperatorRequest) -> None:
     group.turn(20)
     assert decided.result(0)
     group.finish()
-    assert ([0] if isinstance(wish, Retry) else []) == _attempted(group)[2:-1]
-    assert 1 == _attempted(group)[-1]
+    assert ([0] if isinstance(wish, Retry) else []) == group.attempted()[2:-1]
+    assert 1 == group.attempted()[-1]
     assert [] == group.violations()
 
 
@@ -232,7 +226,7 @@ def test_however_many_wait_behind_a_held_key_the_others_go_on() -> None:
         group.turn()
         group.produce_keys(0, _keys("aab"))
     group.turn(20)
-    assert [12 + 3 * n for n in range(60)] == sorted({*_attempted(group)} - {0})
+    assert [12 + 3 * n for n in range(60)] == sorted({*group.attempted()} - {0})
     assert isinstance(member.parts.read_ahead, LaneReadAhead)
     assert not member.parts.read_ahead.is_crowded(_P0)
     group.dependency.down_for_keys = set()
@@ -251,7 +245,7 @@ def test_however_many_keys_are_held_the_others_go_on() -> None:
         group.turn()
         group.produce_keys(0, [b"0", b"x"])
     group.turn(20)
-    assert [31 + 2 * n for n in range(60)] == sorted(set(_attempted(group)) - {*range(15)})
+    assert [31 + 2 * n for n in range(60)] == sorted(set(group.attempted()) - {*range(15)})
     assert isinstance(member.parts.read_ahead, LaneReadAhead)
     assert member.parts.read_ahead.is_crowded(_P0)
 
@@ -283,7 +277,7 @@ def test_an_owner_between_that_takes_partitions_in_order(concurrency: int) -> No
     group = _group(_keys("abc"), strategy=[600.0] * 9)
     (member,) = group.members
     group.dependency.down_for_keys = {b"a", b"b"}
-    while 2 not in _attempted(group):
+    while 2 not in group.attempted():
         group.turn()
     group.turn(5)
     group.scope, group.concurrency = "partition", concurrency
@@ -295,7 +289,7 @@ def test_an_owner_between_that_takes_partitions_in_order(concurrency: int) -> No
         group.turn(10)
     group.dependency.down_for_keys = set()
     group.finish(within_s=2000)
-    assert [2] == [offset for offset in _attempted(group) if offset == 2]
+    assert [2] == [offset for offset in group.attempted() if offset == 2]
     assert [] == group.violations()
 
 
@@ -310,7 +304,7 @@ def test_a_revoke_waits_for_each_key() -> None:
     group.join()
     group.share([1])
     group.turn(20)
-    assert [*range(8)] == sorted(_attempted(group))
+    assert [*range(8)] == sorted(group.attempted())
     assert [] == group.violations()
 
 
@@ -329,7 +323,7 @@ def test_a_key_that_recovers_during_a_revoke_says_nothing_of_the_others() -> Non
     group.join()
     group.share([1])
     group.turn(20)
-    assert [0, 1, 0] == _attempted(group)
+    assert [0, 1, 0] == group.attempted()
     group.dependency.down_for_keys = set()
     group.finish(within_s=2000)
     assert [] == group.violations()
@@ -352,7 +346,7 @@ def test_a_note_about_another_log_while_a_handler_runs() -> None:
     group.produce_keys(0, _keys("bbb"))
     member.workers.late = set()
     group.finish()
-    assert {*range(6)} == {*_attempted(group)}
+    assert {*range(6)} == {*group.attempted()}
 
 
 @pytest.mark.parametrize("frontier", [2, 6])
@@ -391,12 +385,12 @@ def test_a_log_that_was_cut_does_not_wait_for_a_held_key() -> None:
     del group.visible[_P0][3:]
     group.produce_keys(0, _keys("bb"))
     began_s = group.fake.clock.now_s()
-    while {3, 4} - {*_attempted(group)} and group.fake.clock.now_s() < began_s + 600:
+    while {3, 4} - {*group.attempted()} and group.fake.clock.now_s() < began_s + 600:
         group.turn()
-    assert {3, 4} <= {*_attempted(group)}
+    assert {3, 4} <= {*group.attempted()}
     group.dependency.down_for_keys = set()
     group.finish(within_s=4000)
-    assert {*range(5)} == {*_attempted(group)}
+    assert {*range(5)} == {*group.attempted()}
 
 
 @pytest.mark.filterwarnings("ignore:auto.offset.reset=latest")
@@ -408,7 +402,7 @@ def test_retention_loses_held_messages_only() -> None:
     group.produce_keys(0, _keys("abcabc"))
     group.dependency.down_for_keys = {b"a"}
     group.turn(30)
-    assert [0, 1, 2, 4, 5] == sorted(_attempted(group))
+    assert [0, 1, 2, 4, 5] == sorted(group.attempted())
     group.leave(member)
     group.produce_keys(0, _keys("bcbc"))
     group.fake.delete_records(*_P0, 4)
@@ -416,14 +410,14 @@ def test_retention_loses_held_messages_only() -> None:
     group.share([0])
     group.dependency.down_for_keys = set()
     group.turn(60)
-    assert [6, 7, 8, 9] == sorted(_attempted(group)[5:])
+    assert [6, 7, 8, 9] == sorted(group.attempted()[5:])
 
 
 def test_what_retention_removes_is_handled_where_it_is_in_memory() -> None:
     """The bug: reading began behind it, and the next commit ended the consumer."""
     group = _group(_keys("abcabc"), concurrency=2)
     (member,) = group.members
-    while not _attempted(group):
+    while not group.attempted():
         group.turn()
     member.workers.busy = {_P0}
     group.turn(20)
@@ -434,7 +428,7 @@ def test_what_retention_removes_is_handled_where_it_is_in_memory() -> None:
     member.workers.busy.clear()
     group.produce_keys(0, _keys("ab"))
     group.finish()
-    assert [*range(8)] == sorted(_attempted(group))
+    assert [*range(8)] == sorted(group.attempted())
     assert [] == group.violations()
 
 

@@ -9,7 +9,6 @@ from linear_retry import ConfigurationError, events
 from linear_retry.consumer.settings.by_key import ByKey
 from linear_retry.kafka import Message
 from linear_retry.records.commit_note import read_note
-from linear_retry.testing import AttemptStarted
 from tests.consumer.group import GROUP, TOPIC, FakeGroup
 
 _P0 = (TOPIC, 0)
@@ -34,11 +33,6 @@ def _group(keys: list[bytes | None], scope: ByKey, **options: Any) -> FakeGroup:
     return group
 
 
-def _attempted(group: FakeGroup) -> list[int]:
-    entries = [entry for entry in group.witness.entries if isinstance(entry, AttemptStarted)]
-    return [entry.place.offset for entry in entries]
-
-
 def _leave_and_join(group: FakeGroup) -> None:
     (member,) = group.members
     group.leave(member)
@@ -52,13 +46,13 @@ def test_a_function_gives_the_key() -> None:
     group = _group([b"a1", b"b1", b"a2", b"b2"], ByKey(key=_tenant, key_id="tenant-1"))
     group.dependency.down_for_keys = {b"a1"}
     group.turn(20)
-    assert [0, 1, 3] == sorted(_attempted(group))
+    assert [0, 1, 3] == sorted(group.attempted())
     _leave_and_join(group)
     group.turn(20)
-    assert [0, 1, 3] == sorted(_attempted(group))
+    assert [0, 1, 3] == sorted(group.attempted())
     group.dependency.down_for_keys = set()
     group.finish()
-    assert [0, 2] == _attempted(group)[3:]
+    assert [0, 2] == group.attempted()[3:]
     assert [] == group.violations()
 
 
@@ -87,12 +81,12 @@ def test_a_note_by_other_keys_may_be_handled_again() -> None:
     group = _group([b"a1", b"b1", b"a2", b"b2"], old, on_unreadable_note="handle-again")
     group.dependency.down_for_keys = {b"a1"}
     group.turn(20)
-    before = len(_attempted(group))
+    before = len(group.attempted())
     group.scope = ByKey(key=_tenant, key_id="tenant-2")
     group.dependency.down_for_keys = set()
     _leave_and_join(group)
     group.finish()
-    assert [0, 1, 2, 3] == sorted(_attempted(group)[before:])
+    assert [0, 1, 2, 3] == sorted(group.attempted()[before:])
 
 
 def test_nothing_passed_over_is_nothing_to_refuse() -> None:
@@ -110,7 +104,7 @@ def test_nothing_passed_over_is_nothing_to_refuse() -> None:
     (member,) = group.members
     opened = [each for each in member.events if isinstance(each, events.CircuitOpened)]
     assert [1] == [each.failures for each in opened]
-    assert 1 == len(_attempted(group))
+    assert 1 == len(group.attempted())
 
 
 def _fails(_: Message) -> bytes:
@@ -133,7 +127,7 @@ def test_a_function_that_fails(
     group = _group([None, None], ByKey(key=key, key_id="broken-1"))
     group.produce_keys(0, [b"a", b"b"])
     group.finish()
-    assert [0, 1, 2, 3] == _attempted(group)
+    assert [0, 1, 2, 3] == group.attempted()
     (said,) = [each.message for each in caplog.records if "gave it no key" in each.message]
     assert said.startswith("orders[0]@0: ByKey(key=...) gave it no key (")
     assert problem in said
@@ -144,20 +138,20 @@ def test_a_text_is_a_key() -> None:
     group = _group([b"a1", b"b1"], ByKey(key=lambda _: "tenant", key_id="one-1"))
     group.dependency.down_for_keys = {b"a1"}
     group.turn(20)
-    assert [0] == _attempted(group)
+    assert [0] == group.attempted()
 
 
 def test_messages_without_a_key_in_any_order() -> None:
     """One that fails holds no other. A clean stop repeats nothing, and its failures survive."""
     group = _group([None, None, b"a", None], ByKey(unkeyed="any"))
     group.dependency.down_for_keys = {None}
-    while len(_attempted(group)) == 0:
+    while len(group.attempted()) == 0:
         group.turn()
     group.dependency.down_for_keys = set()
     group.turn(20)
     (member,) = group.members
     held = {scope.key for scope, _ in member.circuits}
-    before = sorted(_attempted(group))
+    before = sorted(group.attempted())
     assert {"unkeyed@0"} <= held <= {"unkeyed@0", "unkeyed@1", "unkeyed@3"}
     assert {0, 1, 2, 3} == {*before}
     _leave_and_join(group)
@@ -165,7 +159,7 @@ def test_messages_without_a_key_in_any_order() -> None:
     assert note is not None
     assert {"message"} == {one.kind for one in note.undone}
     group.turn(20)
-    assert before == sorted(_attempted(group))
+    assert before == sorted(group.attempted())
     group.finish()
     assert [] == group.violations()
 
