@@ -265,6 +265,7 @@ def assemble(
             commits=commits,
             notes=notes,
             errors=errors,
+            leader_epochs=client.leader_epochs,
         ),
         offset_reset=reset,
         unreadable=unreadable,

@@ -101,6 +101,7 @@ class Joined:
         return OffsetCheck(
             *(self.assignment, self.read_ahead, self.flow_control, self.commits, self.notes),
             self.errors,
+            self.client.leader_epochs,
         )
 
     def delivery_filter(

@@ -47,6 +47,7 @@ class FakeKafka:
         self.names_taken_until_s: dict[str, float] = {}
         self._groups: dict[str, dict[Partition, int]] = {}
         self._notes: dict[str, dict[Partition, str]] = {}
+        self._leader_epochs: dict[str, dict[Partition, int]] = {}
         self._subscriptions: dict[FakeConsumer, tuple[str, ...]] = {}
         self._balanced = balanced
         self._idle_polls = idle_polls
@@ -171,14 +172,21 @@ class FakeKafka:
         """The metadata of the last commits that had some: a dictionary that tests may change."""
         return self._notes.setdefault(name, {})
 
+    def leader_epochs(self, group: str) -> dict[Partition, int]:
+        """The leader epochs of the last commits that had some."""
+        return self._leader_epochs.setdefault(group, {})
+
     def store(self, group: str, items: Iterable[TopicPartition]) -> None:
-        """Takes commits: each replaces the offset, and the metadata beside it."""
+        """Takes commits: each replaces the offset, and what was beside it."""
         for item in items:
             key = item.topic, item.partition
             self.group(group)[key] = item.offset
             self.notes(group).pop(key, None)
             if item.metadata:
                 self.notes(group)[key] = item.metadata
+            self.leader_epochs(group).pop(key, None)
+            if item.leader_epoch is not None:
+                self.leader_epochs(group)[key] = item.leader_epoch
 
     def assign(
         self, consumer: FakeConsumer, partitions: Iterable[Partition], *, after: int = 0

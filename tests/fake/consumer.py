@@ -209,7 +209,7 @@ class FakeConsumer:
             raise KafkaException(injected)
         if code is not None:
             raise refusal(code, f"Failed to seek to offset {partition.offset}")
-        self._fetching.seek(key, partition.offset)
+        self._fetching.seek(key, partition.offset, partition.leader_epoch)
 
     def position(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
         self._enter("position", _shown(partitions))
@@ -250,8 +250,14 @@ class FakeConsumer:
                 KafkaError._TIMED_OUT, "Failed to get committed offsets: Local: Timed out"
             )
         stored, notes = self._fake.group(self.group), self._fake.notes(self.group)
+        epochs = self._fake.leader_epochs(self.group)
         return [
-            TopicPartition(*key, stored.get(key, OFFSET_INVALID), metadata=notes.get(key, ""))
+            TopicPartition(
+                *key,
+                stored.get(key, OFFSET_INVALID),
+                metadata=notes.get(key, ""),
+                leader_epoch=epochs.get(key, -1),
+            )
             for key in keys
         ]
 

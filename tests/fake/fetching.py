@@ -29,7 +29,8 @@ class Fetch:
     """One assigned partition. `start` may be logical, `next_offset` is None until it is resolved.
 
     `position` is what `position()` says: -1001 until something was delivered from `start`.
-    `before_seek` is where it was; `epoch` the leader's epoch at the last delivery.
+    `before_seek` is where it was; `epoch` the leader's epoch at the last delivery; `sought_epoch`
+    the one that was given to the seek.
     """
 
     start: int
@@ -43,6 +44,7 @@ class Fetch:
     before_seek: int | None = None
     garbage: bool = False
     epoch: int = 0
+    sought_epoch: int | None = None
 
 
 class Fetching:
@@ -139,7 +141,7 @@ class Fetching:
         # After a failed offset reset only an assignment starts it again (measured).
         return KafkaError._STATE if fetch.stopped else None
 
-    def seek(self, partition: Partition, offset: int) -> None:
+    def seek(self, partition: Partition, offset: int, leader_epoch: int | None = None) -> None:
         # A seek after a resume fetches at once: the lateness of the resume is not carried over.
         self._may_die(partition)
         before = self.assigned[partition]
@@ -149,6 +151,7 @@ class Fetching:
             dead=before.dead,
             ready_at_s=self._first_at_s(),
             before_seek=before.next_offset,
+            sought_epoch=leader_epoch,
         )
 
     def _first_at_s(self) -> float:
@@ -209,16 +212,18 @@ class Fetching:
         return self._deliver(partition, fetch, log, leaks=leaks)
 
     def _truncated(self, partition: Partition, fetch: Fetch, log: PartitionLog) -> Message | None:
-        """Noticed only by who has read since it was assigned or sought (measured)."""
-        cut = min(log.cuts[fetch.epoch :], default=None)
-        position = fetch.next_offset
-        if fetch.first_after is not None or cut is None or position is None or position <= cut:
+        """Noticed by who has read since it was assigned, or sought with an epoch (measured)."""
+        sought = fetch.first_after is not None
+        epoch = fetch.sought_epoch if sought else fetch.epoch
+        cut = None if epoch is None else min(log.cuts[epoch:], default=None)
+        position = fetch.start if sought else fetch.next_offset
+        if cut is None or position is None or position <= cut:
             return None
         fetch.stopped = True
         fetch.position = OFFSET_INVALID
         text = (
-            f"Partition log truncation detected at offset {position} (leader epoch {fetch.epoch}): "
-            f"broker end offset is {cut} (offset leader epoch {fetch.epoch}). Reset to INVALID.: "
+            f"Partition log truncation detected at offset {position} (leader epoch {epoch}): "
+            f"broker end offset is {cut} (offset leader epoch {epoch}). Reset to INVALID.: "
             "Local: Partition log truncation detected (broker 1)"
         )
         return error_message(partition, KafkaError._AUTO_OFFSET_RESET, text, None)

@@ -26,7 +26,7 @@ def message(partition: Partition, record: Record, *, spoilt: bool = False) -> Me
         # librdkafka has none where the list is empty (measured).
         headers=headers or None,
         timestamp=(record.timestamp_type, record.timestamp_ms),
-        leader_epoch=0,
+        leader_epoch=record.leader_epoch,
     )
 
 

@@ -19,6 +19,7 @@ class Record:
     headers: Headers | None
     timestamp_ms: int
     timestamp_type: int = TIMESTAMP_CREATE_TIME
+    leader_epoch: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ class PartitionLog:
         at = (timestamp_ms, TIMESTAMP_CREATE_TIME)
         if self.broker_ms is not None:
             at = (self.broker_ms(), TIMESTAMP_LOG_APPEND_TIME)
-        self._pending[offset] = Record(offset, value, key, headers, *at)
+        self._pending[offset] = Record(offset, value, key, headers, *at, len(self.cuts))
         self.end = offset + 1
         if not pending:
             self.settle(offset, commit=True)

@@ -26,7 +26,7 @@ class _Open:
 
     epoch: int
     records: list[tuple[PartitionLog, int]] = field(default_factory=list)
-    offsets: list[tuple[str, Partition, int, str]] = field(default_factory=list)
+    offsets: list[tuple[str, Partition, TopicPartition]] = field(default_factory=list)
 
 
 class Coordinator:
@@ -53,8 +53,7 @@ class Coordinator:
         self, name: str, group: str, items: list[TopicPartition], timeout_s: float
     ) -> None:
         self._transaction(name, timeout_s).offsets.extend(
-            (group, (item.topic, item.partition), item.offset, item.metadata or "")
-            for item in items
+            (group, (item.topic, item.partition), item) for item in items
         )
 
     def end(self, name: str, *, commit: bool) -> None:
@@ -67,8 +66,8 @@ class Coordinator:
         for log in {id(log): log for log, _ in transaction.records}.values():
             log.mark(1)
         if commit:
-            for group, partition, offset, metadata in transaction.offsets:
-                self._fake.store(group, [TopicPartition(*partition, offset, metadata=metadata)])
+            for group, _, item in transaction.offsets:
+                self._fake.store(group, [item])
 
     def overtake(self, group: str, committed: Iterable[Partition]) -> None:
         """These were committed by themselves: what was written before them does not count."""

@@ -517,6 +517,18 @@ class TestContract(Laws):
         one.until(lambda: one.commits)
         assert [("_NO_OFFSET", [])] == one.commits
 
+    def test_leader_epoch_of_a_commit(self, member: Callable[..., Member]) -> None:
+        """It is kept beside the offset, until a commit has none; messages have one."""
+        one = member().subscribe().read_until(4)
+        place = one.place(2)
+        for leader_epoch, kept in ((0, 0), (-1, None)):
+            item = TopicPartition(
+                place.topic, place.partition, place.offset, leader_epoch=leader_epoch
+            )
+            one.client.commit(offsets=[item], asynchronous=False)
+            (stored,) = one.client.committed([place], timeout=PATIENCE_S)
+            assert (2, kept) == (stored.offset, stored.leader_epoch)
+
     def test_nothing_committed(self, member: Callable[..., Member]) -> None:
         """Where nothing is committed, `committed` says OFFSET_INVALID."""
         one = member().subscribe().joined()

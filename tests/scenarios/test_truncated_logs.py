@@ -57,6 +57,30 @@ def test_it_goes_on_where_the_log_was_cut(
     assert [*range(_END), *range(_CUT, _CUT + 3)] == offsets
 
 
+@both_protocols
+def test_it_was_cut_while_nobody_read_it(
+    protocol: dict[str, str], own_kafka: RealKafka, own_scene: SceneFactory
+) -> None:
+    """The next owner begins where the log was cut, not at the commit behind what is new.
+
+    It is longer than before, so that no offset is out of range: only the leader's epoch beside the
+    commit tells.
+    """
+    group = _filled(own_scene, protocol)
+    before = group.join("before", Dependency())
+    wait_until(lambda: group.committed() == {(group.topic, 0): _END}, "all is committed")
+    before.stop()
+    _truncate(group, own_kafka)
+    group.produce(_END)
+    member = group.join("first", Dependency())
+    end = {(group.topic, 0): _CUT + _END}
+    wait_until(lambda: group.committed() == end, "what is new is committed", detail=group.story)
+    member.stop()
+    assert [events.DataLost(group.topic, 0, _END, _CUT)] == group.emitted(events.DataLost)
+    offsets = [offset for _, _, offset in group.handled("first")]
+    assert [*range(_CUT, _CUT + _END)] == offsets
+
+
 def test_what_is_in_memory_comes_first(own_kafka: RealKafka, own_scene: SceneFactory) -> None:
     """A message that is held while the log is cut is handled; then the log is read again.
 

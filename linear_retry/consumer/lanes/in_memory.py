@@ -46,9 +46,8 @@ class Lane:
 class InMemory:
     """What was read of one partition up to `last`: `undone`, with lanes and sizes, by offset.
 
-    Everything below `frontier` is done but that, and what the lanes' gaps are about; `leader_epoch`
-    is that of the message before it. Those that are in none of the `lanes` are `out` of them: not
-    sorted yet, or held by a circuit.
+    Everything below `frontier` is done but that, and what the lanes' gaps are about. Those that are
+    in none of the `lanes` are `out` of them: not sorted yet, or held by a circuit.
     """
 
     __slots__ = (
@@ -56,7 +55,6 @@ class InMemory:
         "frontier",
         "lanes",
         "last",
-        "leader_epoch",
         "out",
         "size_bytes",
         "undone",
@@ -68,7 +66,6 @@ class InMemory:
         self.out: set[int] = set()
         self.size_bytes = 0
         self.frontier = first
-        self.leader_epoch: int | None = None
         self.last = first
         self._fetched: list[int] = []
         """A heap: those that were fetched again are not in their place in `undone`."""
@@ -147,11 +144,9 @@ class InMemory:
             del self.lanes[scope]
 
     def done(self, offset: int) -> None:
-        message, _, size = self.undone.pop(offset)
+        self._drop(offset)
         self.out.discard(offset)
-        self.size_bytes -= size
-        if offset >= self.frontier:
-            self.frontier, self.leader_epoch = offset + 1, message.leader_epoch()
+        self.frontier = max(self.frontier, offset + 1)
 
     def pass_over(self, offset: int) -> None:
         """Notes that a message which arrived is not to be attempted, fetched again neither."""

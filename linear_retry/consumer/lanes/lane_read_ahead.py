@@ -275,11 +275,10 @@ class LaneReadAhead(ReadAhead):
         read = self._read.get(partition)
         if read is None:
             return None
-        base, frontier, leader_epoch = read.base, read.frontier, read.leader_epoch
+        base, frontier = read.base, read.frontier
         if done is not None:
             base = read.base_once_done(done)
-            if done >= frontier:
-                frontier, leader_epoch = done + 1, read.undone[done][0].leader_epoch()
+            frontier = max(frontier, done + 1)
         if frontier <= base:
             return None
         if read.lane(base).key is None:
@@ -291,7 +290,7 @@ class LaneReadAhead(ReadAhead):
         read_to = next(arrived, read.last + 1)
         # What is left of that note begins at `read_to`: before that all that is undone is named.
         firsts = read.firsts(min(read_to, max(frontier, noted)), done)
-        return Progress(read_to, frontier, leader_epoch, firsts)
+        return Progress(read_to, frontier, firsts)
 
     def holds_before(self, message: Message) -> bool:
         read = self._read.get(partition_of(message))

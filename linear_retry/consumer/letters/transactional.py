@@ -235,9 +235,10 @@ class TransactionalDelivery:
         offset, note = self._commit_of(partition, held.offset)
         self._sent = {key: sent for key, sent in self._sent.items() if key in self._offsets}
         self._sent[partition] = _Commit(held.offset, offset, note)
+        to_commit = self._client.to_commit(partition, offset, note)
         step = self._wait.retry_until(
             lambda within_s: self._producer.send_offset(
-                partition, offset, note, self._client.member.metadata, within_s
+                to_commit, self._client.member.metadata, within_s
             ),
             self._timeout_s / 2,
         )
@@ -323,10 +324,11 @@ class TransactionalDelivery:
             committed = error.args[0]
         if isinstance(committed, KafkaError):
             return NotSent(f"whether it is committed is not known: {error_text(committed)}")
-        is_new = committed != self._offsets.last_committed(partition)
-        is_ours = _Commit(held.offset, *committed) == self._sent.get(partition)
-        if committed[0] > held.offset or (is_new and is_ours):
-            return self._acknowledged(held, committed)
+        offset, note, _ = committed
+        is_new = (offset, note) != self._offsets.last_committed(partition)
+        is_ours = _Commit(held.offset, offset, note) == self._sent.get(partition)
+        if offset > held.offset or (is_new and is_ours):
+            return self._acknowledged(held, (offset, note))
         self._end(held)
         return None
 

@@ -96,7 +96,8 @@ class CommitNotes:
         if progress is not None:
             held = self._undone(progress.firsts) | held
             if left is None or progress.frontier >= noted_to:
-                frontier, epoch = progress.frontier, progress.leader_epoch
+                frontier = progress.frontier
+                epoch = self._client.leader_epochs.below(partition, frontier)
             else:  # what has not been reached of that note may be of an earlier leader's log
                 frontier, epoch = noted_to, left.leader_epoch
             note = replace(note, frontier=frontier, leader_epoch=epoch)
@@ -135,7 +136,9 @@ class CommitNotes:
         for key, answer in answers.items():
             if isinstance(answer, tuple):
                 # First, as it may refuse the note: what is not known is not committed over.
-                self._keep(key, *answer)
+                committed, text, leader_epoch = answer
+                self._keep(key, committed, text)
+                self._client.leader_epochs.begin(key, committed, leader_epoch)
                 self._read_in[key] = owned[key]
             elif key == partition:
                 raise KafkaException(answer)

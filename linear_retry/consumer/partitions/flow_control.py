@@ -175,12 +175,13 @@ class FlowControl:
             self._assignment.expect(partition)
             kept = self._read_ahead.last_kept(partition)
             offset = self.offsets.next_offset(partition) if kept is None else kept + 1
-            if offset is None:
-                continue
-            try:
-                self._client.seek(partition, offset)
-            except KafkaException as error:
-                self._mend(partition, error)
+            if offset is not None:
+                self._seek(partition, offset)
+
+    def compare(self, partition: Partition, offset: int, leader_epoch: int) -> None:
+        """Has librdkafka look whether the log has what this leader wrote below `offset`."""
+        self._assignment.expect(partition)
+        self._seek(partition, offset, leader_epoch)
 
     def reassign(self, partition: Partition, *, keep_ahead: bool = False) -> None:
         """Assigns it again at the first offset that is not here, or per `auto.offset.reset`.
@@ -328,6 +329,12 @@ class FlowControl:
             for partition in partitions:
                 if partition in assigned:
                     command([partition])
+
+    def _seek(self, partition: Partition, *where: int) -> None:
+        try:
+            self._client.seek(partition, *where)
+        except KafkaException as error:
+            self._mend(partition, error)
 
     def _mend(self, partition: Partition, error: KafkaException) -> None:
         is_unknown = error.args[0].code() == KafkaError._UNKNOWN_PARTITION

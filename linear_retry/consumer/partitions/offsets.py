@@ -34,6 +34,7 @@ class _Position:
 
     next_offset: int | None = None
     began: int | None = None
+    is_unchecked: bool = False
     committed: int | None = None
     note: str = ""
     limit: int = _UNLIMITED
@@ -178,18 +179,25 @@ class Offsets:
         for partition in partitions:
             self._positions.pop(partition, None)
 
-    def start_at(self, partition: Partition, offset: int) -> None:
+    def start_at(self, partition: Partition, offset: int, *, by_commit: bool = False) -> None:
         """Sets the start: the first message delivered, or the end of an empty partition.
 
         After a reset the committed offset does not count: in a topic that was deleted and recreated
-        the offsets are lower.
+        the offsets are lower. `by_commit`: it does, and the log may have been cut below it.
         """
         position = self._positions[partition]
         position.next_offset = position.began = offset
+        position.is_unchecked = by_commit
         position.committed = None
         position.reset_to = None
         position.tail = (0, 0)
         position.gone = None
+
+    def take_unchecked(self, partition: Partition) -> bool:
+        """Whether nobody has looked yet if its log was cut below the commit where it started."""
+        position = self._positions[partition]
+        was_unchecked, position.is_unchecked = position.is_unchecked, False
+        return was_unchecked
 
     def limit_commits(self, partition: Partition, to: int | None) -> None:
         """Notes that its log was cut at `to`: the next owner must not begin behind it.

@@ -16,6 +16,7 @@ from linear_retry.consumer.partitions.read_ahead import (
 )
 from linear_retry.consumer.partitions.unreadable_batches import UnreadableBatches
 from linear_retry.kafka import KafkaError, KafkaException, Message
+from linear_retry.kafka.consumer.leader_epochs import LeaderEpochs
 from linear_retry.kafka.topics.batch_end import is_unreadable
 from linear_retry.scope import Partition
 
@@ -37,9 +38,11 @@ class OffsetCheck:
         commits: OffsetCommits,
         notes: CommitNotes,
         errors: ClientErrors,
+        leader_epochs: LeaderEpochs,
     ) -> None:
         self._assignment = assignment
         self._notes = notes
+        self._leader_epochs = leader_epochs
         self._offsets = flow_control.offsets
         self._read_ahead = read_ahead
         self._flow_control = flow_control
@@ -65,7 +68,7 @@ class OffsetCheck:
         if self._offsets.next_offset(partition) is None:
             # Even if it is dropped below: this assignment starts here, and without this offset we
             # could not seek back to a dropped message.
-            self._offsets.start_at(partition, offset)
+            self._offsets.start_at(partition, offset, by_commit=True)
         if self._assignment.is_stale(partition, serial):
             return False  # just sought or restarted: it is delivered again, in order
         if self._pauses_any and self._flow_control.is_paused(partition):
@@ -75,6 +78,7 @@ class OffsetCheck:
         accepted = (
             self._is_next(partition, offset)
             and self._is_noted_first(partition)
+            and self._is_of_same_log(message, partition)
             and self._is_committed_first(partition)
         )
         if accepted and not is_message:
@@ -84,25 +88,27 @@ class OffsetCheck:
         ):
             self._read_ahead.keep([message])
         if accepted:
+            if is_message:
+                self._leader_epochs.note(message, partition, offset)
             # Of an end too: what begins there is not to be compared with an earlier assignment's.
             self._assignment.arrived[partition] = offset if is_message else offset - 1
         return accepted
 
     def _follow(self, arrivals: list[Message]) -> bool:
-        """Whether the offsets of each partition go up; if so, they have arrived."""
+        """Whether the offsets of each partition go up, under one leader; if so, they arrived."""
         arrived, first = self._assignment.arrived, arrivals[0]
         partition, start, end = partition_of(first), offset_of(first), offset_of(arrivals[-1])
+        is_same_leader = self._leader_epochs.is_same
         if end - start == len(arrivals) - 1 and partition_of(arrivals[-1]) == partition:
             # Nearly always, and the rest need not be looked at: this must cost next to nothing.
-            if start <= arrived.get(partition, -1):
+            if start <= arrived.get(partition, -1) or not is_same_leader(arrivals[-1], partition):
                 return False
             arrived[partition] = end
             return True
         now_arrived = dict(arrived)
-        for partition, offset in zip(
-            map(partition_of, arrivals), map(offset_of, arrivals), strict=True
-        ):
-            if offset <= now_arrived.get(partition, -1):
+        for message in arrivals:
+            partition, offset = partition_of(message), offset_of(message)
+            if offset <= now_arrived.get(partition, -1) or not is_same_leader(message, partition):
                 return False
             now_arrived[partition] = offset
         arrived |= now_arrived
@@ -155,6 +161,21 @@ class OffsetCheck:
             self._offsets.note_gone(partition, last + 1, offset)
         else:
             self._offsets.start_at(partition, offset)
+
+    def _is_of_same_log(self, message: Message, partition: Partition) -> bool:
+        """Has librdkafka look whether the log was cut below the commit where this begins.
+
+        Only a seek does (librdkafka 2.16), not the start: what was written again below the commit
+        would be passed over. Where the leader is still the same, nothing was cut.
+        """
+        if message.error() is not None or not self._offsets.take_unchecked(partition):
+            return True
+        before, leader_epoch = self._leader_epochs.last(partition)
+        if leader_epoch is None or message.leader_epoch() == leader_epoch:
+            return True
+        # At the commit: what compaction has left may begin after the end of that leader's part.
+        self._flow_control.compare(partition, before + 1, leader_epoch)
+        return False
 
     def _is_committed_first(self, partition: Partition) -> bool:
         """Commits the group's first offset here before the handler gets the message.

@@ -23,12 +23,11 @@ class Progress:
     """What is done of one partition, where more is than what is below the first undone offset.
 
     Below `frontier` all is done but what the lanes have from their `firsts` on; nothing is known
-    of what begins at `read_to`. `leader_epoch` is that of the last done message.
+    of what begins at `read_to`.
     """
 
     read_to: int
     frontier: int
-    leader_epoch: int | None
     firsts: Mapping[Scope, Message]
 
 

@@ -17,6 +17,7 @@ from confluent_kafka import (
 )
 
 from linear_retry.kafka.consumer.callbacks import CallbackGuard, ConsumerListener
+from linear_retry.kafka.consumer.leader_epochs import LeaderEpochs
 from linear_retry.kafka.consumer.membership import GroupMembership
 from linear_retry.kafka.consumer.settings import ConsumerSettings
 from linear_retry.kafka.quiet import close_in_thread, make_client
@@ -25,6 +26,7 @@ from linear_retry.scope import Partition
 SHORTEST_POLL_S = 0.001
 LONGEST_POLL_S = 1.0
 _LEAVE_WITHIN_S = 1.0
+_NO_EPOCH = -1
 
 NoteOf: TypeAlias = Callable[[Partition, int], str | None]
 """The note to commit beside this offset of a partition; empty for none, None if not known yet."""
@@ -60,6 +62,7 @@ class Client:
         self._transactional = transactional
         self._topics: list[str] = []
         self.note_of: NoteOf = no_note
+        self.leader_epochs = LeaderEpochs()
         self.callbacks = CallbackGuard()
         self._consumer = self._made()
 
@@ -110,9 +113,13 @@ class Client:
     def resume(self, partitions: Iterable[Partition]) -> None:
         self._consumer.resume([TopicPartition(*key) for key in partitions])
 
-    def seek(self, partition: Partition, offset: int) -> None:
-        """Seeks. Raises `KafkaException` if the partition is not, or no longer, assigned."""
-        self._consumer.seek(TopicPartition(*partition, offset))
+    def seek(self, partition: Partition, offset: int, leader_epoch: int = _NO_EPOCH) -> None:
+        """Seeks. Raises `KafkaException` if the partition is not, or no longer, assigned.
+
+        With a leader epoch librdkafka asks where that leader's part of the log ends. If that is
+        before `offset`, the log was cut, and it reports an error in place of a message.
+        """
+        self._consumer.seek(TopicPartition(*partition, offset, leader_epoch=leader_epoch))
 
     def reassign(self, partition: Partition, starts: Mapping[Partition, int | None]) -> None:
         """Restarts `partition` at its offset in `starts` (None: the committed one).
@@ -184,15 +191,18 @@ class Client:
 
     def notes(
         self, partitions: Iterable[Partition]
-    ) -> dict[Partition, tuple[int, str] | KafkaError]:
-        """Returns each committed offset and the note beside it, empty for none. Waits 1 s at most.
+    ) -> dict[Partition, tuple[int, str, int | None] | KafkaError]:
+        """Returns each committed offset, the note beside it, empty for none, and its leader epoch.
 
-        Raises `KafkaException`.
+        Waits 1 s at most. Raises `KafkaException`.
         """
         answers = self._consumer.committed(
             [TopicPartition(*key) for key in partitions], timeout=1.0
         )
-        return {_key(item): item.error or (item.offset, item.metadata or "") for item in answers}
+        return {
+            _key(item): item.error or (item.offset, item.metadata or "", item.leader_epoch)
+            for item in answers
+        }
 
     def subscribe(self, topics: list[str]) -> None:
         self._topics = topics
@@ -276,6 +286,8 @@ class Client:
             self._consumer.unassign()
         else:
             self._consumer.incremental_unassign(partitions)
+        for item in partitions:
+            self.leader_epochs.forget(_key(item))
 
     def _on_commit(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
         self._unanswered -= Counter(_key(item) for item in partitions)
@@ -304,9 +316,19 @@ class Client:
     def _with_notes(self, offsets: Mapping[Partition, int]) -> list[TopicPartition]:
         """Every commit passes here: without its note it would clear the one that is there."""
         return [
-            TopicPartition(*key, offset, metadata=self.note_of(key, offset) or "")
+            self.to_commit(key, offset, self.note_of(key, offset) or "")
             for key, offset in offsets.items()
         ]
+
+    def to_commit(self, partition: Partition, offset: int, note: str) -> TopicPartition:
+        """Returns what is committed: an offset with its note, and its leader epoch."""
+        leader_epoch = self.leader_epochs.below(partition, offset)
+        return TopicPartition(
+            *partition,
+            offset,
+            metadata=note,
+            leader_epoch=_NO_EPOCH if leader_epoch is None else leader_epoch,
+        )
 
     def _on_error(self, error: KafkaError) -> None:
         if "error_cb" in self._settings.callbacks:

@@ -12,7 +12,6 @@ from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from linear_retry.kafka.producers.acknowledged import AcknowledgedProducer, produce
 from linear_retry.records.record import OutgoingRecord
-from linear_retry.scope import Partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +96,8 @@ class TransactionalProducer(AcknowledgedProducer):
             with suppress(KafkaException):
                 self._producer.poll(timeout_s)
 
-    def send_offset(
-        self, partition: Partition, next_offset: int, note: str, membership: object, within_s: float
-    ) -> Step:
-        """Adds this offset and its note to the transaction, for the group member in `membership`.
+    def send_offset(self, to_commit: TopicPartition, membership: object, within_s: float) -> Step:
+        """Adds this offset to the transaction, for the group member in `membership`.
 
         librdkafka's call ignores its timeout while the group's coordinator is down, and if that was
         ever down, it may block for ever (librdkafka #5456, #5511). So it runs in a thread: the next
@@ -108,9 +105,8 @@ class TransactionalProducer(AcknowledgedProducer):
         """
         if self._offset_sent is None:
             producer = self._handle()
-            offsets = [TopicPartition(*partition, next_offset, metadata=note)]
             self._offset_sent = _begun(
-                lambda: producer.send_offsets_to_transaction(offsets, membership, within_s)
+                lambda: producer.send_offsets_to_transaction([to_commit], membership, within_s)
             )
         sent = self._offset_sent
         wait([sent], within_s)

@@ -176,7 +176,7 @@ class _Unanswered(_Scene):
         answers = self.librdkafka.answers
         answers["send_offsets_to_transaction"] = lambda *_: self.answered.wait()
         for _ in range(count):
-            self.producer.send_offset(_P0, 6, "", "billing's member", 0.001)
+            self.producer.send_offset(TopicPartition(*_P0, 6), "billing's member", 0.001)
             self.producer.renew()
         # One that is answered, so that a letter that is sent all the same shows.
         answers["send_offsets_to_transaction"] = None

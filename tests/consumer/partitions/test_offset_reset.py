@@ -245,6 +245,65 @@ def test_a_log_is_truncated_twice(protocol: Protocol) -> None:
     assert expected == emitted(scene.member, events.DataLost)
 
 
+@all_protocols
+def test_a_log_that_was_cut_while_nobody_read_it(protocol: Protocol) -> None:
+    """The bug: the next owner began at the commit, behind what had been written again below it.
+
+    Where a log ends by its leader's epoch is looked at by a seek only, not at the start (KIP-320).
+    """
+    scene = _Truncated(protocol)
+    scene.group.leave(scene.member)
+    scene.truncate(7)
+    later = scene.group.join()
+    scene.group.share([0, 0])
+    scene.turn_until_committed(12)
+    assert [*range(10), *range(5, 12)] == scene.handled
+    assert [events.DataLost(TOPIC, 0, 10, 5)] == emitted(later, events.DataLost)
+
+
+def test_another_leader_has_cut_nothing() -> None:
+    """It is compared once, and nothing is handled twice; nor where a commit has no epoch."""
+    for has_epoch in (True, False):
+        scene = _Truncated("consumer")
+        scene.group.leave(scene.member)
+        scene.group.fake.truncate(TOPIC, 0, 10)  # a new leader, which has all
+        if not has_epoch:
+            scene.group.fake.leader_epochs(GROUP).clear()
+        scene.group.produce(0, 2)
+        later = scene.group.join()
+        scene.group.share([0, 0])
+        scene.turn_until_committed(12)
+        assert [*range(12)] == scene.handled
+        assert [] == emitted(later, events.DataLost)
+
+
+def test_another_leader_behind_a_gap_has_cut_nothing() -> None:
+    """Compaction has left nothing at the commit, where the part of the earlier one ends."""
+    scene = _Truncated("consumer")
+    scene.group.leave(scene.member)
+    scene.group.fake.truncate(TOPIC, 0, 10)
+    scene.group.fake.append(TOPIC, 0, gap=3)
+    later = scene.group.join()
+    scene.group.share([0, 0])
+    scene.turn_until_committed(14)
+    assert [*range(10), 13] == scene.handled
+    assert [] == emitted(later, events.DataLost)
+
+
+def test_the_log_is_compared_at_its_first_message() -> None:
+    """The owner has begun at the end of the log, which was cut and is as long as before."""
+    scene = _Truncated("consumer")
+    scene.group.leave(scene.member)
+    scene.truncate(5)
+    scene.group.join()
+    scene.group.share([0, 0])
+    scene.group.turn(20)
+    assert [*range(10)] == scene.handled
+    scene.group.produce(0, 1)
+    scene.turn_until_committed(11)
+    assert [*range(10), *range(5, 11)] == scene.handled
+
+
 def test_a_truncated_log_ends_the_run_where_loss_is_an_error() -> None:
     """Whoever chose `error` decides where it goes on."""
     scene = _Truncated("consumer", {"auto.offset.reset": "error"})

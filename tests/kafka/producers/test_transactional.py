@@ -22,13 +22,12 @@ RETRIABLE = KafkaError(KafkaError._TIMED_OUT, "timed out", False, True)
 ABORTABLE = KafkaError(KafkaError.ILLEGAL_GENERATION, "generation", False, False, True)
 STATE = KafkaError(KafkaError._STATE, "not now")
 CONFLICT = KafkaError(KafkaError._CONFLICT, "another call is in progress", False, True)
+_PLACE = TopicPartition("orders", 3, 7)
 
 CALLS: dict[str, Callable[[TransactionalProducer], Step]] = {
     "init_transactions": lambda producer: producer.initialise(0.25),
     "begin_transaction": lambda producer: producer.begin(),
-    "send_offsets_to_transaction": lambda producer: producer.send_offset(
-        ("orders", 3), 7, "", b"member", 0.25
-    ),
+    "send_offsets_to_transaction": lambda producer: producer.send_offset(_PLACE, b"member", 0.25),
     "commit_transaction": lambda producer: producer.commit(0.25),
 }
 
@@ -94,7 +93,7 @@ def test_one_transaction_from_beginning_to_end() -> None:
     producer = scene.producer
     steps = [producer.initialise(0.25), producer.begin()]
     producer.send(OutgoingRecord("dlq", b"k", b"v", [("a", b"1")], 3))
-    steps += [producer.send_offset(("orders", 3), 7, "", b"member", 0.5), producer.commit(0.75)]
+    steps += [producer.send_offset(_PLACE, b"member", 0.5), producer.commit(0.75)]
     assert [Completed()] * 4 == steps
     expected = [
         ("init_transactions", 0.25),
@@ -116,13 +115,13 @@ def test_the_group_does_not_answer() -> None:
     producer, answered = scene.producer, threading.Event()
     scene.made[0].waits["send_offsets_to_transaction"] = answered.wait
     producer.begin()
-    steps = [producer.send_offset(("orders", 3), 7, "", b"member", 0.001) for _ in range(2)]
+    steps = [producer.send_offset(_PLACE, b"member", 0.001) for _ in range(2)]
     assert [KafkaError._TIMED_OUT] * 2 == [
         step.error.code() for step in steps if isinstance(step, Unfinished)
     ]
     producer.renew()
     assert Completed() == producer.initialise(0.25)
-    assert Completed() == producer.send_offset(("orders", 3), 7, "", b"member", 0.25)
+    assert Completed() == producer.send_offset(_PLACE, b"member", 0.25)
     answered.set()
     names = [[name for name, *_ in made.calls] for made in scene.made]
     assert [
@@ -136,10 +135,10 @@ def test_the_group_answers_late() -> None:
     scene = _Scene()
     producer, answered = scene.producer, threading.Event()
     scene.made[0].waits["send_offsets_to_transaction"] = answered.wait
-    first = producer.send_offset(("orders", 3), 7, "", b"member", 0.001)
+    first = producer.send_offset(_PLACE, b"member", 0.001)
     answered.set()
     assert isinstance(first, Unfinished)
-    assert Completed() == producer.send_offset(("orders", 3), 7, "", b"member", 0.25)
+    assert Completed() == producer.send_offset(_PLACE, b"member", 0.25)
     assert ["send_offsets_to_transaction"] == [name for name, *_ in scene.made[0].calls]
 
 
@@ -149,10 +148,10 @@ def test_a_slice_is_no_longer_than_asked() -> None:
     scene = _Scene()
     answered = threading.Event()
     scene.made[0].waits["send_offsets_to_transaction"] = lambda: answered.wait(0.9)
-    step = scene.producer.send_offset(("orders", 3), 7, "", b"member", 0.001)
+    step = scene.producer.send_offset(_PLACE, b"member", 0.001)
     answered.set()
     assert isinstance(step, Unfinished)
-    assert Completed() == scene.producer.send_offset(("orders", 3), 7, "", b"member", 30.0)
+    assert Completed() == scene.producer.send_offset(_PLACE, b"member", 30.0)
 
 
 def test_how_many_are_left_behind() -> None:
@@ -162,7 +161,7 @@ def test_how_many_are_left_behind() -> None:
     for _ in range(2):
         producer.initialise(0.25)
         scene.made[-1].waits["send_offsets_to_transaction"] = answered.wait
-        producer.send_offset(("orders", 3), 7, "", b"member", 0.001)
+        producer.send_offset(_PLACE, b"member", 0.001)
         producer.renew()
         seen.append(producer.left_behind)
     answered.set()
@@ -187,11 +186,11 @@ def test_an_answer_that_nobody_has_read_is_of_no_other_transaction() -> None:
     producer, answered = scene.producer, threading.Event()
     scene.made[0].waits["send_offsets_to_transaction"] = answered.wait
     producer.begin()
-    producer.send_offset(("orders", 3), 7, "", b"member", 0.001)
+    producer.send_offset(_PLACE, b"member", 0.001)
     answered.set()
     producer.abort(1.0)
     steps = [producer.initialise(0.25), producer.begin()]
-    steps.append(producer.send_offset(("orders", 3), 8, "", b"member", 0.25))
+    steps.append(producer.send_offset(TopicPartition("orders", 3, 8), b"member", 0.25))
     assert [Completed()] * 3 == steps
     sent = ("send_offsets_to_transaction", [TopicPartition("orders", 3, 8)], b"member", 0.25)
     assert sent == scene.made[1].calls[-1]
