@@ -6,6 +6,7 @@ import typing
 if typing.TYPE_CHECKING:
     from linear_retry.consumer.linear_consumer import LinearConsumer
     from linear_retry.consumer.operations.health import Health
+    from linear_retry.consumer.operations.lag import Backlog
     from linear_retry.consumer.operations.monitor import Counts
     from linear_retry.consumer.runners.own_loop import Attempt
     from linear_retry.consumer.runners.together.run_together import (
@@ -44,6 +45,7 @@ if typing.TYPE_CHECKING:
 
 __all__ = [
     "Attempt",
+    "Backlog",
     "BatchError",
     "BrokerError",
     "ByKey",
@@ -79,6 +81,7 @@ __all__ = [
 
 _HOMES = {
     "Attempt": "consumer.runners.own_loop",
+    "Backlog": "consumer.operations.lag",
     "BatchError": "retry.failed_attempt",
     "BrokerError": "errors",
     "ByKey": "consumer.settings.by_key",

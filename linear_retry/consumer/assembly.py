@@ -407,6 +407,7 @@ def assemble(
             settings=settings,
             assignment=assignment,
             offsets=offsets,
+            read_ahead=read_ahead,
             edges=Admin(config.admin_config, dependencies.admin),
             starts=Committed(settings.connection, settings.group_id, dependencies.consumer),
         ),

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, Never, Self, overload
 
 from linear_retry.consumer.operations.health import Health
+from linear_retry.consumer.operations.lag import Backlog
 from linear_retry.consumer.operations.monitor import Counts, Monitor, bind_listeners
 from linear_retry.consumer.ownership.requests import (
     GiveUp,
@@ -322,7 +323,15 @@ class LinearConsumer:
         without an answer within `timeout_s` are left out. Blocks for up to that time, but never
         waits for a handler or a listener.
         """
-        return self._session.lag(timeout_s)
+        return {key: backlog.lag for key, backlog in self.backlog(timeout_s).items()}
+
+    def backlog(self, timeout_s: float = 2.0) -> dict[Partition, Backlog]:
+        """The lag of each assigned partition, with how much of it is done, or waits for held keys.
+
+        For `scope="key"`: the lag counts from the first message that is not done. Asks the brokers
+        as `lag` does.
+        """
+        return self._session.backlog(timeout_s)
 
     def _next_offsets(self) -> dict[Partition, int]:
         """What is done of each assigned partition, for who keeps that elsewhere. For any thread."""

@@ -12,6 +12,7 @@ from linear_retry.consumer.assembly import Parts, assemble
 from linear_retry.consumer.lanes.tasks import LaneTasks, PassedOn
 from linear_retry.consumer.lanes.workers import Work
 from linear_retry.consumer.operations.health import Health, HealthInputs, evaluate
+from linear_retry.consumer.operations.lag import Backlog
 from linear_retry.consumer.operations.monitor import Monitor
 from linear_retry.consumer.ownership.owner_thread import OwnerThread
 from linear_retry.consumer.ownership.requests import OperatorRequest, refused
@@ -103,8 +104,8 @@ class Session:
         clock = self._plan.dependencies.clock
         return waiting, clock.utc_ms() + round((due_at_s - clock.now_s()) * 1000)
 
-    def lag(self, timeout_s: float) -> dict[Partition, int]:
-        """The lag; empty before the start and after the end."""
+    def backlog(self, timeout_s: float) -> dict[Partition, Backlog]:
+        """The backlog; empty before the start and after the end."""
         if self.parts is None or not self._owner_thread.joined or self._monitor.end is not None:
             return {}
         return self.parts.lag.ask(timeout_s)

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from itertools import accumulate
 from operator import add
@@ -20,8 +20,10 @@ from prometheus_client.registry import Collector
 
 from linear_retry.consumer.linear_consumer import LinearConsumer
 from linear_retry.consumer.operations.health import HealthState
+from linear_retry.consumer.operations.lag import Backlog
 from linear_retry.consumer.operations.monitor import HANDLED_WITHIN_S, Counts
 from linear_retry.events import Event
+from linear_retry.scope import Partition
 
 __all__ = ["Metrics"]
 
@@ -87,6 +89,11 @@ _FAMILIES = {
     ),
     "journal_dropped": _Family(_COUNTER, "Events missing from this journal topic", ("topic",)),
     "lag": _Family(_GAUGE, "Offsets that the group has yet to read", _PLACE, max),
+    "unfinished": _Family(_GAUGE, "Of these, those that are not done", _PLACE, max),
+    "done_above_commit": _Family(
+        _GAUGE, "Of these, those that are done: a note beside the committed offset says so", _PLACE
+    ),
+    "waiting_behind_held": _Family(_GAUGE, "Messages that wait behind held keys", _PLACE),
 }
 _BY_PARTITION = {
     "DeadLetterFailed": "dead_letter_failures",
@@ -161,8 +168,16 @@ def _samples(consumer: LinearConsumer, counts: Counts, lag_timeout_s: float) -> 
     yield from _of_events(counts)
     for journal in consumer.journals:
         yield "journal_dropped", (journal.topic,), journal.dropped
-    for partition, offsets in (consumer.lag(lag_timeout_s) if lag_timeout_s > 0 else {}).items():
-        yield "lag", _place(*partition), offsets
+    for partition, backlog in _backlog(consumer, lag_timeout_s).items():
+        place = _place(*partition)
+        yield "lag", place, backlog.lag
+        yield "unfinished", place, backlog.unfinished
+        yield "done_above_commit", place, backlog.done_above
+        yield "waiting_behind_held", place, backlog.waiting
+
+
+def _backlog(consumer: LinearConsumer, timeout_s: float) -> Mapping[Partition, Backlog]:
+    return consumer.backlog(timeout_s) if timeout_s > 0 else {}
 
 
 def _of_health(consumer: LinearConsumer) -> _Samples:

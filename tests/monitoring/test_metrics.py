@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
 from prometheus_client.parser import text_string_to_metric_families as plain_text
 
-from linear_retry import Journal, LinearConsumer, RetryTopics, Strategy
+from linear_retry import Backlog, Journal, LinearConsumer, RetryTopics, Strategy
 from linear_retry.consumer.settings.consumer_config import Dependencies
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from linear_retry.monitoring.metrics import Metrics, exposition
@@ -101,6 +101,14 @@ def test_a_blocked_key(kafka: EmbeddedKafka) -> None:
         assert {one: 1.0} == seen["linear_retry_blocked_keys"] == seen["linear_retry_held_keys"]
         assert 0.0 <= seen["linear_retry_oldest_held_seconds"][one] < 3600
         assert "linear_retry_circuit_retry_timestamp_seconds" not in seen
+        producer = Producer({"bootstrap.servers": kafka.bootstrap, "log_level": 0})
+        producer.produce("orders", b"well", b"another key")
+        assert 0 == producer.flush(PATIENCE_S)
+        expected = {("orders", 0): Backlog(lag=6, done_above=1, waiting=4)}
+        wait_until(lambda: consumer.backlog() == expected, "the other key is done")
+        seen = _figures(metrics)
+        names = ("lag", "unfinished", "done_above_commit", "waiting_behind_held")
+        assert [6.0, 5.0, 1.0, 4.0] == [seen[f"linear_retry_{name}"][one] for name in names]
 
 
 def test_an_outage(kafka: EmbeddedKafka) -> None:

@@ -15,6 +15,7 @@ from confluent_kafka import Message
 import linear_retry
 from linear_retry import (
     Attempt,
+    Backlog,
     BatchError,
     CircuitView,
     DeadLetters,
@@ -270,6 +271,7 @@ def looking(consumer: LinearConsumer) -> None:
     assert_type(consumer.health(), Health)
     assert_type(consumer.health().until, datetime | None)
     assert_type(consumer.lag(), dict[tuple[str, int], int])
+    assert_type(consumer.backlog(), dict[tuple[str, int], Backlog])
     assert_type(consumer.counts.succeeded, int)
     if view.state == "half-open":
         consumer.breaker().name = "mine"

@@ -13,10 +13,11 @@ from linear_retry.scope import Scope
 
 @dataclass(slots=True)
 class Gap:
-    """Where later messages of a lane were dropped: none is here from `next` on, to `last`."""
+    """Where `count` later messages of a lane were dropped: none is here from `next` to `last`."""
 
     next: int
     last: int
+    count: int = 0
 
 
 class Lane:
@@ -113,6 +114,16 @@ class InMemory:
             found.append(held)
         return len(found), self.size_of(found)
 
+    def waiting(self, scope: Scope) -> int:
+        """How many messages of a lane wait behind the one that is held. For any thread."""
+        lane = self.lanes.get(scope)
+        return 0 if lane is None else len(lane.messages) + _dropped(lane)
+
+    def done_above(self, base: int) -> int:
+        """How many offsets above the first undone one are done. For any thread."""
+        dropped = sum(map(_dropped, tuple(self.lanes.values())))
+        return max(self.last + 1 - base - len(self.undone) - dropped, 0)
+
     # -- what happens ----------------------------------------------------------------------
 
     def keep(self, message: Message, scope: Scope) -> None:
@@ -132,6 +143,7 @@ class InMemory:
         if gap is not None and offset >= gap.next:  # one before it is not here
             self._drop(offset)
             gap.last = max(offset, gap.last)
+            gap.count += 1
             return None
         lane.messages.append(message)
         return lane
@@ -162,7 +174,8 @@ class InMemory:
             dropped.append(offset_of(lane.messages.pop()))
             self._drop(dropped[-1])
         if dropped:
-            lane.gap = Gap(dropped[-1], dropped[0] if lane.gap is None else lane.gap.last)
+            before = lane.gap or Gap(dropped[-1], dropped[0])
+            lane.gap = Gap(dropped[-1], before.last, before.count + len(dropped))
 
     def fill(self, scope: Scope, messages: Iterable[Message], end: int) -> bool:
         """Appends those of a lane that were fetched again, of all that are before `end`.
@@ -179,6 +192,7 @@ class InMemory:
                 self._keep(message, scope)
                 heapq.heappush(self._fetched, offset)
                 lane.messages.append(message)
+                gap.count -= 1
         gap.next = end
         if gap.next > gap.last:
             lane.gap = None
@@ -206,3 +220,8 @@ class InMemory:
 
     def _drop(self, offset: int) -> None:
         self.size_bytes -= self.undone.pop(offset)[2]
+
+
+def _dropped(lane: Lane) -> int:
+    gap = lane.gap
+    return 0 if gap is None else gap.count

@@ -292,6 +292,14 @@ class LaneReadAhead(ReadAhead):
         firsts = read.firsts(min(read_to, max(frontier, noted)), done)
         return Progress(read_to, frontier, firsts)
 
+    def count_beyond(self, partition: Partition, base: int) -> tuple[int, int]:
+        read = self._read.get(partition)
+        if read is None:
+            return 0, 0
+        scopes = (scope for scope in self._circuits.views if scope.key is not None)
+        waiting = sum(read.waiting(scope) for scope in scopes if scope.home == partition)
+        return read.done_above(base), waiting
+
     def holds_before(self, message: Message) -> bool:
         read = self._read.get(partition_of(message))
         return read is not None and self.lane_of(message) in read.firsts(offset_of(message))

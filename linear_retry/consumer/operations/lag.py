@@ -1,4 +1,4 @@
-"""Asks the brokers how many offsets the group has yet to read in each partition."""
+"""Asks the brokers how much the group has yet to do in each partition."""
 
 import threading
 import time
@@ -6,14 +6,34 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from concurrent.futures import wait as wait_for
 from contextlib import suppress
+from dataclasses import dataclass
 
 from linear_retry.consumer.partitions.assignment import Assignment
 from linear_retry.consumer.partitions.offsets import Offsets
+from linear_retry.consumer.partitions.read_ahead import ReadAhead
 from linear_retry.kafka import KafkaException
 from linear_retry.kafka.consumer.committed import Committed
 from linear_retry.kafka.consumer.settings import ConsumerSettings
 from linear_retry.kafka.topics.admin import Admin
 from linear_retry.scope import Partition
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """What a group has yet to do in one partition.
+
+    `lag` counts the offsets from the committed one to the end, as Kafka's tools do. Where keys are
+    in order, `done_above` of these are done, and `waiting` are messages behind held ones.
+    """
+
+    lag: int
+    done_above: int = 0
+    waiting: int = 0
+
+    @property
+    def unfinished(self) -> int:
+        """The offsets that are not done."""
+        return self.lag - self.done_above
 
 
 class Lag:
@@ -27,9 +47,11 @@ class Lag:
         settings: ConsumerSettings,
         assignment: Assignment,
         offsets: Offsets,
+        read_ahead: ReadAhead,
         edges: Admin,
         starts: Committed,
     ) -> None:
+        self._read_ahead = read_ahead
         self._settings = settings
         self._assignment = assignment
         self._offsets = offsets
@@ -38,10 +60,10 @@ class Lag:
         self._asking = threading.Lock()
         self._closed = False
 
-    def ask(self, timeout_s: float) -> dict[Partition, int]:
-        """Returns the lag of each assigned partition, without those that got no answer in time.
+    def ask(self, timeout_s: float) -> dict[Partition, Backlog]:
+        """Returns the backlog of each assigned partition, without those without an answer in time.
 
-        Negative: the log ends before what the group has committed.
+        A negative lag: the log ends before what the group has committed.
         """
         give_up_at_s = time.monotonic() + timeout_s
         partitions = self._assignment.partitions
@@ -53,9 +75,7 @@ class Lag:
         starts |= self._first(missing, give_up_at_s)
         ends = self._answers(self._edges.ask_ends, partitions, give_up_at_s)
         return {
-            key: self._offsets.to_read(key, starts[key], end) or min(end - starts[key], 0)
-            for key, end in ends.items()
-            if key in starts
+            key: self._backlog(key, starts[key], end) for key, end in ends.items() if key in starts
         }
 
     def close(self) -> None:
@@ -64,6 +84,15 @@ class Lag:
             self._closed = True
             self._edges.close()
         self._starts.close()
+
+    def _backlog(self, partition: Partition, committed: int, end: int) -> Backlog:
+        lag = self._offsets.to_read(partition, committed, end) or min(end - committed, 0)
+        base = self._offsets.next_offset(partition)
+        if base is None or lag <= 0:
+            return Backlog(lag)
+        above, waiting = self._read_ahead.count_beyond(partition, base)
+        # Asked for at different times: what is done may be more than the brokers know of by then.
+        return Backlog(lag, min(max(base - committed, 0) + above, lag), waiting)
 
     def _first(self, partitions: Sequence[Partition], give_up_at_s: float) -> dict[Partition, int]:
         """Returns the beginning offsets of partitions without a committed offset."""

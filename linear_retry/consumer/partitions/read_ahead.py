@@ -159,6 +159,13 @@ class ReadAhead:
         """
         return None
 
+    def count_beyond(self, partition: Partition, base: int) -> tuple[int, int]:  # noqa: ARG002  (in order)
+        """Counts the offsets above `base` that are done, and what waits behind held messages.
+
+        Thread-safe.
+        """
+        return 0, 0
+
     def holds_before(self, message: Message) -> bool:  # noqa: ARG002  (it is the first of all)
         """Whether a message in memory comes before this one, in its lane."""
         return False

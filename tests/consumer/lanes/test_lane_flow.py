@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from linear_retry import events
+from linear_retry import Backlog, events
 from linear_retry.consumer.settings.by_key import ByKey
 from linear_retry.kafka.consumer.second_reader import Part
 from linear_retry.scope import Partition
-from linear_retry.testing import AttemptStarted
+from linear_retry.testing import AttemptFinished, AttemptStarted
 from tests.consumer.group import TOPIC, FakeGroup, Member
 
 _P0 = (TOPIC, 0)
@@ -41,6 +41,16 @@ def _attempts(group: FakeGroup, key: bytes, partition: int = 0) -> list[int]:
     return [place.offset for place in places if group.keys[place] == key]
 
 
+def _succeeded(group: FakeGroup, key: bytes) -> list[int]:
+    ended = [each for each in group.witness.entries if isinstance(each, AttemptFinished)]
+    places = [each.place for each in ended if each.outcome == "done"]
+    return [place.offset for place in places if group.keys[place] == key]
+
+
+def _backlog(member: Member) -> Backlog:
+    return member.parts.lag.ask(1.0)[_P0]
+
+
 def _lost(member: Member) -> list[tuple[int, int]]:
     found = [each for each in member.events if isinstance(each, events.DataLost)]
     return [(each.offset, each.next_offset) for each in found]
@@ -60,6 +70,29 @@ def test_the_others_go_on_and_it_comes_back_in_order() -> None:
     name = member.consumer.name
     sought = [what for _, client, call, what in group.fake.log if (client, call) == (name, "seek")]
     assert sorted(sought) == sought
+
+
+@pytest.mark.parametrize("waiting", [5, 200])
+def test_how_much_is_done_and_how_much_waits(waiting: int) -> None:
+    """Also of what was dropped, after a restart, and while the key works off what has waited."""
+    group = _held(waiting)
+    (member,) = group.members
+    for _ in range(2):
+        assert Backlog(2 * waiting + 2, waiting + 1, waiting) == _backlog(member)
+        group.leave(member)
+        member = group.join()
+        group.share([0, 0])
+        group.turn(20)
+    group.dependency.down_for_keys = set()
+    group.fake.clock.advance(60)
+    counted = set[int]()
+    while (left := _backlog(member)).unfinished > 0:
+        places = {*range(0, 2 * waiting + 2, 2)} - {*_succeeded(group, b"a")}
+        # A worker has up to 16 of them, which count until it comes back.
+        assert len(places) <= left.unfinished <= len(places) + 16
+        counted.add(left.unfinished)
+        group.turn()
+    assert len(counted) > 1
 
 
 def test_the_next_owner_begins_where_the_key_does() -> None:
