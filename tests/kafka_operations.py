@@ -192,13 +192,24 @@ class KafkaOperations:
                 raise KafkaException(place.error)
         return {place.partition: place.offset for place in places if place.offset >= 0}
 
-    def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+    def commit(
+        self,
+        group: str,
+        topic: str,
+        offsets: Mapping[int, int],
+        notes: Mapping[int, str] | None = None,
+    ) -> None:
         """Partition to the offset that the group, which has no member, has committed from now on.
+
+        And to the text beside it.
 
         A coordinator that is still loading its groups is asked again.
         """
         consumer = Consumer(self.client_settings(**{"group.id": group}))
-        places = [TopicPartition(topic, *each) for each in offsets.items()]
+        places = [
+            TopicPartition(topic, number, offset, metadata=(notes or {}).get(number, ""))
+            for number, offset in offsets.items()
+        ]
         try:
             wait_until(
                 lambda: _answered(lambda: consumer.commit(offsets=places, asynchronous=False)),

@@ -11,6 +11,7 @@ import pytest
 
 from linear_retry import DeadLetters, events
 from linear_retry.consumer.settings.by_key import ByKey
+from linear_retry.dlq import DeadLetterTopic
 from linear_retry.kafka import Message
 from linear_retry.testing import Place
 from tests.kafka_operations import wait_until
@@ -219,3 +220,33 @@ def test_poison_blocks_its_key(protocol: dict[str, str], scene: SceneFactory) ->
     heir.stop()
     assert [] == _twice(group)
     assert [] == group.violations(by_key=True)
+
+
+@each_protocol
+def test_a_replayed_letter_is_one_more_message_of_its_key(
+    protocol: dict[str, str], scene: SceneFactory
+) -> None:
+    """That of a key that is held waits behind it, and that of another key is handled at once: it
+    was "not read yet", as the offset is kept back by the held one."""
+    group = scene(1, config=protocol, strategy=[0.1])
+    bank = _Bank()
+    held, free = _account(0, 0), _account(0, 1)
+    bank.refuses = {held, free}
+    member = group.join("first", bank, **_BY_KEY)
+    group.write([(0, held, b"first", ()), (0, free, b"first", ())])
+    group.wait_for(events.DeadLettered, 2)
+    bank.refuses, bank.closed = set(), {held}
+    group.write([(0, held, b"second", ())])
+    group.wait_for(events.CircuitOpened)
+    with DeadLetterTopic(group.letters, {"bootstrap.servers": group.kafka.bootstrap}) as letters:
+        with letters.plan_replay() as plan:
+            begun, names = letters.mark(plan), {entry.name for entry in plan.order}
+            assert 2 == letters.replay(plan, by="test")
+        wait_until(lambda: letters.outcome(begun, names, 2).handled == 1, "the free one is handled")
+        assert [free] == [group.keys()[place] for place in group.handled()]
+        bank.closed = set()
+        wait_until(lambda: letters.outcome(begun, names, 2).handled == 2, "both are handled")
+    member.stop()
+    keys = group.keys()
+    second, replayed = [place.offset for place in group.handled() if keys[place] == held]
+    assert second == 2 < replayed

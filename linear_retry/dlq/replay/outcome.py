@@ -1,6 +1,7 @@
 """Says what became of the letters that a replay has sent: handled, not read yet, or came back."""
 
 from collections.abc import Collection, Container, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import chain
 from typing import Any
@@ -9,10 +10,12 @@ from linear_retry.dlq.letters.letter import read_letter
 from linear_retry.dlq.reading.reading import Cluster
 from linear_retry.dlq.reading.spill import SpilledSet
 from linear_retry.dlq.replay.plan import Plan
+from linear_retry.records.commit_note import Digests, NewerNoteError, read_note
 from linear_retry.records.record import Record
 from linear_retry.records.retry_headers import GENERATION, GROUP_ID, ID, REPLAY_ID, RETRY, SEND_TO
 from linear_retry.records.topics.names import retry_group
-from linear_retry.scope import Place
+from linear_retry.retry.noted_messages import NotedMessages
+from linear_retry.scope import Partition, Place
 
 _SHOWN = 20
 _MOST_READ = 200_000
@@ -125,20 +128,52 @@ def _unread(
             ends = begun.targets[topic]
             for group in groups:
                 asked = [(topic, number) for number in ends]
-                committed = cluster.groups.committed(group, asked) if group else None
-                if committed is None:
+                found = cluster.groups.committed_with_notes(group, asked) if group else None
+                if found is None:
                     return None
-                starts = {n: max(end, committed.get((topic, n), end)) for n, end in ends.items()}
+                committed = _Committed(group, found)
+                starts = {n: max(end, committed.offset(topic, n, end)) for n, end in ends.items()}
                 for record in _behind(cluster, topic, starts):
                     read += 1
                     if read > most_read:
                         return None
                     name, reader = _sent_as(record)
-                    is_meant = reader == group and name in names
+                    is_meant = reader == group and name in names and not committed.covers(record)
                     if is_meant and name not in back and name not in counted:
                         counted.add(name)
                         unread += 1
     return unread
+
+
+class _Committed:
+    """What a group has committed in the partitions of a topic: offsets, and what is done above.
+
+    Where keys are in order, a held one keeps the offset back; the note beside it says what of the
+    others is done. One that goes by other keys than Kafka's says nothing here.
+    """
+
+    def __init__(self, group: str, found: Mapping[Partition, tuple[int, str]]) -> None:
+        self._found = found
+        self._noted: dict[Partition, NotedMessages] = {}
+        for key, (offset, text) in found.items():
+            with suppress(NewerNoteError):
+                note = read_note(text, group, key)
+                if note is not None and note.base == offset and not note.key_id:
+                    self._noted[key] = NotedMessages(note, Digests(group))
+
+    def offset(self, topic: str, number: int, otherwise: int) -> int:
+        """Returns the committed offset of a partition."""
+        return self._found.get((topic, number), (otherwise, ""))[0]
+
+    def covers(self, record: Record) -> bool:
+        """Whether a record that is not below the offset is done nevertheless."""
+        noted = self._noted.get((record.topic, record.partition))
+        timestamp_ms = None if record.timestamp_ms < 0 else record.timestamp_ms
+        return (
+            noted is not None
+            and noted.judge(record.offset, record.key, timestamp_ms, None, order=record.key)
+            == "done"
+        )
 
 
 def _sent_as(record: Record) -> tuple[str, str]:

@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from linear_retry.kafka.quiet import close_in_thread
 from linear_retry.scope import Partition
 
-_Found: TypeAlias = dict[Partition, int] | None
+_Found: TypeAlias = dict[Partition, tuple[int, str]] | None
 
 _CLOSE_WITHIN_S = 1.0
 
@@ -42,8 +42,13 @@ class Committed:
         self._using = threading.Lock()
         self._closed = False
 
-    def ask(self, partitions: Iterable[Partition], timeout_s: float) -> _Found:
+    def ask(self, partitions: Iterable[Partition], timeout_s: float) -> dict[Partition, int] | None:
         """Returns the committed offsets that exist. None: no answer in time, or a refusal."""
+        found = self.ask_with_notes(partitions, timeout_s)
+        return None if found is None else {key: offset for key, (offset, _) in found.items()}
+
+    def ask_with_notes(self, partitions: Iterable[Partition], timeout_s: float) -> _Found:
+        """As `ask`, each with the text beside it, empty for none."""
         if not self._using.acquire(timeout=timeout_s):
             return None
         try:
@@ -75,7 +80,11 @@ class Committed:
             return None
         if any(item.error is not None for item in answers):
             return None
-        return {(item.topic, item.partition): item.offset for item in answers if item.offset >= 0}
+        return {
+            (item.topic, item.partition): (item.offset, item.metadata or "")
+            for item in answers
+            if item.offset >= 0
+        }
 
     def _drop(self, within_s: float) -> None:
         handle, self._handle = self._handle, None

@@ -82,9 +82,16 @@ class Groups:
         self, group_id: str, partitions: Iterable[Partition]
     ) -> dict[Partition, int] | None:
         """The offset that it has committed for each, where it has; None: no answer."""
+        found = self.committed_with_notes(group_id, partitions)
+        return None if found is None else {key: offset for key, (offset, _) in found.items()}
+
+    def committed_with_notes(
+        self, group_id: str, partitions: Iterable[Partition]
+    ) -> dict[Partition, tuple[int, str]] | None:
+        """As `committed`, each with the text beside it, empty for none."""
         committed = Committed(self._config, group_id, self._consumer)
         try:
-            return committed.ask(partitions, min(_OFFSETS_S, self._timeout_s))
+            return committed.ask_with_notes(partitions, min(_OFFSETS_S, self._timeout_s))
         finally:
             committed.close()
 

@@ -6,6 +6,7 @@ import pytest
 
 from linear_retry.dlq import Mark, Outcome
 from linear_retry.dlq.replay.outcome import outcome
+from linear_retry.records.commit_note import CommitNote, Digests, Undone, write_note
 from linear_retry.scope import Place
 from tests.dlq.conftest import scene as scene
 from tests.dlq.scene import NewScene, Scene
@@ -68,6 +69,23 @@ def test_the_lag_of_another_group_is_not_theirs(scene: NewScene) -> None:
         sent = topic.replay(plan, by="ann")
         _commit(given, 2)
         _commit(given, 0, group="shipping")
+        assert Outcome(2, 1, 0) == topic.outcome(begun, names, sent)
+
+
+def test_what_is_done_above_the_offset_was_read(scene: NewScene) -> None:
+    """The bug: where keys are in order, and one is held, the letters of all others were "not read
+    yet", for as long as that lasted."""
+    given = scene()
+    letters = [replace(given.letter(0, n), key=key) for n, key in ((1, b"a"), (2, b"b"))]
+    given.add_letters(letters)
+    with given.topic as topic, topic.plan_replay() as plan:
+        begun, names = topic.mark(plan), {entry.name for entry in plan.order}
+        sent = topic.replay(plan, by="ann")
+        of_a = Undone("key", 0, Digests("billing").of_key(b"a"))
+        note = write_note(CommitNote(0, 2, (of_a,)), "billing", (given.source, 0))
+        _commit(given, 0)
+        assert Outcome(2, 2, 0) == topic.outcome(begun, names, sent)
+        given.kafka.commit("billing", given.source, {0: 0}, {0: note})
         assert Outcome(2, 1, 0) == topic.outcome(begun, names, sent)
 
 
