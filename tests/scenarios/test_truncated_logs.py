@@ -9,6 +9,7 @@ from tests.scenarios.conftest import SceneFactory
 from tests.scenarios.handlers import Dependency
 from tests.scenarios.protocols import EAGER, KIP_848, both_protocols
 from tests.scenarios.scene import Scene
+from tests.scenarios.test_gaps import Transactions
 
 pytestmark = pytest.mark.broker
 
@@ -79,6 +80,34 @@ def test_it_was_cut_while_nobody_read_it(
     assert [events.DataLost(group.topic, 0, _END, _CUT)] == group.emitted(events.DataLost)
     offsets = [offset for _, _, offset in group.handled("first")]
     assert [*range(_CUT, _CUT + _END)] == offsets
+
+
+@both_protocols
+def test_another_leader_has_cut_nothing(
+    protocol: dict[str, str], own_kafka: RealKafka, own_scene: SceneFactory
+) -> None:
+    """Nor one that wrote nothing but markers, behind which the offset is committed."""
+    group = _filled(own_scene, protocol)
+    config = {"auto.offset.reset": "error"}
+    before = group.join("before", Dependency())
+    wait_until(lambda: group.committed() == {(group.topic, 0): _END}, "all is committed")
+    own_kafka.restart()
+    Transactions(group).abort(2)
+    end = {(group.topic, 0): _END + 3}
+    wait_until(lambda: group.committed() == end, "the end is committed", detail=group.story)
+    before.stop()
+    between = group.join("between", Dependency(), config=config)
+    group.produce(1)
+    wait_until(lambda: len(group.handled("between")) == 1, "it reads", detail=group.story)
+    between.stop()
+    own_kafka.restart()
+    group.produce(1)
+    member = group.join("first", Dependency(), config=config)
+    wait_until(lambda: len(group.handled("first")) == 1, "it reads", detail=group.story)
+    member.stop()
+    offsets = [offset for _, _, offset in group.handled()]
+    assert [*range(_END), _END + 3, _END + 4] == offsets
+    assert [] == group.emitted(events.DataLost)
 
 
 def test_what_is_in_memory_comes_first(own_kafka: RealKafka, own_scene: SceneFactory) -> None:

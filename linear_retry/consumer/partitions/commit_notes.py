@@ -97,7 +97,7 @@ class CommitNotes:
             held = self._undone(progress.firsts) | held
             if left is None or progress.frontier >= noted_to:
                 frontier = progress.frontier
-                epoch = self._client.leader_epochs.below(partition, frontier)
+                epoch = self._client.leader_epochs.at(partition, frontier)
             else:  # what has not been reached of that note may be of an earlier leader's log
                 frontier, epoch = noted_to, left.leader_epoch
             note = replace(note, frontier=frontier, leader_epoch=epoch)

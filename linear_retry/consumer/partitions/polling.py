@@ -126,6 +126,7 @@ class OffsetCheck:
         arrived_end = self._assignment.arrived.get(partition, -1) + 1
         if start is not None and not self._offsets.to_read(partition, start, arrived_end):
             self._offsets.note_tail(partition, start, end)
+        self._leader_epochs.note_end(partition, arrived_end, end)
 
     @property
     def _pauses_any(self) -> bool:
@@ -171,7 +172,10 @@ class OffsetCheck:
         if message.error() is not None or not self._offsets.take_unchecked(partition):
             return True
         before, leader_epoch = self._leader_epochs.last(partition)
-        if leader_epoch is None or message.leader_epoch() == leader_epoch:
+        is_first = self._assignment.arrived.get(partition, -1) < (
+            self._offsets.began(partition) or 0
+        )
+        if leader_epoch is None or message.leader_epoch() == leader_epoch or not is_first:
             return True
         # At the commit: what compaction has left may begin after the end of that leader's part.
         self._flow_control.compare(partition, before + 1, leader_epoch)

@@ -322,7 +322,7 @@ class Client:
 
     def to_commit(self, partition: Partition, offset: int, note: str) -> TopicPartition:
         """Returns what is committed: an offset with its note, and its leader epoch."""
-        leader_epoch = self.leader_epochs.below(partition, offset)
+        leader_epoch = self.leader_epochs.at(partition, offset)
         return TopicPartition(
             *partition,
             offset,

@@ -10,8 +10,8 @@ _MOST = 100
 class LeaderEpochs:
     """The leader epochs of what arrived, by partition.
 
-    Each commit has that of the last message below it (KIP-320). The next owner begins with it:
-    where a log was cut and written again meanwhile, that leader's part ends before the commit.
+    Each commit has one (KIP-320), and the next owner begins with it: where a log was cut and
+    written again meanwhile, that leader's part ends before the commit.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,23 @@ class LeaderEpochs:
         """Returns from which offset on its last leader has written, and that one's epoch."""
         return self._began[partition][-1]
 
-    def below(self, partition: Partition, offset: int) -> int | None:
-        """Returns the leader epoch of the last message below this offset; None: not known."""
+    def note_end(self, partition: Partition, known_to: int, end: int) -> None:
+        """Notes that the partition ends at `end`, and what is below `known_to` has arrived.
+
+        Between them are markers, which have no epoch that we see, and maybe a later leader's. A
+        commit behind them with the epoch of the message before would be behind the end of that
+        leader's part, as in a log that was cut.
+        """
+        first, leader_epoch = self.last(partition)
+        known_to = max(known_to, first + 1)
+        if end > known_to and leader_epoch is not None:
+            self._began[partition].append((known_to + 1, None))
+
+    def at(self, partition: Partition, offset: int) -> int | None:
+        """Returns the epoch to commit beside this offset: that of the message there, or before.
+
+        That before it does not do where another is known: what is between them may be of either.
+        None: not known.
+        """
         began = reversed(self._began.get(partition, ()))
-        return next((leader_epoch for first, leader_epoch in began if first < offset), None)
+        return next((leader_epoch for first, leader_epoch in began if first <= offset), None)

@@ -11,7 +11,7 @@ from confluent_kafka import (
 )
 
 from linear_retry import DataLossError, RetryTopics, events
-from tests.consumer.group import GROUP, TOPIC, FakeGroup, Protocol
+from tests.consumer.group import GROUP, TOPIC, FakeGroup, Member, Protocol
 from tests.consumer.joined_parts import Joined
 from tests.consumer.misbehaviours.misbehaving import (
     P0,
@@ -201,12 +201,18 @@ class _Truncated:
     """A member that has handled ten messages; the broker loses the last five, and gets others."""
 
     def __init__(self, protocol: Protocol, config: dict[str, str] | None = None) -> None:
+        self.met: list[Member] = []
         self.group = FakeGroup(protocol=protocol, partitions=2, config=config)
         self.group.produce(0, 10)
         self.group.fake.group(GROUP).update({P0: 0, P1: 0})
-        self.member = self.group.join()
-        self.group.share([0, 0])
+        self.member = self.join()
         self.group.finish()
+
+    def join(self) -> Member:
+        member = self.group.join()
+        self.group.share([0, 0])
+        self.met.append(member)
+        return member
 
     def truncate(self, new: int = 3) -> None:
         self.group.fake.truncate(TOPIC, 0, 5)
@@ -254,8 +260,7 @@ def test_a_log_that_was_cut_while_nobody_read_it(protocol: Protocol) -> None:
     scene = _Truncated(protocol)
     scene.group.leave(scene.member)
     scene.truncate(7)
-    later = scene.group.join()
-    scene.group.share([0, 0])
+    later = scene.join()
     scene.turn_until_committed(12)
     assert [*range(10), *range(5, 12)] == scene.handled
     assert [events.DataLost(TOPIC, 0, 10, 5)] == emitted(later, events.DataLost)
@@ -270,8 +275,7 @@ def test_another_leader_has_cut_nothing() -> None:
         if not has_epoch:
             scene.group.fake.leader_epochs(GROUP).clear()
         scene.group.produce(0, 2)
-        later = scene.group.join()
-        scene.group.share([0, 0])
+        later = scene.join()
         scene.turn_until_committed(12)
         assert [*range(12)] == scene.handled
         assert [] == emitted(later, events.DataLost)
@@ -283,10 +287,51 @@ def test_another_leader_behind_a_gap_has_cut_nothing() -> None:
     scene.group.leave(scene.member)
     scene.group.fake.truncate(TOPIC, 0, 10)
     scene.group.fake.append(TOPIC, 0, gap=3)
-    later = scene.group.join()
-    scene.group.share([0, 0])
+    later = scene.join()
     scene.turn_until_committed(14)
     assert [*range(10), 13] == scene.handled
+    assert [] == emitted(later, events.DataLost)
+
+
+@pytest.mark.parametrize("is_read", [True, False], ids=["while it is read", "before it is read"])
+def test_another_leader_that_wrote_markers_only_has_cut_nothing(*, is_read: bool) -> None:
+    """They are behind the last message, and committed with it: the epoch of that would be of a part
+    that ends before the commit."""
+    scene = _Truncated("consumer")
+    if not is_read:
+        scene.group.leave(scene.member)
+    scene.group.fake.truncate(TOPIC, 0, 10)  # a new leader, which has all
+    scene.group.fake.topics[TOPIC].partitions[0].mark(2)
+    if not is_read:
+        scene.join()
+    scene.turn_until_committed(12)
+    scene.group.leave(scene.group.members[0])
+    scene.group.produce(0, 2)
+    scene.join()
+    scene.turn_until_committed(14)
+    assert [*range(10), 12, 13] == scene.handled
+    assert [] == [each for member in scene.met for each in emitted(member, events.DataLost)]
+
+
+def test_another_leader_above_a_gap_has_cut_nothing() -> None:
+    """Where keys are in order, a commit is at the first message that is not done: its leader
+    counts, as what is below it may be far away."""
+    group = FakeGroup(partitions=1, scope="key", concurrency=2, strategy=[60.0] * 3)
+    group.dependency.down_for_keys = {b"a"}
+    group.produce_keys(0, [b"b"])
+    group.fake.truncate(TOPIC, 0, 1)
+    group.produce_keys(0, [b"a"], gap=3)
+    group.join()
+    group.share([0])
+    until(group, lambda: 4 == group.fake.group(GROUP).get(P0))
+    group.leave(group.members[0])
+    group.fake.truncate(TOPIC, 0, 5)
+    group.produce_keys(0, [b"c"])
+    group.dependency.down_for_keys = set()
+    later = group.join()
+    group.share([0])
+    group.finish(within_s=200)
+    assert [0, 4, 5] == sorted({place.offset for _, place in begun(group)})
     assert [] == emitted(later, events.DataLost)
 
 
@@ -295,8 +340,7 @@ def test_the_log_is_compared_at_its_first_message() -> None:
     scene = _Truncated("consumer")
     scene.group.leave(scene.member)
     scene.truncate(5)
-    scene.group.join()
-    scene.group.share([0, 0])
+    scene.join()
     scene.group.turn(20)
     assert [*range(10)] == scene.handled
     scene.group.produce(0, 1)
