@@ -22,6 +22,7 @@ _ANSWER_S, _ONE_ANSWER_S = 20.0, 3.0
 _ALL = -1
 _MANY_ERRORS = 10_000
 _OFFSET_FOR_LEADER_EPOCH, _NO_VERSION = 23, -1
+_OFFSET_COMMIT, _LAST_WITHOUT_EPOCH = 8, 5
 _NAMES = {number: name for name, number in API_KEYS.items()}
 
 
@@ -224,6 +225,10 @@ class EmbeddedKafka:
         # the client restarts, as after a truncation: no client must ask.
         versions = _OFFSET_FOR_LEADER_EPOCH, _NO_VERSION, _NO_VERSION
         cluster.do("switch a request off", "set_apiversion", *versions)
+        # They refuse commits with an earlier leader's epoch, which a real broker takes (Kafka
+        # 4.1.1, each protocol).
+        versions = _OFFSET_COMMIT, 0, _LAST_WITHOUT_EPOCH
+        cluster.do("limit the version of commits", "set_apiversion", *versions)
         cluster.ask("set_group_consumer_session_timeout_ms", self._session_timeout_ms)
         cluster.ask("set_group_consumer_heartbeat_interval_ms", self._heartbeat_interval_ms)
         return self
