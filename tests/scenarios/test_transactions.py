@@ -118,7 +118,8 @@ def test_another_member_joins(protocol: dict[str, str], scene: SceneFactory) -> 
     assert [] == group.violations()
     # An eager member gives everything up before the group moves on: nothing of it is outdated.
     outdated = set() if protocol == PROTOCOLS["eager"] else {"ILLEGAL_GENERATION"}
-    assert outdated == set(refusals.codes)
+    # A slow broker answers late: the call is repeated, and its answer is the same.
+    assert outdated == set(refusals.codes) - {"_TIMED_OUT"}
 
 
 def _let_the_generation_change() -> None:
