@@ -172,10 +172,8 @@ class Circuits(Generic[T]):
 
         Without a `case`, that of the whole of many keys: the probe is chosen at `retry_at`.
         """
-        since, retry_at = (
-            self._since(scope, now_s, now_ms),
-            _utc(now_ms) + timedelta(seconds=delay_s),
-        )
+        since = self._since(scope, now_s, now_ms)
+        retry_at = _utc(now_ms) + timedelta(seconds=delay_s)
         self._put(scope, Circuit("open", *since, now_s + delay_s, retry_at, case))
         return retry_at
 

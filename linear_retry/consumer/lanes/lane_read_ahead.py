@@ -296,7 +296,7 @@ class LaneReadAhead(ReadAhead):
         read = self._read.get(partition)
         if read is None:
             return 0, 0
-        scopes = (scope for scope in self._circuits.views if scope.key is not None)
+        scopes = (scope for scope, _ in self._circuits if scope.key is not None)
         waiting = sum(read.waiting(scope) for scope in scopes if scope.home == partition)
         return read.done_above(base), waiting
 

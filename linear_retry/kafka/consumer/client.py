@@ -150,6 +150,16 @@ class Client:
         self._consumer.commit(offsets=self._with_notes(offsets), asynchronous=True)
         self._unanswered.update(offsets.keys())
 
+    def to_commit(self, partition: Partition, offset: int, note: str) -> TopicPartition:
+        """Returns what is committed: an offset with its note, and its leader epoch."""
+        leader_epoch = self.leader_epochs.at(partition, offset)
+        return TopicPartition(
+            *partition,
+            offset,
+            metadata=note,
+            leader_epoch=_NO_EPOCH if leader_epoch is None else leader_epoch,
+        )
+
     def awaits_commit(self, partition: Partition) -> bool:
         """Whether a commit of this partition is in flight."""
         return self._unanswered[partition] > 0
@@ -319,16 +329,6 @@ class Client:
             self.to_commit(key, offset, self.note_of(key, offset) or "")
             for key, offset in offsets.items()
         ]
-
-    def to_commit(self, partition: Partition, offset: int, note: str) -> TopicPartition:
-        """Returns what is committed: an offset with its note, and its leader epoch."""
-        leader_epoch = self.leader_epochs.at(partition, offset)
-        return TopicPartition(
-            *partition,
-            offset,
-            metadata=note,
-            leader_epoch=_NO_EPOCH if leader_epoch is None else leader_epoch,
-        )
 
     def _on_error(self, error: KafkaError) -> None:
         if "error_cb" in self._settings.callbacks:
