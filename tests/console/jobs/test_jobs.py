@@ -17,7 +17,7 @@ from tests.dlq.scene import NewScene, Scene
 from tests.kafka_operations import wait_until
 from tests.patience import PATIENCE_S
 
-_MANY = 20
+_MANY = 200
 """At one a second, so that a slow machine, too, gets to it while it runs."""
 
 pytestmark = pytest.mark.broker
@@ -237,14 +237,14 @@ from linear_retry.console.jobs.jobs import Jobs
 from linear_retry.console.state.state import State
 state = State(Path(sys.argv[1]))
 jobs = Jobs(state, Audit(state), {"bootstrap.servers": sys.argv[2]})
-jobs.start(int(sys.argv[3]), actor="ada", why="payments is back", rate=2)
+jobs.start(int(sys.argv[3]), actor="ada", why="payments is back", rate=1)
 threading.Event().wait()
 """
 
 
 def test_a_killed_server_leaves_a_job_to_be_continued(given: Scene, tmp_path: Path) -> None:
     """By SIGKILL in the middle: the next server says so, and each letter is sent once."""
-    given.add_letters([given.letter(p, n) for p in range(2) for n in range(20)])
+    given.add_letters([given.letter(p, n) for p in range(2) for n in range(100)])
     console = Console(given, tmp_path)
     job = console.planned(Action.REPLAY)
     console.state.close()
@@ -257,10 +257,10 @@ def test_a_killed_server_leaves_a_job_to_be_continued(given: Scene, tmp_path: Pa
     job = console.job(job.id)
     assert (Stage.INTERRUPTED, True) == (job.stage, job.may_start)
     assert "the console was stopped while it ran" in job.outcome
-    assert job.outcome.endswith(f"after {job.done} of 40 letters or more")
+    assert job.outcome.endswith(f"after {job.done} of 200 letters or more")
     assert [("ada", "replay", job.outcome)] == console.outcomes()
-    assert 40 > len(given.kafka.read(given.source))
+    assert 200 > len(given.kafka.read(given.source))
     assert Stage.DONE is console.run(job.id).stage
-    assert {p: [(n, 1) for n in range(20)] for p in range(2)} == given.arrived()
+    assert {p: [(n, 1) for n in range(100)] for p in range(2)} == given.arrived()
     assert ["replay", "replay"] == [action for _, action, _ in console.outcomes()]
     console.state.close()
