@@ -17,6 +17,7 @@ from linear_retry.consumer.ownership.stop import StopFlag
 from linear_retry.consumer.partitions.assignment import Assignment
 from linear_retry.consumer.partitions.read_ahead import offset_of
 from linear_retry.consumer.runners.run_handler import Handler, Results
+from linear_retry.errors import UsageError
 from linear_retry.retry.case import Failing
 from linear_retry.scope import Partition, Scope
 
@@ -72,6 +73,7 @@ class LaneLoop:
         self._revoke_wait_s = math.inf if revoke_wait_s is None else revoke_wait_s
         self._back: deque[Work] = deque()
         self._problem: BaseException | None = None
+        self._attempt: Callable[[Work], None] | None = None
         operator_actions.is_attempted = self._is_attempted
 
     def run(self, handler: Handler) -> None:
@@ -112,7 +114,7 @@ class LaneLoop:
         # Behind what comes back now more may be ready: a poll that waits would keep it waiting.
         self._read_ahead.is_busy = bool(self._workers.running)
         self._conclude_all()
-        housekeeping.poll()
+        self._poll(attempt)
         running = self._workers.running.values()
         self._hanging.check(work.task.batch for work in running)
         self._take_in()
@@ -144,17 +146,23 @@ class LaneLoop:
         """Waits for what runs in partitions that are about to be revoked, and notes what is done.
 
         At most until 80 % of `max.poll.interval.ms` since the last poll: later the group would
-        remove this member.
+        remove this member. What is in memory of the others is attempted meanwhile.
         """
         self._workers.hurry(partitions)
         polled_at_s, overruns_at_s = self._read_ahead.polled_at_s, self._read_ahead.overruns_at_s
         until_s = polled_at_s + _DRAIN_SHARE * (overruns_at_s - polled_at_s)
         until_s = min(until_s, self._now_s() + self._revoke_wait_s)
         while self._has_running(partitions):
+            if self._attempt is not None:
+                self._begin_ready(self._attempt, leaves_out=partitions)
             work = self._workers.ended(until_s - self._now_s())
             if work is None:
                 break
-            self._back.append(work)
+            stays = work.partition not in partitions
+            if self._attempt is not None and stays and work.has_succeeded:
+                self._conclude_meanwhile(work)
+            else:
+                self._back.append(work)
         for work in [each for each in self._back if each.partition in partitions]:
             self._back.remove(work)
             self._come_back(work, self._hand_out.conclude_revoked)
@@ -166,15 +174,30 @@ class LaneLoop:
 
     # -- inside ----------------------------------------------------------------------------
 
+    def _poll(self, attempt: Callable[[Work], None]) -> None:
+        """Polls; only in this poll, while no letter is on its way, a revoke may begin works."""
+        self._attempt = attempt
+        try:
+            self._housekeeping.poll()
+        finally:
+            self._attempt = None
+
     def _take_in(self) -> None:
         """Sorts what has arrived into lanes, except what is not to be attempted."""
         while ahead := self._read_ahead.messages:
             self._read_ahead.sort(self._hand_out.for_us(ahead))
 
-    def _begin_ready(self, attempt: Callable[[Work], None]) -> None:
-        """Hands over the first messages of lanes, as long as there are workers."""
+    def _begin_ready(
+        self, attempt: Callable[[Work], None], leaves_out: Collection[Partition] = ()
+    ) -> None:
+        """Hands over the first messages of lanes, as long as there are workers.
+
+        It `leaves_out` partitions that are to go, with their lanes.
+        """
         passed_over: list[Scope] = []
         while self._workers.are_free and (lane := self._read_ahead.next_ready()) is not None:
+            if lane.home in leaves_out:
+                continue
             if not self._may_begin(lane) or self._circuits.get(lane) is not None:
                 continue  # it gets a turn once that ends
             if self._wide is not None and not self._wide.may_begin(lane, self._workers.running):
@@ -251,14 +274,25 @@ class LaneLoop:
         return self._back.popleft() if self._back else self._workers.ended()
 
     def _conclude(self, work: Work) -> None:
+        """Applies what came of a work, and raises its problem; sends what is leaving."""
+        self._apply(work)
+        if work.problem is not None:
+            raise work.problem
+        self._housekeeping.await_delivery()
+
+    def _conclude_meanwhile(self, work: Work) -> None:
+        """Applies the success of a work, inside a callback of the client."""
+        try:
+            self._apply(work)
+        except (UsageError, SystemExit) as error:  # raised once the partitions are gone
+            self._problem = self._problem or error
+
+    def _apply(self, work: Work) -> None:
         """Applies what came of a work, unless its partition is not ours any more."""
         lane, wide = work.lane, self._wide
         self._come_back(
             work, self._hand_out.conclude if wide is None else partial(self._judge, wide, lane)
         )
-        if work.problem is not None:
-            raise work.problem
-        self._housekeeping.await_delivery()
 
     def _judge(self, wide: WideCircuits, lane: Scope, task: Task) -> None:
         """Applies what came of messages of a key, which may tell of an outage, or of its end."""

@@ -46,6 +46,11 @@ class Work:
         return self._assignment.epochs.get(self.partition) == self._epoch
 
     @property
+    def has_succeeded(self) -> bool:
+        """Whether messages that were not held have been handled, and nothing follows it."""
+        return self.task.held is None and self.task.batch.error is None and self.problem is None
+
+    @property
     def poll_by_s(self) -> float:
         """When to begin no further message. For any thread."""
         # A stop, and a fork, whose child must not go on, set the flag's own.

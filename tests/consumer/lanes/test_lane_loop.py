@@ -1,6 +1,7 @@
 """Partitions are attempted side by side, and each goes in its own order."""
 
 from collections.abc import Iterable
+from itertools import takewhile
 from typing import Any, get_args
 
 import pytest
@@ -23,14 +24,16 @@ from tests.fake.cluster import FakeKafka
 
 _P0, _P1, _P2, _P3 = ((TOPIC, number) for number in range(4))
 
+_NOT_POLLED_FOR_LONG = {"max.poll.interval.ms": 30_000, "session.timeout.ms": 10_000}
+"""A revoke waits for at most 24 s, which every guarantee allows."""
+
 each_protocol = pytest.mark.parametrize("protocol", get_args(Protocol))
 
 
 def _group(protocol: Protocol = "eager", **options: Any) -> FakeGroup:
     """Four partitions with three messages each."""
-    group = FakeGroup(
-        protocol=protocol, partitions=4, scope="partition", **{"concurrency": 4} | options
-    )
+    chosen: dict[str, Any] = {"scope": "partition", "concurrency": 4} | options
+    group = FakeGroup(protocol=protocol, partitions=4, **chosen)
     for partition in group.partitions:
         group.produce(partition, 3)
     return group
@@ -43,9 +46,12 @@ def _joined(group: FakeGroup) -> Member:
     return member
 
 
+def _started(group: FakeGroup) -> list[AttemptStarted]:
+    return [entry for entry in group.witness.entries if isinstance(entry, AttemptStarted)]
+
+
 def _attempted(group: FakeGroup, partition: Partition) -> list[int]:
-    entries = [entry for entry in group.witness.entries if isinstance(entry, AttemptStarted)]
-    return [entry.place.offset for entry in entries if entry.place[:2] == partition]
+    return [entry.place.offset for entry in _started(group) if entry.place[:2] == partition]
 
 
 def _with_workers(group: FakeGroup) -> set[Partition]:
@@ -139,6 +145,51 @@ def test_a_revoke_waits_for_what_runs(protocol: Protocol) -> None:
     group.finish()
     for partition in group.partitions:
         assert [0, 1, 2] == _attempted(group, partition)
+    assert [] == group.violations()
+
+
+@pytest.mark.parametrize("protocol", ["cooperative", "consumer"])
+def test_what_stays_is_served_while_a_revoke_waits(protocol: Protocol) -> None:
+    """A slow handler of a partition that goes kept all others from their messages."""
+    group = _group(protocol, config=_NOT_POLLED_FOR_LONG)
+    group.produce(_P1, 300)
+    first = _joined(group)
+    first.workers.busy = {_P0, _P1}
+    _turn_until(group, {_P0, _P1})
+    first.workers.busy = {_P0}
+    group.join()
+    group.share([1, 0, 0, 0])
+    while _P0 in first.parts.assignment.partitions:
+        assert 303 > len(_attempted(group, _P1))
+        group.turn()
+    until_then = takewhile(
+        lambda entry: getattr(entry, "event", None) != events.Revoked((_P0,)), group.witness.entries
+    )
+    started = [entry.place for entry in until_then if isinstance(entry, AttemptStarted)]
+    assert [*range(303)] == [place.offset for place in started if place[:2] == _P1]
+    first.workers.busy.clear()
+    group.finish()
+    assert [] == group.violations()
+
+
+def test_what_goes_begins_nothing_more() -> None:
+    """While its handlers are waited for, other keys of a partition that goes are left to its next
+    owner; else the group would wait for them too."""
+    group = _group("cooperative", scope="key", config=_NOT_POLLED_FOR_LONG)
+    for partition in (_P0, _P1):
+        group.produce_keys(partition, [b"%d" % number for number in range(100)])
+    first = _joined(group)
+    first.workers.busy = {_P0}
+    _turn_until(group, {_P0})
+    running = [lane for lane in first.workers.running if lane.home == _P0]
+    group.join()
+    group.share([1, 0, 0, 0])
+    while _P0 in first.parts.assignment.partitions:
+        group.turn()
+    assert running == [lane for lane in first.workers.running if lane.home == _P0]
+    assert 103 == len(_attempted(group, _P1))
+    first.workers.busy.clear()
+    group.finish()
     assert [] == group.violations()
 
 
