@@ -245,6 +245,7 @@ def _is_of(event: events.Event, place: Place) -> bool:
             events.CircuitOpened()
             | events.ProbeFailed()
             | events.LimitReached()
+            | events.KeyBlocked()
             | events.Skipped()
             | events.DeadLettered()
             | events.SentToRetry()

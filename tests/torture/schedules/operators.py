@@ -1,12 +1,13 @@
 """The operators of a play: what they are answered is true, and nothing is done unasked."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from linear_retry import events
 from linear_retry.consumer.ownership.requests import GiveUp, OperatorRequest, Retry
+from linear_retry.retry.case import Blocked
 from linear_retry.scope import Partition
 from tests.torture.schedules.players import Player
 
@@ -36,6 +37,14 @@ class Operators:
             if view.offset is not None:
                 key = view.topic or "", view.partition or 0
                 self.ask(player, kind, key, view.offset + beside)
+
+    def retry_blocked(self, players: Iterable[Player]) -> None:
+        """All that wait for one."""
+        for player in players:
+            for _, circuit in list(player.circuits):
+                if isinstance(circuit.case, Blocked):
+                    held = circuit.case.held
+                    self.ask(player, "retry", held.partition, held.offset)
 
     def ask(self, player: Player, kind: RequestKind, key: Partition, offset: int) -> None:
         answer = player.parts.requests.submit(

@@ -170,7 +170,14 @@ def _by_key(setting: Setting, rng: random.Random) -> Setting:
         trip=rng.choice((2, 3, 50)),
         most_held=rng.choice((50, 1, 3)),
         most_bytes=rng.choice((1_000_000, 1, 100)),
+        on_exhausted=_or_block(setting.on_exhausted, rng, setting.carrier == "dead letters"),
+        on_permanent=_or_block(setting.on_permanent, rng),
     )
+
+
+def _or_block(choice: Any, rng: random.Random, may: bool = True) -> Any:
+    """Now and then a key waits for an operator in place of a letter."""
+    return "block" if rng.random() < 0.25 and may and choice == "dead-letter" else choice
 
 
 def _setting(rng: random.Random) -> Setting:

@@ -102,6 +102,7 @@ class World:
         self.group.deal((0, 1, 2))
         give_up_at_s = self.fake.clock.now_s() + _END_WITHIN_S
         while not self.group.all_done() and self.fake.clock.now_s() < give_up_at_s:
+            self.operators.retry_blocked(self.group.players)
             self.turn_all()
         self.turn_all()
 
@@ -197,7 +198,10 @@ class World:
         """Raises `BrokenError` where something stands still that nothing stops."""
         self.strikes.forget()
         self._calm(failing)
-        if "stop" in (self.setting.on_permanent, self.setting.on_exhausted):
+        choices = self.setting.on_permanent, self.setting.on_exhausted
+        if "block" in choices:
+            self.group.dependency.refuses.clear()  # or they would be blocked again and again
+        if "stop" in choices:
             self.group.dependency.refuses.clear()  # or the program would end again and again
             self.group.dependency.down_for = failing = set()
         self.have_someone()
@@ -212,6 +216,7 @@ class World:
     def _turn_for(self, seconds: float) -> None:
         until_s = self.fake.clock.now_s() + seconds
         while self.fake.clock.now_s() < until_s:
+            self.operators.retry_blocked(self.group.players)
             self.turn_all()
 
     def have_someone(self) -> None:
