@@ -343,6 +343,13 @@ class HeldMessageAtRisk(_OfHeldMessage):
 
 
 @dataclass(frozen=True, slots=True)
+class WaitingBehind(_OfHeldMessage):
+    """So many `messages` of its key wait behind a held one: reported each minute if it changes."""
+
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
 class RetentionTooShort:
     """The strategy's total wait is longer than a source topic keeps its messages."""
 
@@ -390,6 +397,7 @@ Event: TypeAlias = (
     | ClientReplaced
     | InstanceIdTaken
     | HeldMessageAtRisk
+    | WaitingBehind
     | RetentionTooShort
     | Stopped
 )

@@ -318,7 +318,7 @@ def assemble(
         say=partial(log_joining, settings.group_id, config.member),
     )
     retention = RetentionCheck(admin, config.strategy_total_s, emit)
-    held_messages = HeldMessages(circuits, admin, clock, emit)
+    held_messages = HeldMessages(circuits, read_ahead.count_behind, admin, clock, emit)
     commands = RemoteCommands(
         config.member, assignment, actions, monitor, gives_up=letters is not None
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from types import MappingProxyType
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from linear_retry import events as e
 from linear_retry.events import WaitReason
@@ -41,7 +41,8 @@ class OpenCircuit:
 
     `held` is None if its partition was revoked since. `failures` and `error` are from the last
     entry about it; `failures` is None if no entry has them. `retried_ms` is when an operator's
-    retry started, if that was the last entry. `retry_at_ms` is None while it is blocked.
+    retry started, if that was the last entry. `retry_at_ms` is None while it is blocked. `behind`
+    is how many messages of a key waited behind the held one, at the last minute that was reported.
     """
 
     member: str
@@ -57,6 +58,7 @@ class OpenCircuit:
     sends: int = 0
     retried_ms: int | None = None
     process: Process | None = None
+    behind: int = 0
 
     def state(self, now_ms: int) -> CircuitState:
         """`half-open` from `due_ms` on: the next attempt is in progress, or its member is gone.
@@ -201,7 +203,9 @@ class InstanceState:
             case e.CircuitClosed(scope):
                 self._put(scope, entry.sequence, None)
             case e.WaitEnded(scope):
-                self._end_wait(scope, entry)
+                self._update(scope, entry, retried_ms=entry.at_ms)
+            case e.WaitingBehind(scope=scope, messages=messages):
+                self._update(scope, entry, behind=messages)
             case e.Stopped() as stopped:
                 self.stopped = stopped
             case event if isinstance(event, _HELD):
@@ -279,11 +283,12 @@ class InstanceState:
         if number > last:
             self._circuits[scope] = number, circuit
 
-    def _end_wait(self, scope: Scope, entry: Entry) -> None:
+    def _update(self, scope: Scope, entry: Entry, **changes: Any) -> None:
+        """Changes a circuit that is open, as of this entry."""
         _, known = self._circuits.get(scope, (0, None))
         if known is not None:
-            ended = replace(known, retried_ms=entry.at_ms, last_event_ms=entry.at_ms)
-            self._put(scope, entry.sequence, ended)
+            changed = replace(known, last_event_ms=entry.at_ms, **changes)
+            self._put(scope, entry.sequence, changed)
 
     def _opened(self, entry: Entry, event: _Held) -> OpenCircuit:
         """Returns the circuit as of this entry."""

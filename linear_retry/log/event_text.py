@@ -62,6 +62,7 @@ _TEXTS: dict[type, str] = {
     e.HeldMessageAtRisk: "{0.place} is held, and {0.age_s:.0f} s old, where {0.topic} keeps its "
     "messages for {kept_s:g} s: it may be removed before it is handled, with what waits behind it; "
     "raise retention.ms, or retry it or give it up",
+    e.WaitingBehind: "waiting behind {0.place} ({0.scope}): {0.messages} messages",
     e.RetentionTooShort: "the strategy waits {0.strategy_total_s:g} s in total, but {0.topic} "
     "keeps its messages for {kept_s:g} s: messages behind a held one may be removed before they "
     "are read; shorten the strategy, or raise retention.ms",

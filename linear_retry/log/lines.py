@@ -351,6 +351,7 @@ _INFOS = (
     e.PassedOver,
     e.LeakDropped,
     e.ReturnedToSource,
+    e.WaitingBehind,
 )
 
 

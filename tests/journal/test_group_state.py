@@ -92,6 +92,21 @@ def test_a_blocked_key_has_no_time() -> None:
     assert ("half-open", 50) == (retried.state(51), retried.due_ms)
 
 
+def test_what_waits_behind_a_held_message() -> None:
+    """As last reported; nothing once its circuit has closed, though the report comes twice."""
+    life, held = Life("pod-1"), (Scope(*_P0, "5a1b7acd8a3f"), *_P0, 7)
+    written = [
+        life.says(1, e.CircuitOpened(*held, "bad", 1, 5.0, at(5000))),
+        life.says(2, e.WaitingBehind(*held, 3)),
+        life.says(3, e.ProbeFailed(*held, "bad", 2, 5.0, at(9000))),
+        life.says(4, e.WaitingBehind(*held, 12)),
+        life.says(5, e.CircuitClosed(held[0], "recovered", 4.0)),
+    ]
+    counts = [_view(*written[:n]).circuits[0].behind for n in range(1, 5)]
+    assert [0, 3, 3, 12] == counts
+    assert () == _view(*written, written[3]).circuits
+
+
 def test_messages_that_left_for_retry_topics_are_counted() -> None:
     """Each time, with when the last of them is due, in whatever order the entries come."""
     life = Life("pod-1")

@@ -118,6 +118,7 @@ _LEVELS = {
     "ClientReplaced": logging.WARNING,
     "InstanceIdTaken": logging.WARNING,
     "HeldMessageAtRisk": logging.WARNING,
+    "WaitingBehind": logging.INFO,
     "RetentionTooShort": logging.WARNING,
     "Stopped": logging.INFO,
 }

@@ -13,7 +13,7 @@ from linear_retry.scope import Partition
 
 HEAD = (
     *("group", "member", "process", "scope", "message", "state", "failures"),
-    *("since", "retry_at", "last_event", "error", "liveness"),
+    *("behind", "since", "retry_at", "last_event", "error", "liveness"),
 )
 
 
@@ -30,6 +30,7 @@ def cells(
         circuit.held,
         f"{circuit.state(now_ms)}{waits_for}",
         circuit.failures,
+        circuit.behind,
         moment(circuit.since_ms),
         None if circuit.retry_at_ms is None else moment(circuit.retry_at_ms),
         moment(circuit.last_event_ms),

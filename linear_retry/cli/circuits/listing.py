@@ -149,6 +149,8 @@ def _facts(circuit: OpenCircuit, now_ms: int) -> Iterable[str]:
     if circuit.scope.topic is not None:
         verb = "pauses" if circuit.scope.key is None else "stops"
         yield f"{verb} {in_one_line(str(circuit.scope))} only"
+    if circuit.behind:
+        yield f"{plural(circuit.behind, 'message waits', 'messages wait')} behind it"
     yield f"open for {span_text(now_ms - circuit.since_ms)}"
 
 

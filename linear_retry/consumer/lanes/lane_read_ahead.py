@@ -300,6 +300,10 @@ class LaneReadAhead(ReadAhead):
         waiting = sum(read.waiting(scope) for scope in scopes if scope.home == partition)
         return read.done_above(base), waiting
 
+    def count_behind(self, scope: Scope) -> int:
+        read = None if scope.key is None else self._read.get(scope.home)
+        return 0 if read is None else read.waiting(scope)
+
     def holds_before(self, message: Message) -> bool:
         read = self._read.get(partition_of(message))
         return read is not None and self.lane_of(message) in read.firsts(offset_of(message))

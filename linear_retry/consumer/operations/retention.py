@@ -5,13 +5,13 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 
 from linear_retry.consumer.settings.line import is_pattern
-from linear_retry.events import Event, HeldMessageAtRisk, RetentionTooShort
+from linear_retry.events import Event, HeldMessageAtRisk, RetentionTooShort, WaitingBehind
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.messages import timestamp_ms_of
 from linear_retry.kafka.topics.admin import Admin
 from linear_retry.retry.circuits import Circuits
 from linear_retry.retry.clock import Clock
-from linear_retry.scope import Partition
+from linear_retry.scope import Partition, Scope
 
 _LOOK_EVERY_S = 60.0
 _SAFE_SHARE = 0.8
@@ -48,7 +48,7 @@ class RetentionCheck:
 
 
 class HeldMessages:
-    """Looks each minute whether a held message may soon be removed, with those that wait behind it.
+    """Looks each minute at what is held: how many messages wait behind it, and its retention.
 
     Its age is that of its timestamp, and `retention.ms` is asked for each time, as it may be raised
     meanwhile. `retention.bytes` may remove it earlier.
@@ -57,16 +57,20 @@ class HeldMessages:
     def __init__(
         self,
         circuits: Circuits[Message],
+        count_behind: Callable[[Scope], int],
         admin: Admin,
         clock: Clock,
         emit: Callable[[Event], None],
     ) -> None:
+        """`count_behind` says how many messages wait behind the held one of a key."""
         self._circuits = circuits
+        self._count_behind = count_behind
         self._admin = admin
         self._clock = clock
         self._emit = emit
         self._asked: dict[str, Future[int]] = {}
         self._told: set[tuple[Partition, int]] = set()
+        self._behind: dict[tuple[Partition, int], int] = {}
         self._look_at_s = 0.0
 
     @property
@@ -74,7 +78,10 @@ class HeldMessages:
         return math.inf if self._circuits.all_closed else self._look_at_s
 
     def tick(self) -> None:
-        """Emits `HeldMessageAtRisk`, once for each, by the answers to what was asked before."""
+        """Emits `WaitingBehind` for each key of which more or fewer messages wait by now.
+
+        And `HeldMessageAtRisk`, once for each, by the answers to what was asked before.
+        """
         self._look_at_s = self._clock.now_s() + _LOOK_EVERY_S
         held = {
             (circuit.held.partition, circuit.held.offset): (scope, circuit.held)
@@ -82,6 +89,11 @@ class HeldMessages:
             if circuit.held is not None
         }
         self._told &= held.keys()
+        behind = {place: self._count_behind(scope) for place, (scope, _) in held.items()}
+        for place, (scope, one) in held.items():
+            if behind[place] != self._behind.get(place, 0):
+                self._emit(WaitingBehind(scope, *one.partition, one.offset, behind[place]))
+        self._behind = behind
         for place, (scope, one) in held.items():
             retention_ms = self._retention_ms(one.partition[0])
             written_ms = timestamp_ms_of(one.message)

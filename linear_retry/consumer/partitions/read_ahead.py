@@ -166,6 +166,10 @@ class ReadAhead:
         """
         return 0, 0
 
+    def count_behind(self, scope: Scope) -> int:  # noqa: ARG002  (what is held back is dropped)
+        """Counts the messages that wait behind the held one of a key."""
+        return 0
+
     def holds_before(self, message: Message) -> bool:  # noqa: ARG002  (it is the first of all)
         """Whether a message in memory comes before this one, in its lane."""
         return False

@@ -14,7 +14,7 @@ from linear_retry.cli.circuits import formats
 from linear_retry.cli.output.rows import json_line
 from linear_retry.cli.watch.screen import Screen
 from linear_retry.cli.watch.watch import event_line
-from linear_retry.events import Event, KeyBlocked
+from linear_retry.events import Event, KeyBlocked, WaitingBehind
 from linear_retry.journal.entry import Entry, encode, read_entry
 from linear_retry.journal.group_state import GroupStates
 from linear_retry.journal.standing import Standing
@@ -55,15 +55,19 @@ def test_a_retry_line_by_the_name_that_kafka_has() -> None:
 
 
 def test_a_blocked_key_has_no_time() -> None:
-    """It says what it waits for, where others have the time that is left."""
+    """It says what it waits for, where others have the time left, and what waits behind it."""
     fold = GroupStates()
     held = Scope("orders", 0, "5a1b7acd8a3f"), "orders", 0, 42
-    fold.take(Life("pod-1").says(_NOW_MS - 60_000, KeyBlocked(*held, "refused", 3)))
+    life = Life("pod-1")
+    fold.take(life.says(_NOW_MS - 60_000, KeyBlocked(*held, "refused", 3)))
+    fold.take(life.says(_NOW_MS - 10_000, WaitingBehind(*held, 17)))
     (circuit,) = fold.view(GROUP).circuits
     cells = dict(zip(formats.HEAD, formats.cells(GROUP, circuit, _NOW_MS), strict=True))
     assert ("open, operator", "-", "3") == (cells["state"], cells["retry_at"], cells["failures"])
+    assert "17" == cells["behind"]
     shown = " ".join(_picture(fold, GROUP))
     assert re.search(r"open +blocked +orders\[0\]@42, .*waits for an operator", shown)
+    assert "17 messages wait behind it" in " ".join(shown.split())
 
 
 def _picture(fold: GroupStates, group: str) -> list[str]:

@@ -58,7 +58,7 @@ def test_a_pipe_gets_one_line_for_each_circuit(kafka: EmbeddedKafka, now_ms: int
     assert (0, "") == (output.code, output.err)
     head, first, second = output.rows
     assert ["group", "member", "process", "scope", "message", "state", "failures"] == head[:7]
-    assert ["since", "retry_at", "last_event", "error", "liveness"] == head[7:]
+    assert ["behind", "since", "retry_at", "last_event", "error", "liveness"] == head[7:]
     assert [GROUP, "pod-1", "-", "consumer", "orders[0]@1042", "open", "2"] == first[:7]
     assert ["again", "unknown"] == first[10:]
     long_name = "orders.with.a.long.name.eu-west-1[6]"

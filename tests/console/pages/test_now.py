@@ -7,7 +7,14 @@ from uuid import NAMESPACE_DNS, uuid5
 import httpx
 
 from linear_retry.console.frame.services import Services
-from linear_retry.events import Assigned, CircuitOpened, Event, KeyBlocked, LimitReached
+from linear_retry.events import (
+    Assigned,
+    CircuitOpened,
+    Event,
+    KeyBlocked,
+    LimitReached,
+    WaitingBehind,
+)
 from linear_retry.journal.entry import Entry
 from linear_retry.journal.group_state import GroupStates
 from linear_retry.retry.clock import now_ms
@@ -128,10 +135,12 @@ def test_a_blocked_key_has_no_next_attempt(server: HttpServer, services: Service
     states.take(_entry("billing", 1, Assigned((("orders", 0),))))
     scope = Scope("orders", 0, "5a1b7acd8a3f")
     states.take(_entry("billing", 2, KeyBlocked(scope, "orders", 0, 42, "refused", 3)))
+    states.take(_entry("billing", 3, WaitingBehind(scope, "orders", 0, 42, 1)))
     services.live.hub.change(views=(states.view("billing"),), is_complete=True)
     shown = _now(server)
     assert "1 circuit open 1 key blocked" in shown
     assert "blocked orders[0]@42 waits until it is retried or given up" in shown
+    assert "1 message waits behind it" in shown
     assert "next attempt" not in shown
     with signed_in(server, "ann") as operator:
         page = operator.get("/now").text

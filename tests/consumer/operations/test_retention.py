@@ -7,7 +7,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from linear_retry.consumer.operations.retention import RetentionCheck
-from linear_retry.events import HeldMessageAtRisk, RetentionTooShort
+from linear_retry.consumer.settings.by_key import ByKey
+from linear_retry.events import HeldMessageAtRisk, RetentionTooShort, WaitingBehind
 from linear_retry.kafka.topics.admin import Admin
 from linear_retry.scope import Scope
 from tests.consumer.group import TOPIC, FakeGroup
@@ -105,6 +106,21 @@ def test_a_held_message_that_may_be_removed_is_reported_once() -> None:
     assert found.scope.key is not None
     _until(group, 1.5)
     assert 1 == len(_at_risk(group))
+
+
+def test_what_waits_behind_a_held_message_is_reported() -> None:
+    """Each minute in which it has changed, also where some of it was dropped from memory."""
+    group = _holding(retention_ms=-1, scope=ByKey(most_bytes=200))
+    (member,) = group.members
+    for _ in range(3):
+        group.produce_keys(0, [b"a", b"b"] * 20)
+        _until(group, 0.05)
+    told = [each for each in member.events if isinstance(each, WaitingBehind)]
+    assert [21, 41, 61] == [each.messages for each in told]
+    assert {(TOPIC, 0, 0)} == {each.place for each in told}
+    group.dependency.down_for_keys = set()
+    _until(group, 2)
+    assert 3 == len([each for each in member.events if isinstance(each, WaitingBehind)])
 
 
 def test_the_next_of_a_key_is_reported_by_itself() -> None:
