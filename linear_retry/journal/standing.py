@@ -2,7 +2,8 @@
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, Self, TypeAlias
 
@@ -12,6 +13,7 @@ from linear_retry.kafka.consumer.committed import Committed
 from linear_retry.kafka.consumer.settings import connection
 from linear_retry.kafka.topics.description import Topics
 from linear_retry.kafka.topics.groups import Groups
+from linear_retry.records.commit_note import NewerNoteError, read_note
 from linear_retry.records.topics.names import is_topic_name
 from linear_retry.scope import Partition
 
@@ -23,7 +25,31 @@ GroupStatus: TypeAlias = Literal[
 ]
 """The most urgent first."""
 
-Lags: TypeAlias = Mapping[Partition, int | None]
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """How many offsets are after a group's commit in one partition, and after all that is done.
+
+    Where each key is in order, a held one keeps the commit back, and `others` is what all other
+    keys have yet to do. Negative: the log ends before what the group has committed.
+    """
+
+    total: int
+    others: int
+
+    @classmethod
+    def after(cls, committed: tuple[int, str], end: int, group: str, partition: Partition) -> Self:
+        """Returns the lag after a commit, an offset with the note beside it."""
+        offset, text = committed
+        frontier = offset
+        with suppress(NewerNoteError):
+            note = read_note(text, group, partition)
+            if note is not None and note.base == offset:  # else a tool has moved the offset
+                frontier = note.frontier
+        return cls(end - offset, end - frontier)
+
+
+Lags: TypeAlias = Mapping[Partition, Lag | None]
 """The lag of each partition; None: the group has committed nothing in it, and something is there.
 
 Where the group would begin is its own `auto.offset.reset`, which no broker knows."""
@@ -48,7 +74,7 @@ class Standing:
     @classmethod
     def of(cls, liveness: Liveness, lags: Lags) -> Self:
         """Returns how a group stands that was asked about, and lags like this."""
-        waiting = sum(max(0, lag) for lag in lags.values() if lag is not None)
+        waiting = sum(max(0, lag.total) for lag in lags.values() if lag is not None)
         is_least = None in lags.values()
         # "At least 0" is no more than unknown.
         is_known = bool(lags) and (waiting > 0 or not is_least)
@@ -96,8 +122,10 @@ def status_of(view: GroupView, liveness: Liveness, now_ms: int) -> GroupStatus:
 class Client(Protocol):
     """What answers for one group, as `Committed` does."""
 
-    def ask(self, partitions: Iterable[Partition], timeout_s: float) -> dict[Partition, int] | None:
-        """Returns what the group has committed; None: no answer."""
+    def ask_with_notes(
+        self, partitions: Iterable[Partition], timeout_s: float
+    ) -> dict[Partition, tuple[int, str]] | None:
+        """Returns what the group has committed, with the text beside it; None: no answer."""
 
     def close(self) -> None:
         """Closes its connections."""
@@ -170,31 +198,33 @@ class Standings:
             return known
         # The micro-batches of Spark have a journal and no consumer group.
         asked = [(topic, 0) for topic in _of_kafka(view.topics)]
-        offsets = self._clients.of(view.group).ask(asked, _ANSWER_S) if asked else None
-        self._is_unanswered = bool(asked) and offsets is None
+        commits = self._commits(view.group, asked)
+        self._is_unanswered = bool(asked) and commits is None
         # With offsets it is somewhere: a broker did not answer when all groups were listed.
-        found: Liveness = "past" if offsets == {} else "unknown"
+        found: Liveness = "past" if commits == {} else "unknown"
         self._unlisted[view.group] = self._clock_s(), found
         return found
 
     def lags(self, view: GroupView) -> Lags:
         """Returns the lag of each partition of its topics; empty if it is unknown.
 
-        Of all of them, since nobody has those of a dead group. Negative: the log ends before what
-        the group has committed.
+        Of all of them, since nobody has those of a dead group.
         """
         try:
             asked = self._topics.partitions(_of_kafka(view.topics))
             # Before the ends: a commit in between must not make the lag negative.
-            starts = self._clients.of(view.group).ask(asked, _ANSWER_S) if asked else None
-            if starts is None:
+            commits = self._commits(view.group, asked)
+            if commits is None:
                 return {}
             ends = self._topics.ends(asked, committed=True)
         except BrokerError:  # unknown, as without an answer about the group
             return {}
         # Where nothing ever was, nothing waits.
-        begun = {key: 0 for key, end in ends.items() if end == 0} | starts
-        return {key: end - begun[key] if key in begun else None for key, end in ends.items()}
+        begun = {key: (0, "") for key, end in ends.items() if end == 0} | commits
+        return {
+            key: Lag.after(begun[key], end, view.group, key) if key in begun else None
+            for key, end in ends.items()
+        }
 
     def of(self, view: GroupView) -> Standing:
         """Returns how the group stands; what waits is asked only if nobody reads it."""
@@ -204,6 +234,14 @@ class Standings:
     def keep(self, groups: Iterable[str]) -> None:
         """Closes the clients for all other groups."""
         self._clients.keep(groups)
+
+    def _commits(
+        self, group: str, partitions: Collection[Partition]
+    ) -> dict[Partition, tuple[int, str]] | None:
+        """Returns what the group has committed in these; None: no answer, or nothing to ask."""
+        if not partitions:
+            return None
+        return self._clients.of(group).ask_with_notes(partitions, _ANSWER_S)
 
 
 def _of_kafka(topics: Iterable[str]) -> list[str]:

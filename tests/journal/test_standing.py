@@ -14,13 +14,15 @@ from confluent_kafka.admin import AclOperation, ResourceType  # type: ignore[att
 from linear_retry import events as e
 from linear_retry.journal.entry import Entry
 from linear_retry.journal.group_state import GroupStates, GroupView
-from linear_retry.journal.standing import GroupStatus, Liveness, Standing, Standings, status_of
+from linear_retry.journal.standing import GroupStatus, Lag, Liveness, Standing, Standings, status_of
+from linear_retry.records.commit_note import CommitNote, Digests, Undone, write_note
 from tests import dying_with_parent
 from tests.conftest import TopicFactory
 from tests.dlq.guarded_kafka import GuardedKafka
 from tests.journal.journal_story import Life, opened
 from tests.kafka_operations import KafkaOperations, wait_until
 from tests.real_kafka import RealKafka
+from tests.records.test_commit_note import newer_note
 
 _CONSUMING = """
 import sys
@@ -146,6 +148,19 @@ def test_one_silent_member_makes_a_group_silent() -> None:
     assert "silent" == status_of(states.view("billing"), "live", 10)
 
 
+def test_a_held_key_keeps_back_the_lag_of_its_group_alone() -> None:
+    """What the others have yet to do begins where the note says; not if a tool has moved the offset
+    and written the text back, nor by a note of a later release."""
+    partition, key = ("orders", 0), Digests("billing").of_key(b"a")
+    note = CommitNote(10, 95, (Undone("key", 10, key),))
+    text = write_note(note, "billing", partition)
+    assert Lag(90, 5) == Lag.after((10, text), 100, "billing", partition)
+    assert Lag(88, 88) == Lag.after((12, text), 100, "billing", partition)
+    assert Lag(90, 90) == Lag.after((10, text), 100, "refunds", partition)
+    newer = newer_note("billing", partition)
+    assert Lag(90, 90) == Lag.after((10, newer), 100, "billing", partition)
+
+
 @pytest.mark.broker
 def test_an_end_below_the_commit_is_a_negative_lag(kafka: RealKafka, topic: TopicFactory) -> None:
     """A log that was cut, or a topic that was created again: a 0 would hide the only sign of it.
@@ -158,7 +173,7 @@ def test_an_end_below_the_commit_is_a_negative_lag(kafka: RealKafka, topic: Topi
     view = _view(group, e.Assigned(((orders, 0), (orders, 1))))
     standings = Standings(kafka.client_settings())
     standings.refresh()
-    assert {(orders, 0): -8, (orders, 1): 1} == standings.lags(view)
+    assert {(orders, 0): Lag(-8, -8), (orders, 1): Lag(1, 1)} == standings.lags(view)
     assert Standing("no-member", 1) == standings.of(view)
     standings.keep(())
 

@@ -16,7 +16,7 @@ from linear_retry.console.decoding.views import short_text, visible
 from linear_retry.console.frame.page import Page
 from linear_retry.console.frame.services import Services
 from linear_retry.journal.group_state import Member
-from linear_retry.journal.standing import Lags
+from linear_retry.journal.standing import Lag, Lags
 from linear_retry.records import printable
 from linear_retry.records.durations import span_text
 from linear_retry.retry.clock import now_ms
@@ -115,10 +115,14 @@ def member_lag(member: Member, lags: Lags | None) -> str:
     return _lag_of(found) if member.partitions else "-"
 
 
-def _lag_of(lags: Collection[int | None]) -> str:
+def _lag_of(lags: Collection[Lag | None]) -> str:
     known = [lag for lag in lags if lag is not None]
+    if not known:
+        return "unknown"
     at_least = "at least " if len(known) < len(lags) else ""
-    return f"{at_least}{sum(known):,}" if known else "unknown"
+    total, others = sum(lag.total for lag in known), sum(lag.others for lag in known)
+    besides = "" if others == total else f", {others:,} besides held keys"
+    return f"{at_least}{total:,}{besides}"
 
 
 @cache

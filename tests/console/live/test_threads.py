@@ -12,7 +12,7 @@ from linear_retry.console.live.threads import StandingThread
 from linear_retry.events import Assigned
 from linear_retry.journal.entry import Entry
 from linear_retry.journal.group_state import GroupStates, GroupView
-from linear_retry.journal.standing import Clients
+from linear_retry.journal.standing import Clients, Lag
 from linear_retry.scope import Partition
 from tests.conftest import TopicFactory
 from tests.kafka_operations import wait_until
@@ -24,7 +24,7 @@ class _Client:
     group: str
     closed: list[str] = field(default_factory=list)
 
-    def ask(self, _: Iterable[Partition], __: float) -> None: ...
+    def ask_with_notes(self, _: Iterable[Partition], __: float) -> None: ...
 
     def close(self) -> None:
         self.closed.append(self.group)
@@ -68,9 +68,9 @@ def test_lag_that_nobody_looks_at_is_forgotten(kafka: RealKafka, topic: TopicFac
     hub.look(groups[:1])
     thread = StandingThread(hub, kafka.client_settings(), every_s=0.1)
     try:
-        wait_until(lambda: hub.newest.lags == {groups[0]: {(orders, 0): 4}}, "one is known")
+        wait_until(lambda: hub.newest.lags == {groups[0]: {(orders, 0): Lag(4, 4)}}, "one is known")
         hub.look(groups[1:])
-        wait_until(lambda: hub.newest.lags.get(groups[1]) == {(orders, 0): 3}, "both are")
+        wait_until(lambda: hub.newest.lags.get(groups[1]) == {(orders, 0): Lag(3, 3)}, "both are")
         now_s[0] = 60.0
         wait_until(lambda: hub.newest.lags == {}, "none is")
         hub.look(groups)

@@ -17,6 +17,7 @@ from linear_retry.events import (
 )
 from linear_retry.journal.entry import Entry
 from linear_retry.journal.group_state import GroupStates
+from linear_retry.journal.standing import Lag
 from linear_retry.retry.clock import now_ms
 from linear_retry.scope import Scope
 from linear_retry.web import HttpServer
@@ -96,14 +97,17 @@ def test_groups_by_what_kafka_says(server: HttpServer, services: Services) -> No
     assert "asking Kafka" in _now(server)
     services.live.hub.change(
         liveness={"alive": "live", "asked": "unknown", "killed": "no-member", "past": "past"},
-        lags={"killed": {("orders", 0): 500}, "alive": {("orders", 0): 7, ("orders", 1): None}},
+        lags={
+            "killed": {("orders", 0): Lag(500, 500)},
+            "alive": {("orders", 0): Lag(7, 2), ("orders", 1): None},
+        },
     )
     shown = _now(server)
     words = (
         *("1 group has no live member no circuit is open", "of 1 group it is unknown whether"),
         *("killed no live member, 500 waiting lag 500", "member gone", "asked liveness unknown"),
         *(
-            "alive closed lag at least 7",
+            "alive closed lag at least 7, 2 besides held keys",
             "past past: Kafka knows no such group any more lag unknown",
         ),
     )
