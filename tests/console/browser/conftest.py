@@ -17,8 +17,8 @@ from tests.real_kafka import RealKafka
 
 __all__ = ["scene"]
 
-_UNANSWERED = ("net::ERR_", "htmx:sendError", "htmx:afterRequest")
-"""What is complained of where a test has killed the console under a page."""
+_UNANSWERED = ("net::ERR_", "htmx:sendError", "htmx:afterRequest", "status of 503")
+"""What is complained of where a test has killed the console under a page, or a broker is busy."""
 
 
 @pytest.fixture(scope="package")

@@ -1,6 +1,7 @@
 """What a person does with one letter, in a real browser."""
 
 import json
+from http import HTTPStatus
 from typing import Any
 
 import pytest
@@ -20,7 +21,14 @@ pytestmark = pytest.mark.broker
 
 
 def _open(page: Page, console: ConsoleProcess, partition: int, offset: int) -> None:
-    page.goto(f"{console.url}/letters/{console.given.letters}/{partition}/{offset}")
+    """Opens a letter's page; again, if a busy broker has not answered the console in time."""
+
+    def is_answered() -> bool:
+        url = f"{console.url}/letters/{console.given.letters}/{partition}/{offset}"
+        answer = page.goto(url)
+        return answer is not None and answer.status != HTTPStatus.SERVICE_UNAVAILABLE
+
+    wait_until(is_answered, "the letter is read")
 
 
 def test_a_letter_is_edited_and_forwarded(console: ConsoleProcess, page: Page) -> None:
