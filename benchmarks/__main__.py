@@ -35,7 +35,7 @@ from benchmarks import (
 )
 from benchmarks.figures import Result
 from benchmarks.machine import machine
-from benchmarks.neighbours import race
+from benchmarks.neighbours import key_race, race
 from benchmarks.report import as_json, table
 from benchmarks.retry_topics import coming_back, leaving, live_rate, spring, success_cost, waiting
 from benchmarks.scale import FULL, QUICK, Scale
@@ -78,6 +78,7 @@ ON_SPARK: dict[str, Benchmark] = {
 }
 OTHERS: dict[str, Benchmark] = {
     "neighbours": race.run,
+    "key-neighbours": key_race.run,
     "spring-retry": spring.run,
     "store-at-size": store_waiting.run_at_size,
 }

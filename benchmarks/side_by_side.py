@@ -17,12 +17,12 @@ from linear_retry.kafka import Message
 from linear_retry.scope import AnyScope
 from tests.real_kafka import RealKafka
 
-_IO_S = 0.001
+IO_S = 0.001
 _TASKS, _TASK_S = 256, 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class _Unit:
+class Unit:
     """What is handled in its order: partitions, or the keys in them."""
 
     scope: AnyScope
@@ -35,13 +35,14 @@ class _Unit:
         return int(message.key() or b"0") if self.keys else message.partition() or 0
 
 
-_UNITS = (_Unit("partition", "partitions", 32), _Unit("key", "keys", 4, 10_000))
+BY_KEY = Unit("key", "keys", 4, 10_000)
+_UNITS = (Unit("partition", "partitions", 32), BY_KEY)
 
 
 def run(kafka: RealKafka, scale: Scale) -> Result:
     """Ours and the plain ones in turn, with handlers that wait for I/O, and that do nothing."""
     figures = [figure for unit in _UNITS for figure in _of_unit(kafka, scale, unit)]
-    figures += _of_tasks(kafka, scale, _UNITS[-1])
+    figures += _of_tasks(kafka, scale, BY_KEY)
     note = (
         "plain threads and tasks commit nothing, retry nothing and hold any number of messages in "
         "memory; plain tasks keep no order"
@@ -49,11 +50,11 @@ def run(kafka: RealKafka, scale: Scale) -> Result:
     return Result(tuple(figures), (note,))
 
 
-def _of_unit(kafka: RealKafka, scale: Scale, unit: _Unit) -> Iterator[Figure]:
+def _of_unit(kafka: RealKafka, scale: Scale, unit: Unit) -> Iterator[Figure]:
     waiting, doing_nothing = min(scale.messages, 100_000), scale.messages
     for threads, share in ((8, 0.8), (32, 0.7)):
-        of_us, of_plain = _rates(kafka, scale.rounds, waiting, threads, _IO_S, unit)
-        best = threads / _IO_S
+        of_us, of_plain = _rates(kafka, scale.rounds, waiting, threads, IO_S, unit)
+        best = threads / IO_S
         parts = tuple(rate / best for rate in of_us)
         what = f"{unit.name}, {threads} threads"
         yield Figure(f"ours, {what}, 1 ms of I/O", "messages/s", of_us)
@@ -65,7 +66,7 @@ def _of_unit(kafka: RealKafka, scale: Scale, unit: _Unit) -> Iterator[Figure]:
     yield Figure(f"plain threads, {unit.name}, 8, no-op handler", "messages/s", of_plain)
 
 
-def _of_tasks(kafka: RealKafka, scale: Scale, unit: _Unit) -> Iterator[Figure]:
+def _of_tasks(kafka: RealKafka, scale: Scale, unit: Unit) -> Iterator[Figure]:
     messages = min(scale.messages, 100_000)
     pair = (ours_in_tasks_s, plain_tasks_s)
     of_us, of_plain = _rates(kafka, scale.rounds, messages, _TASKS, _TASK_S, unit, pair)
@@ -77,7 +78,7 @@ def _of_tasks(kafka: RealKafka, scale: Scale, unit: _Unit) -> Iterator[Figure]:
 
 
 def ours_s(
-    config: Config, topic: str, messages: int, threads: int, io_s: float, unit: _Unit
+    config: Config, topic: str, messages: int, threads: int, io_s: float, unit: Unit
 ) -> float:
     """Seconds from the first handled message to the last."""
     counted = _Counted(messages, io_s)
@@ -88,7 +89,7 @@ def ours_s(
 
 
 def plain_s(
-    config: Config, topic: str, messages: int, threads: int, io_s: float, unit: _Unit
+    config: Config, topic: str, messages: int, threads: int, io_s: float, unit: Unit
 ) -> float:
     """The same, with a queue for each thread, and the partitions or keys dealt out to them."""
     counted = _Counted(messages, io_s)
@@ -108,7 +109,7 @@ def plain_s(
 
 
 def ours_in_tasks_s(
-    config: Config, topic: str, messages: int, tasks: int, io_s: float, unit: _Unit
+    config: Config, topic: str, messages: int, tasks: int, io_s: float, unit: Unit
 ) -> float:
     """The same as `ours_s` with `run_async`."""
     counted = _Counted(messages, io_s)
@@ -123,7 +124,7 @@ def ours_in_tasks_s(
 
 
 def plain_tasks_s(
-    config: Config, topic: str, messages: int, tasks: int, io_s: float, _: _Unit
+    config: Config, topic: str, messages: int, tasks: int, io_s: float, _: Unit
 ) -> float:
     """A task for each message, at most so many at once, in no order."""
     return asyncio.run(_plain_tasks_s(config, topic, messages, tasks, io_s))
@@ -197,7 +198,7 @@ def _rates(
     messages: int,
     threads: int,
     io_s: float,
-    unit: _Unit,
+    unit: Unit,
     pair: tuple[Callable[..., float], Callable[..., float]] = (ours_s, plain_s),
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
     ours, plain = pair

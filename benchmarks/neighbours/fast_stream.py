@@ -19,9 +19,14 @@ def main() -> None:
     count = stopwatch.handler()
 
     @broker.subscriber(  # type: ignore[untyped-decorator]  # see above
-        asked["topic"], group_id=asked["group"], auto_offset_reset="earliest"
+        asked["topic"],
+        group_id=asked["group"],
+        auto_offset_reset="earliest",
+        max_workers=asked.get("at_once", 1),
     )
     async def handle(body: bytes) -> None:
+        if "io_s" in asked:
+            await asyncio.sleep(asked["io_s"])
         count(body)
 
     stopwatch.at_end = application.exit

@@ -4,13 +4,13 @@ import subprocess
 import time
 from collections.abc import Mapping
 from multiprocessing.synchronize import Event as Ready
-from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from confluent_kafka import Message
 
 from benchmarks.child import CONTEXT, LIMIT_S, Child
 from benchmarks.contestants import Config
+from benchmarks.java import JavaProgram
 from benchmarks.retry_topics.lines import (
     live_line,
     new_letters_topic,
@@ -19,20 +19,14 @@ from benchmarks.retry_topics.lines import (
 )
 from benchmarks.topics import config_of_new_group
 from linear_retry import RetryTopics
-from tests import dying_with_parent, kafka_jars
 from tests.real_kafka import RealKafka
 
 WARM_UP = 20
 _READY_LIMIT_S = 60.0
-_PROJECT = Path(__file__).parents[1] / "spring_retry"
-_BUILT = Path(__file__).parents[2] / ".cache" / "benchmarks" / "spring_retry"
+SPRING = JavaProgram("spring_retry", "benchmark.RetryBenchmark")
 
 Attempts: TypeAlias = Mapping[str, tuple[float, float]]
 """By its value: when each message was first attempted, and when again, in Unix seconds."""
-
-
-class NotBuiltError(Exception):
-    """The Java program cannot be had here; the text says why."""
 
 
 class Contestant(Protocol):
@@ -86,17 +80,7 @@ class Spring:
             "warmUp": min(WARM_UP, messages),
             "seekAfterError": str(seeks).lower(),
         }
-        self._process = subprocess.Popen(
-            dying_with_parent.guarded(
-                kafka_jars.java(),
-                *(f"-D{name}={value}" for name, value in properties.items()),
-                "-cp",
-                f"{_BUILT}/classes:{_BUILT}/dependency/*",
-                "benchmark.RetryBenchmark",
-            ),
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        self._process = SPRING.start(properties)
 
     def wait_until_ready(self) -> None:
         assert self._process.stdout is not None
@@ -111,23 +95,6 @@ class Spring:
             raise
         found = (line.split() for line in lines.splitlines())
         return {value: (int(first) / 1e6, int(second) / 1e6) for value, first, second in found}
-
-
-def build_spring() -> None:
-    """Compiles it, and downloads Spring Kafka the first time. Raises `NotBuiltError`."""
-    try:
-        subprocess.run(
-            ["mvn", "-q", "-B", "package"],
-            cwd=_PROJECT,
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=LIMIT_S,
-        )
-    except OSError as error:
-        raise NotBuiltError(f"Maven: {error}") from error
-    except subprocess.CalledProcessError as error:
-        raise NotBuiltError(error.stdout[-500:]) from error
 
 
 def live_attempts(

@@ -10,14 +10,14 @@ from typing import TypeAlias
 from confluent_kafka import Producer
 
 from benchmarks.figures import Figure, Result, percentile
+from benchmarks.java import NotBuiltError
 from benchmarks.retry_topics.attempts import (
+    SPRING,
     WARM_UP,
     Attempts,
     Contestant,
-    NotBuiltError,
     Ours,
     Spring,
-    build_spring,
 )
 from benchmarks.scale import Scale
 from benchmarks.topics import PARTITIONS
@@ -46,7 +46,7 @@ _ENTRIES = (
 _numbers = itertools.count(1)
 
 
-def run(kafka: RealKafka, scale: Scale, build: Callable[[], object] = build_spring) -> Result:
+def run(kafka: RealKafka, scale: Scale, build: Callable[[], object] = SPRING.build) -> Result:
     """Each message fails once, and is attempted again a second later."""
     try:
         build()

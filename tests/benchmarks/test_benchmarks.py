@@ -8,11 +8,11 @@ import pytest
 
 from benchmarks.__main__ import ALL, BENCHMARKS, Benchmark, main
 from benchmarks.figures import Figure, Result, Target, percentile, shown
+from benchmarks.java import NotBuiltError
 from benchmarks.neighbours.race import Neighbour
 from benchmarks.neighbours.race import run as race
 from benchmarks.report import as_json, table
 from benchmarks.retry_topics import spring, success_cost
-from benchmarks.retry_topics.attempts import NotBuiltError
 from benchmarks.scale import Scale
 from tests.real_kafka import RealKafka
 

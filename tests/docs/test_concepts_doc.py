@@ -12,7 +12,7 @@ from tests.charges import broker_with_orders, reasons
 from tests.docs.markdown import blocks, page
 
 _DESCRIBE, _STRATEGY = blocks(page("docs/concepts/overview.md"), "python")
-_BARE, _OURS, _TENACITY, _DJANGO = blocks(page("docs/about/comparison.md"), "python")
+_BARE, _OURS, _TENACITY, _BY_KEY, _DJANGO = blocks(page("docs/about/comparison.md"), "python")
 (_INDEX,) = blocks(page("docs/index.md"), "python")
 _CONFIG = {"bootstrap.servers": "localhost:9092", "group.id": "billing"}
 
@@ -111,7 +111,7 @@ def test_strategies_of_the_comparison_wait_as_reported() -> None:
     assert [1.0, 1.0] == list(Strategy([{"every": 1, "times": 2}]))
 
 
-def test_the_consumer_of_the_comparison_is_made() -> None:
-    """Its settings fit together."""
-    consumer = _defined(_DJANGO)["consumer_of"](_CONFIG)
-    assert "billing" == consumer.group_id
+@pytest.mark.parametrize(("code", "name"), [(_DJANGO, "consumer_of"), (_BY_KEY, "consumer_by_key")])
+def test_the_consumers_of_the_comparison_are_made(code: str, name: str) -> None:
+    """Their settings fit together."""
+    assert "billing" == _defined(code)[name](_CONFIG).group_id
