@@ -60,7 +60,7 @@ def test_a_pipe_gets_one_line_for_each_circuit(kafka: EmbeddedKafka, now_ms: int
     assert ["group", "member", "process", "scope", "message", "state", "failures"] == head[:7]
     assert ["behind", "since", "retry_at", "last_event", "error", "liveness"] == head[7:]
     assert [GROUP, "pod-1", "-", "consumer", "orders[0]@1042", "open", "2"] == first[:7]
-    assert ["again", "unknown"] == first[10:]
+    assert ["again", "unknown"] == first[11:]
     long_name = "orders.with.a.long.name.eu-west-1[6]"
     assert [long_name, f"{long_name}@123456789", "half-open, letter", "-"] == second[3:7]
     assert "\x1b" not in output.out
@@ -79,6 +79,7 @@ def test_json_has_all_of_it(kafka: EmbeddedKafka, now_ms: int) -> None:
         "waits_for": "failed",
         "held": {"topic": "orders", "partition": 0, "offset": 1042},
         "failures": 2,
+        "behind": 0,
         "sends": 0,
         "error": "again",
         "since_ms": now_ms - 310_000,
