@@ -96,7 +96,7 @@ def test_what_can_never_be_handled_is_blocked_at_its_first_failure() -> None:
     group.dependency.refuses = {(0, 0)}
     _turn_for(group, _HOUR_S)
     assert ([(0, 1)], [0, 2]) == (_blocked(group), sorted(group.attempted()))
-    assert [events.KeyBlocked] == [
+    assert [events.KeyBlocked, events.WaitingBehind] == [
         type(each) for each in member.events if getattr(each, "scope", None) is not None
     ]
     asked = member.parts.requests.submit(GiveUp((_P0, 0)))
