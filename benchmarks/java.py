@@ -12,6 +12,16 @@ _PROJECTS = Path(__file__).parent
 _BUILT = _PROJECTS.parent / ".cache" / "benchmarks"
 
 
+def output_of(program: subprocess.Popen[str]) -> str:
+    """Waits for its end, for at most `LIMIT_S`, and returns what it has printed since."""
+    try:
+        output, _ = program.communicate(timeout=LIMIT_S)
+    except subprocess.TimeoutExpired:
+        program.kill()
+        raise
+    return output
+
+
 class NotBuiltError(Exception):
     """A program cannot be had here; the text says why."""
 

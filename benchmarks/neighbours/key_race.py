@@ -1,14 +1,12 @@
 """Races libraries that handle many keys of a partition at once, each key in its order."""
 
-import subprocess
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
-from benchmarks.child import LIMIT_S, in_child
+from benchmarks.child import in_child
 from benchmarks.figures import Figure, Result
-from benchmarks.java import JavaProgram, NotBuiltError
-from benchmarks.neighbours.race import ENVIRONMENTS, Neighbour, installed, rate_of
+from benchmarks.java import JavaProgram, NotBuiltError, output_of
+from benchmarks.neighbours.race import Neighbour, installed, rate_of
 from benchmarks.scale import Scale
 from benchmarks.side_by_side import BY_KEY, IO_S, ours_in_tasks_s, ours_s
 from benchmarks.topics import config_of_new_group, filled_topic
@@ -28,15 +26,9 @@ NEIGHBOURS = (
 JAVA = JavaProgram("parallel_consumer", "benchmark.KeyBenchmark")
 
 
-def run(
-    kafka: RealKafka,
-    scale: Scale,
-    neighbours: tuple[Neighbour, ...] = NEIGHBOURS,
-    environments: Path = ENVIRONMENTS,
-    build: Callable[[], object] = JAVA.build,
-) -> Result:
+def run(kafka: RealKafka, scale: Scale) -> Result:
     """Each message waits for 1 ms, as if for a database; 10,000 keys in 4 partitions."""
-    pythons, notes = installed(neighbours, environments)
+    pythons, notes = installed(NEIGHBOURS)
     count = min(scale.messages, _MOST_MESSAGES)
     topic = filled_topic(kafka, count, BY_KEY.partitions, keys=BY_KEY.keys)
     contestants: dict[str, Callable[[], float]] = {
@@ -49,7 +41,7 @@ def run(
             rate_of, kafka, topic, neighbour, python, messages, io_s=IO_S, at_once=_AT_ONCE
         )
     try:
-        build()
+        JAVA.build()
         contestants["parallel-consumer (Java)"] = partial(_java, kafka, topic, count)
     except NotBuiltError as error:
         notes.append(f"parallel-consumer is not here: {error}")
@@ -80,9 +72,4 @@ def _java(kafka: RealKafka, topic: str, count: int) -> float:
             "ioMs": round(IO_S * 1000),
         }
     )
-    try:
-        elapsed_s, _ = program.communicate(timeout=LIMIT_S)
-    except subprocess.TimeoutExpired:
-        program.kill()
-        raise
-    return count / float(elapsed_s)
+    return count / float(output_of(program))

@@ -1,6 +1,5 @@
 """Who brings a message back: both lines of ours, and Spring Kafka's `@RetryableTopic`."""
 
-import subprocess
 import time
 from collections.abc import Mapping
 from multiprocessing.synchronize import Event as Ready
@@ -8,9 +7,9 @@ from typing import Protocol, TypeAlias
 
 from confluent_kafka import Message
 
-from benchmarks.child import CONTEXT, LIMIT_S, Child
+from benchmarks.child import CONTEXT, Child
 from benchmarks.contestants import Config
-from benchmarks.java import JavaProgram
+from benchmarks.java import JavaProgram, output_of
 from benchmarks.retry_topics.lines import (
     live_line,
     new_letters_topic,
@@ -88,12 +87,7 @@ class Spring:
             raise AssertionError("Spring Kafka failed: its error is above")
 
     def attempts(self) -> Attempts:
-        try:
-            lines, _ = self._process.communicate(timeout=LIMIT_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            raise
-        found = (line.split() for line in lines.splitlines())
+        found = (line.split() for line in output_of(self._process).splitlines())
         return {value: (int(first) / 1e6, int(second) / 1e6) for value, first, second in found}
 
 

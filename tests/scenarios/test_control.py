@@ -111,11 +111,8 @@ def test_a_restarted_member_repeats_nothing(
     kafka: RealKafka, scene: SceneFactory, topic: TopicFactory, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It reads the last minute: what is answered, expired or garbled there changes nothing."""
-    group, dependency, control = (
-        scene(strategy=[_HOUR_S] * 5, config=_PATIENT),
-        Dependency(),
-        topic(),
-    )
+    group = scene(strategy=[_HOUR_S] * 5, config=_PATIENT)
+    dependency, control = Dependency(), topic()
     group.produce(2)
     _holding(group, control, dependency)
     retry, unknown = _command(group, "retry", 0, 0), _command(group, "retry", 0, 99)

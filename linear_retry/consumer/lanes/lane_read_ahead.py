@@ -297,7 +297,7 @@ class LaneReadAhead(ReadAhead):
         if read is None:
             return 0, 0
         scopes = (scope for scope, _ in self._circuits if scope.key is not None)
-        waiting = sum(read.waiting(scope) for scope in scopes if scope.home == partition)
+        waiting = sum(self.count_behind(scope) for scope in scopes if scope.home == partition)
         return read.done_above(base), waiting
 
     def count_behind(self, scope: Scope) -> int:

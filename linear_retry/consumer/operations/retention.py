@@ -89,11 +89,11 @@ class HeldMessages:
             if circuit.held is not None
         }
         self._told &= held.keys()
-        behind = {place: self._count_behind(scope) for place, (scope, _) in held.items()}
+        before, self._behind = self._behind, {}
         for place, (scope, one) in held.items():
-            if behind[place] != self._behind.get(place, 0):
-                self._emit(WaitingBehind(scope, *one.partition, one.offset, behind[place]))
-        self._behind = behind
+            self._behind[place] = behind = self._count_behind(scope)
+            if behind != before.get(place, 0):
+                self._emit(WaitingBehind(scope, *one.partition, one.offset, behind))
         for place, (scope, one) in held.items():
             retention_ms = self._retention_ms(one.partition[0])
             written_ms = timestamp_ms_of(one.message)

@@ -199,10 +199,10 @@ class World:
         self.strikes.forget()
         self._calm(failing)
         choices = self.setting.on_permanent, self.setting.on_exhausted
-        if "block" in choices:
-            self.group.dependency.refuses.clear()  # or they would be blocked again and again
+        if "block" in choices or "stop" in choices:
+            # Or keys would be blocked, or the program would end, again and again.
+            self.group.dependency.refuses.clear()
         if "stop" in choices:
-            self.group.dependency.refuses.clear()  # or the program would end again and again
             self.group.dependency.down_for = failing = set()
         self.have_someone()
         self.group.deal(owners)
