@@ -30,6 +30,7 @@ from tests.patience import PATIENCE_S
 from tests.scenarios.child import Role
 from tests.scenarios.handlers import Each, OutageError, Script
 from tests.scenarios.process import Process
+from tests.scenarios.protocols import soon_missed
 from tests.testing.violations import done_places, violations
 
 _ALIVE_WITHIN_S = 60.0
@@ -101,7 +102,7 @@ class Scene:
         role = Role(
             member=name,
             testimony=str(self._directory / f"{name}.testimony"),
-            config=self.config(name, **options.pop("config", {})),
+            config=self.config(name, is_killed=True, **options.pop("config", {})),
             topics=options.pop("topics", [self.topic]),
             strategy=self.strategy,
             script=script or {},
@@ -117,19 +118,14 @@ class Scene:
         self._processes.append(process)
         return process
 
-    def config(self, name: str, **more: Any) -> dict[str, Any]:
-        """librdkafka's keys for a member. Its session is short: a killed one is soon missed."""
-        session = {"session.timeout.ms": 2000, "heartbeat.interval.ms": 300}
-        protocol = {**self._config, **more}.get("group.protocol", "classic")
-        return self.kafka.client_settings(
-            **{
-                "group.id": self.group,
-                "client.id": name,
-                **(session if protocol == "classic" else {}),
-                **self._config,
-                **more,
-            }
-        )
+    def config(self, name: str, *, is_killed: bool = False, **more: Any) -> dict[str, Any]:
+        """librdkafka's keys for a member, who `is_killed` perhaps."""
+        keys = self._config | more
+        if keys.get("group.protocol") != "consumer":
+            keys = {"heartbeat.interval.ms": 300} | keys
+        if is_killed:
+            keys = soon_missed(keys) | keys
+        return self.kafka.client_settings(**{"group.id": self.group, "client.id": name, **keys})
 
     def end(self) -> None:
         """Nobody takes part any longer."""

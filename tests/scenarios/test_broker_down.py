@@ -9,6 +9,7 @@ from linear_retry.kafka import Message
 from tests.real_kafka import RealKafka
 from tests.scenarios.conftest import SceneFactory
 from tests.scenarios.handlers import Dependency, PoisonError
+from tests.scenarios.protocols import soon_missed
 
 pytestmark = pytest.mark.broker
 
@@ -91,7 +92,7 @@ def test_killed_amid_letters(own_kafka: RealKafka, own_scene: SceneFactory) -> N
 
 def test_killed_while_closing(own_kafka: RealKafka, own_scene: SceneFactory) -> None:
     """`close` returns in its time though nobody takes the commit; the next life does it again."""
-    group = own_scene()
+    group = own_scene(config=soon_missed({}))
     group.produce(5)
     killed = threading.Event()
 

@@ -24,8 +24,6 @@ from tests.scenarios.scene import Member, Scene
 pytestmark = pytest.mark.broker
 
 _HOUR_S = 3600.0
-_PATIENT = {"session.timeout.ms": 60_000}
-"""Nobody is killed: a busy broker must not remove a member between an answer and its commit."""
 
 _Typed: TypeAlias = Callable[..., tuple[int, str]]
 """`typed("retry", place, ...)`: exit code, and what was printed."""
@@ -75,7 +73,7 @@ def test_waits_are_ended_from_a_shell(
     kafka: RealKafka, scene: SceneFactory, topic: TopicFactory
 ) -> None:
     """A give-up, a retry, and what is refused: answered, and on record in the journal."""
-    group, dependency, control = scene(strategy=[_HOUR_S], config=_PATIENT), Dependency(), topic()
+    group, dependency, control = scene(strategy=[_HOUR_S]), Dependency(), topic()
     journal, typed = Journal(topic()), _typing(group, control)
     group.produce(3)
     member = _holding(group, control, dependency, listeners=[journal])
@@ -111,7 +109,7 @@ def test_a_restarted_member_repeats_nothing(
     kafka: RealKafka, scene: SceneFactory, topic: TopicFactory, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It reads the last minute: what is answered, expired or garbled there changes nothing."""
-    group = scene(strategy=[_HOUR_S] * 5, config=_PATIENT)
+    group = scene(strategy=[_HOUR_S] * 5)
     dependency, control = Dependency(), topic()
     group.produce(2)
     _holding(group, control, dependency)

@@ -6,7 +6,7 @@ from linear_retry import RetryAfter, events
 from linear_retry.kafka import Message
 from tests.kafka_operations import wait_until
 from tests.scenarios.conftest import SceneFactory
-from tests.scenarios.protocols import PROTOCOLS
+from tests.scenarios.protocols import PROTOCOLS, soon_missed
 
 pytestmark = [
     pytest.mark.broker,
@@ -32,7 +32,8 @@ class OneLongOutage:
 def test_stays_a_member(scene: SceneFactory) -> None:
     """Paused for three times max.poll.interval.ms, a member is never removed: in every protocol."""
     interval = {"max.poll.interval.ms": MAX_POLL_INTERVAL_S * 1000}
-    groups = [scene(2, config=protocol | interval) for protocol in PROTOCOLS.values()]
+    protocols = [soon_missed(protocol) | protocol | interval for protocol in PROTOCOLS.values()]
+    groups = [scene(2, config=protocol) for protocol in protocols]
     for group in groups:
         group.produce(5, 0)
         group.produce(5, 1)

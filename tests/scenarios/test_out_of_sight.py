@@ -9,7 +9,7 @@ from linear_retry.consumer.operations import client_replacement
 from linear_retry.kafka.consumer.client import Client
 from tests.scenarios.conftest import SceneFactory
 from tests.scenarios.handlers import Dependency
-from tests.scenarios.protocols import COOPERATIVE, EAGER, KIP_848
+from tests.scenarios.protocols import COOPERATIVE, EAGER, KIP_848, soon_missed
 
 pytestmark = pytest.mark.broker
 
@@ -32,7 +32,7 @@ def test_a_new_client_goes_on_where_the_group_is(
     comes after that is real. A dependency that is down meanwhile is not asked before its time."""
     monkeypatch.setattr(client_replacement, "CHECK_EVERY_S", 0.1)
     monkeypatch.setattr(client_replacement, "_UNSEEN_S", 0.2)
-    config = {"reconnect.backoff.max.ms": 200, **protocol}
+    config = {"reconnect.backoff.max.ms": 200, **soon_missed(protocol), **protocol}
     group = scene(2, config=config, strategy=[0.3] * 50)
     dependency = Dependency()
     group.produce(5, 0)

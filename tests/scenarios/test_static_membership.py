@@ -6,7 +6,7 @@ from linear_retry import events
 from tests.kafka_operations import wait_until
 from tests.scenarios.conftest import SceneFactory
 from tests.scenarios.handlers import Dependency
-from tests.scenarios.protocols import KIP_848, each_protocol
+from tests.scenarios.protocols import KIP_848, each_protocol, soon_missed
 from tests.scenarios.scene import Scene
 
 pytestmark = pytest.mark.broker
@@ -49,7 +49,8 @@ def test_gone_for_good_while_open(protocol: dict[str, str], scene: SceneFactory)
     group = scene(2, config=protocol, strategy=[0.1])
     dependency, down = Dependency(), Dependency()
     down.down = True
-    gone = group.join("gone", down, config=_named("one"), on_exhausted="repeat")
+    config = soon_missed(protocol) | _named("one")
+    gone = group.join("gone", down, config=config, on_exhausted="repeat")
     group.wait_for(events.Assigned, member="gone")
     other = group.join("other", dependency, config=_named("two"))
     wait_until(lambda: _shared(group), "each has one", detail=group.story)
