@@ -9,7 +9,7 @@ from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from linear_retry.scope import ScopeKind
 from linear_retry.testing import AttemptStarted
 from tests.kafka_operations import KafkaOperations
-from tests.scenarios.protocols import PROTOCOLS
+from tests.scenarios.protocols import PROTOCOLS, soon_missed
 from tests.scenarios.scene import Scene
 from tests.torture.embedded.met import ErrorsMet
 from tests.torture.embedded.play import BROKERS, LETTERS, PARTITIONS, TOPIC, Play
@@ -48,7 +48,7 @@ def play(seed: int) -> Counts:
             Operations(kafka),
             *(TOPIC, LETTERS, Path(directory)),
             strategy=_STRATEGY,
-            config=PROTOCOLS[protocol],
+            config=soon_missed(PROTOCOLS[protocol]) | PROTOCOLS[protocol],
         )
         met = ErrorsMet(kafka, asked)
         running = Play(kafka, met, scene, scope, seed)

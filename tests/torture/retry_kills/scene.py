@@ -68,7 +68,7 @@ class KillScene(RetryScene):
         is_live = point.line == "live"
         role = Role(
             testimony=str(self._files / "first.testimony"),
-            config=self.config("first"),
+            config=self.config("first", is_killed=True),
             source=self.topic if is_live else None,
             prefix=self.retries.prefix,
             delays=DELAYS,

@@ -88,7 +88,7 @@ class StruckScene(Scene):
         role = Role(
             member="first",
             testimony=str(self._files / "first.testimony"),
-            config=self.config("first", **keys),
+            config=self.config("first", is_killed=True, **keys),
             topic=self.topic,
             letters=self._dead_letters,
             retries=self.letters if self.plot.leaves else "",
