@@ -135,6 +135,12 @@ class FakeConsumer:
         self.membership.callbacks = {"assign": on_assign, "revoke": on_revoke, "lost": on_lost}
         self._fake.joined(self, topics)
 
+    def unsubscribe(self) -> None:
+        """At once, though librdkafka puts it off while it joins."""
+        self._enter("unsubscribe")
+        self._polling.guard(partial(self.membership.leave, self))
+        self._fake.left(self)
+
     def memberid(self) -> str | None:
         self._enter("memberid")
         return self._member_id()

@@ -27,7 +27,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec  # typ
 from linear_retry.scope import Partition
 from tests.fake.cluster import FakeKafka
 from tests.fake.topic import Headers
-from tests.kafka_operations import KafkaOperations
+from tests.kafka_operations import KafkaOperations, wait_until
 from tests.patience import PATIENCE_S
 
 QUIET_S = 0.7
@@ -457,6 +457,13 @@ class TestContract(Laws):
         ):
             with pytest.raises(RuntimeError, match="closed"):
                 call()
+
+    def test_who_unsubscribes_has_left(self, member: Callable[..., Member]) -> None:
+        """Soon the client has no member id, and nothing is assigned."""
+        one = member().subscribe().joined()
+        one.client.unsubscribe()
+        wait_until(lambda: [one.client.poll(0.05), not one.client.memberid()][1], "it left")
+        assert [] == one.client.assignment()
 
     def test_consume_counts(self, member: Callable[..., Member]) -> None:
         """`consume(0)` is empty, a negative number or more than a million is a ValueError."""

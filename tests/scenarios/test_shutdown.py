@@ -1,5 +1,7 @@
 """A member ends on a signal."""
 
+import logging
+import re
 import signal
 from pathlib import Path
 
@@ -8,6 +10,9 @@ import pytest
 from linear_retry import events
 from tests.kafka_operations import wait_until
 from tests.scenarios.conftest import SceneFactory
+from tests.scenarios.handlers import Dependency
+from tests.scenarios.protocols import COOPERATIVE
+from tests.scenarios.scene import Scene
 
 pytestmark = pytest.mark.broker
 
@@ -36,6 +41,34 @@ def test_asked_to_stop_while_open(scene: SceneFactory, number: int) -> None:
     assert [] == group.attempts("second")
     assert {(group.topic, 0): 2} == group.committed()
     assert [] == group.violations(finished=False)
+
+
+def test_asked_to_stop_while_it_joins_again(
+    scene: SceneFactory, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A member of a cooperative group that has no partition leaves. librdkafka closed it without a
+    word, and the partitions that were to move were nobody's until its session was over."""
+    patient = {"session.timeout.ms": 900_000, "max.poll.interval.ms": 1_800_000, "debug": "cgrp"}
+    caplog.set_level(logging.DEBUG, "linear_retry.librdkafka")
+    group = scene(1, config=COOPERATIVE | patient)
+    first = group.join("first", Dependency(), config={"heartbeat.interval.ms": 3000})
+    group.wait_for(events.Assigned)
+    second = group.join("second", Dependency())
+    group.wait_for(events.Assigned, member="second")
+    caplog.clear()
+    third = group.join("third", Dependency())
+    wait_until(
+        lambda: re.search(r"\[second#.*state steady -> init", caplog.text),
+        "the second joins again",
+        detail=group.story,
+    )
+    second.stop()
+    _wait_for_members(group, ["first", "third"])
+    first.stop()
+    group.produce(5)
+    group.wait_until_done()
+    third.stop()
+    assert [] == group.violations()
 
 
 def test_asked_to_stop_while_busy(scene: SceneFactory, tmp_path: Path) -> None:
@@ -90,3 +123,11 @@ def test_asked_to_stop_while_a_letter_is_awaited(scene: SceneFactory, tmp_path: 
     assert 0 == second.exit_code()
     assert 1 == len(group.dead_letters())
     assert [] == group.violations()
+
+
+def _wait_for_members(group: Scene, names: list[str]) -> None:
+    wait_until(
+        lambda: names == group.kafka.group_members(group.group),
+        f"the members {names}",
+        detail=group.story,
+    )

@@ -42,6 +42,8 @@ _ASK_FOR_S = 1.0
 _RIGHTS_WITHIN_S = 5.0
 _LOOK_AGAIN_S = 0.01
 _SEND_AGAIN_S = 0.5
+_CLOSE_S = 1.0
+"""What of the time for `close` is left to librdkafka's own."""
 _LEFT_BEHIND: list[object] = []
 """Clients whose close did not return: freeing them would make librdkafka wait again, for ever."""
 
@@ -310,10 +312,11 @@ class Shutdown:
 
     def _leave(self, give_up_at_s: float, timeout_s: float) -> None:
         refusals: list[KafkaException] = []
+        join_within_s = give_up_at_s - self._now_s() - _CLOSE_S
 
         def leave() -> None:
             try:
-                self._client.close()
+                self._client.close(join_within_s)
             except KafkaException as error:
                 refusals.append(error)
 

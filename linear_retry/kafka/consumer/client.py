@@ -259,9 +259,17 @@ class Client:
         """Disables our callbacks, which `close` would call on its own thread."""
         self.callbacks.disarm()
 
-    def close(self) -> None:
-        """Leaves the group. May hang for minutes if the member was fenced: call it in a thread."""
-        self._consumer.close()
+    def close(self, join_within_s: float = _LEAVE_WITHIN_S) -> None:
+        """Leaves the group. May hang for minutes if the member was fenced: call it in a thread.
+
+        A member that librdkafka closes only after it has joined may take `join_within_s` for that.
+        """
+        settings = self._settings
+        try:
+            if settings.incremental and not (self.member.is_kip_848 or settings.static_member):
+                self.member.leave_without_partitions(join_within_s)
+        finally:
+            self._consumer.close()
 
     def _on_assign(self, _: object, partitions: list[TopicPartition]) -> None:
         # Assign first: a pause before it is silently ignored (60,000 messages got through).

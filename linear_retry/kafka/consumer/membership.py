@@ -5,6 +5,7 @@ from typing import Any
 
 _FORM = b"CGMDv2:"
 _EPOCH = struct.Struct("=i")
+_LEAVE_POLL_S = 0.05
 
 
 class GroupMembership:
@@ -44,6 +45,21 @@ class GroupMembership:
         known = self._consumer.memberid()
         metadata = self._consumer.consumer_group_metadata() if known else None
         self.metadata = metadata if self._consumer.memberid() == known else None
+
+    def leave_without_partitions(self, join_within_s: float) -> None:
+        """Leaves a cooperative group that has assigned nothing to us.
+
+        While such a member joins, librdkafka (2.16) closes it without leaving, and its group waits
+        for its session to end, with whatever is to move assigned to nobody. To unsubscribe is put
+        off until it has joined, which other members' heartbeats delay.
+        """
+        if self._consumer.assignment() or not self._consumer.memberid():
+            return
+        self._consumer.unsubscribe()
+        for _ in range(round(join_within_s / _LEAVE_POLL_S)):
+            self._consumer.poll(_LEAVE_POLL_S)
+            if not self._consumer.memberid():
+                break
 
     def _epoch(self) -> int | None:
         return member_epoch(self._consumer.consumer_group_metadata())

@@ -1,6 +1,7 @@
 """The client passes each call to librdkafka in its right form, and guards each callback."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -309,6 +310,41 @@ def test_a_refused_edge_is_no_answer() -> None:
             kafka.clear_errors()
         client.disarm()
         client.close()
+
+
+@pytest.mark.parametrize(
+    ("config", "assigned", "expected"),
+    [
+        (_COOPERATIVE, [], ["unsubscribe", "poll", "poll", "close"]),
+        (_COOPERATIVE, [_P0], ["close"]),
+        (_COOPERATIVE | {"group.instance.id": "one"}, [], ["close"]),
+        ({}, [], ["close"]),
+        ({"group.protocol": "consumer"}, [], ["close"]),
+    ],
+    ids=["cooperative", "assigned", "static", "eager", "consumer"],
+)
+def test_a_member_without_a_partition_unsubscribes_before_it_closes(
+    config: dict[str, str], assigned: list[Partition], expected: list[str]
+) -> None:
+    """And waits until it has left. One that keeps its partitions for its session does not leave."""
+    scene = _Scene(config)
+    ids = iter(["one", "one", ""])
+    scene.librdkafka.answers |= {
+        "assignment": _items(*assigned),
+        "memberid": lambda: next(ids),
+    }
+    scene.client.close()
+    asked = {"assignment", "memberid"}
+    assert expected == [name for name in scene.librdkafka.names if name not in asked]
+
+
+def test_a_member_that_cannot_join_closes_in_time() -> None:
+    """Other members delay a rebalance for as long as their handlers take."""
+    scene = _Scene(_COOPERATIVE)
+    scene.librdkafka.answers |= {"assignment": [], "memberid": "one"}
+    scene.client.close(join_within_s=0.5)
+    assert {0.05: 10} == Counter(value for name, value in scene.librdkafka.calls if name == "poll")
+    assert "close" == scene.librdkafka.names[-1]
 
 
 def test_a_commit_is_sent_off_and_answered_later() -> None:
