@@ -16,9 +16,11 @@ both_protocols = pytest.mark.parametrize("protocol", [EAGER, KIP_848], ids=["cla
 """For what a rebalance has no part in: the two cluster-side implementations of a group."""
 
 
-def soon_missed(protocol: dict[str, Any]) -> dict[str, Any]:
-    """For a member that ends without leaving: a short session, where the member has a say in that.
+def soon_missed(config: dict[str, Any]) -> dict[str, Any]:
+    """These keys with a short session, for a member that ends without leaving.
 
-    For no other: while a machine is busy, a broker removes such a member though it lives.
+    One that they name is kept; a KIP-848 member has no say in it. For no other member: while a
+    machine is busy, a broker removes one with a short session though it lives.
     """
-    return {} if protocol.get("group.protocol") == "consumer" else {"session.timeout.ms": 2000}
+    is_kip_848 = config.get("group.protocol") == "consumer"
+    return config if is_kip_848 else {"session.timeout.ms": 2000, **config}

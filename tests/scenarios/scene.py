@@ -124,7 +124,7 @@ class Scene:
         if keys.get("group.protocol") != "consumer":
             keys = {"heartbeat.interval.ms": 300} | keys
         if is_killed:
-            keys = soon_missed(keys) | keys
+            keys = soon_missed(keys)
         return self.kafka.client_settings(**{"group.id": self.group, "client.id": name, **keys})
 
     def end(self) -> None:

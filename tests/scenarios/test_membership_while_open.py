@@ -32,8 +32,8 @@ class OneLongOutage:
 def test_stays_a_member(scene: SceneFactory) -> None:
     """Paused for three times max.poll.interval.ms, a member is never removed: in every protocol."""
     interval = {"max.poll.interval.ms": MAX_POLL_INTERVAL_S * 1000}
-    protocols = [soon_missed(protocol) | protocol | interval for protocol in PROTOCOLS.values()]
-    groups = [scene(2, config=protocol) for protocol in protocols]
+    protocols = PROTOCOLS.values()
+    groups = [scene(2, config=soon_missed(protocol | interval)) for protocol in protocols]
     for group in groups:
         group.produce(5, 0)
         group.produce(5, 1)

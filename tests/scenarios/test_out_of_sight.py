@@ -32,7 +32,7 @@ def test_a_new_client_goes_on_where_the_group_is(
     comes after that is real. A dependency that is down meanwhile is not asked before its time."""
     monkeypatch.setattr(client_replacement, "CHECK_EVERY_S", 0.1)
     monkeypatch.setattr(client_replacement, "_UNSEEN_S", 0.2)
-    config = {"reconnect.backoff.max.ms": 200, **soon_missed(protocol), **protocol}
+    config = soon_missed({"reconnect.backoff.max.ms": 200, **protocol})
     group = scene(2, config=config, strategy=[0.3] * 50)
     dependency = Dependency()
     group.produce(5, 0)

@@ -65,12 +65,7 @@ def test_members_come_and_go(protocol: dict[str, str], scene: SceneFactory) -> N
     group.wait_for_attempts(200)
     dependency.down = {0}
     second = group.join("second", dependency, **options)
-    # Else it may be stopped while it joins without a partition, and then librdkafka does not leave.
-    wait_until(
-        lambda: any(event.partitions for event in group.emitted(events.Assigned, "second")),
-        "the second has partitions",
-        detail=group.story,
-    )
+    group.wait_for(events.Assigned, member="second")
     wait_until(
         lambda: any(place[1] == 0 for place in group.failed()), "one waits", detail=group.story
     )
@@ -131,7 +126,7 @@ def test_letters_of_several_partitions(
 def test_a_handler_that_outlives_its_revoke(scene: SceneFactory) -> None:
     """Its partition is given back when the time for that is over; what it does then counts for
     nothing, and the others were done and committed."""
-    config = soon_missed({}) | {"max.poll.interval.ms": 5000}
+    config = soon_missed({"max.poll.interval.ms": 5000})
     group = scene(2, config=config)
     entered, goes_on = threading.Event(), threading.Event()
 

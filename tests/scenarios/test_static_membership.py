@@ -49,7 +49,7 @@ def test_gone_for_good_while_open(protocol: dict[str, str], scene: SceneFactory)
     group = scene(2, config=protocol, strategy=[0.1])
     dependency, down = Dependency(), Dependency()
     down.down = True
-    config = soon_missed(protocol) | _named("one")
+    config = soon_missed(protocol | _named("one"))
     gone = group.join("gone", down, config=config, on_exhausted="repeat")
     group.wait_for(events.Assigned, member="gone")
     other = group.join("other", dependency, config=_named("two"))

@@ -259,7 +259,7 @@ class Client:
         """Disables our callbacks, which `close` would call on its own thread."""
         self.callbacks.disarm()
 
-    def close(self, join_within_s: float = _LEAVE_WITHIN_S) -> None:
+    def close(self, join_within_s: float) -> None:
         """Leaves the group. May hang for minutes if the member was fenced: call it in a thread.
 
         A member that librdkafka closes only after it has joined may take `join_within_s` for that.

@@ -309,7 +309,7 @@ def test_a_refused_edge_is_no_answer() -> None:
             assert client.ask_offset(_P0, BEGINNING) in (None, 1)
             kafka.clear_errors()
         client.disarm()
-        client.close()
+        client.close(join_within_s=1.0)
 
 
 @pytest.mark.parametrize(
@@ -333,7 +333,7 @@ def test_a_member_without_a_partition_unsubscribes_before_it_closes(
         "assignment": _items(*assigned),
         "memberid": lambda: next(ids),
     }
-    scene.client.close()
+    scene.client.close(join_within_s=1.0)
     asked = {"assignment", "memberid"}
     assert expected == [name for name in scene.librdkafka.names if name not in asked]
 

@@ -48,7 +48,7 @@ def play(seed: int) -> Counts:
             Operations(kafka),
             *(TOPIC, LETTERS, Path(directory)),
             strategy=_STRATEGY,
-            config=soon_missed(PROTOCOLS[protocol]) | PROTOCOLS[protocol],
+            config=soon_missed(PROTOCOLS[protocol]),
         )
         met = ErrorsMet(kafka, asked)
         running = Play(kafka, met, scene, scope, seed)
