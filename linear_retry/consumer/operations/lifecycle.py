@@ -334,8 +334,8 @@ class Shutdown:
         """Commits what is done, with everything paused: what arrives now is for the next owner.
 
         Repeats until it is acknowledged: if other members end at the same time, the group refuses
-        it until the rebalance is over. Also waits until no commit is in flight: one that librdkafka
-        retries by itself may undo a later one (`OffsetCommits`).
+        it until the rebalance is over. First waits until no commit is in flight: one that
+        librdkafka retries by itself may undo a later one (`OffsetCommits`).
         """
         if not self._offsets.uncommitted() and not self._under_way(self._assignment.partitions):
             return
@@ -343,12 +343,13 @@ class Shutdown:
         try:
             ours = self._paused()
             while self._now_s() < give_up_at_s:
-                left = self._offsets.uncommitted(ours)
-                if not left and not self._under_way(ours):
-                    return
-                if left and self._now_s() >= send_at_s:
-                    self._client.commit(left)
-                    send_at_s = self._now_s() + _SEND_AGAIN_S
+                if not self._under_way(ours):
+                    left = self._offsets.uncommitted(ours)
+                    if not left:
+                        return
+                    if self._now_s() >= send_at_s:
+                        self._client.commit(left)
+                        send_at_s = self._now_s() + _SEND_AGAIN_S
                 self._client.drain(0.1)
         except KafkaException as error:
             self._report(error)
