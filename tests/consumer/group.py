@@ -21,6 +21,7 @@ from linear_retry.consumer.assembly import assemble
 from linear_retry.consumer.lanes.lane_loop import LaneLoop
 from linear_retry.consumer.lanes.workers import Workers, attempt_work
 from linear_retry.consumer.operations.monitor import Monitor
+from linear_retry.consumer.ownership.requests import Retry
 from linear_retry.consumer.ownership.stop import StopFlag
 from linear_retry.consumer.partitions.batches import BatchLimits
 from linear_retry.consumer.partitions.commit_notes import OnUnreadableNote
@@ -33,6 +34,7 @@ from linear_retry.consumer.settings.consumer_config import Dependencies
 from linear_retry.consumer.settings.line import WhenExhausted
 from linear_retry.kafka import Message
 from linear_retry.records.topics.names import retry_group
+from linear_retry.retry.case import Blocked
 from linear_retry.retry.circuits import Circuits
 from linear_retry.retry.decision import OnPermanent
 from linear_retry.scope import AnyScope, Partition, Place, Scope, ScopeKind
@@ -339,6 +341,13 @@ class FakeGroup:
         for _ in range(times):
             for member in list(self.members):
                 member.turn()
+
+    def retry_blocked(self) -> None:
+        """An operator retries all that waits for one."""
+        for member in self.members:
+            for scope, circuit in member.circuits:
+                if isinstance(circuit.case, Blocked):
+                    member.parts.requests.submit(Retry(scope))
 
     def all_done(self) -> bool:
         """Whether everything that is visible has been committed."""

@@ -72,3 +72,39 @@ class FakeWorkers:
 
     def close(self) -> None:
         self._attempts.clear()
+
+
+class SteppedWorkers(FakeWorkers):
+    """As `FakeWorkers`, with nothing left to chance: a work comes back to the first who asks.
+
+    But for the next of each key in `slow`: its handler has returned, and nobody knows as long as
+    its lane is in `kept`, except who waits for long, as at a revoke.
+    """
+
+    def __init__(self, count: int, clock: VirtualClock) -> None:
+        super().__init__(count, clock, random.Random(), lambda: False)
+        self.slow: set[object] = set()
+        self.kept: set[Scope] = set()
+
+    def begin(self, work: Work, attempt: Callable[[Work], None]) -> None:
+        super().begin(work, _nothing)
+        attempt(work)
+        work.task.batch.coming = iter(())
+        key = work.task.batch.messages[0].key()
+        if key in self.slow:
+            self.slow.remove(key)
+            self.kept.add(work.lane)
+
+    def ended(self, timeout_s: float = 0.0) -> Work | None:
+        kept = set() if timeout_s >= _LONG_S else self.kept
+        lane = next((each for each in self._attempts if each not in kept), None)
+        if lane is None:
+            self._clock.advance(max(timeout_s, 0.0))
+            return None
+        del self._attempts[lane]
+        self.kept.discard(lane)
+        return self.running[lane]
+
+
+def _nothing(work: Work) -> None:
+    """Its attempt is over."""

@@ -7,11 +7,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from linear_retry.consumer.ownership.requests import Retry
 from linear_retry.consumer.settings.by_key import ByKey, Unkeyed
 from linear_retry.events import CircuitOpened, KeyBlocked, ProbeFailed, RetriedNow
 from linear_retry.kafka import Message
-from linear_retry.retry.case import Blocked
 from linear_retry.scope import Place
 from linear_retry.testing import AttemptStarted
 from linear_retry.testing.event_log import EventEmitted
@@ -130,7 +128,7 @@ class _Play:
                 for member in group.members:
                     member.workers.late = {*rng.sample(group.partitions, rng.randint(0, 2))}
             case "operate":
-                self.retry_blocked()
+                self.group.retry_blocked()
             case "later":
                 group.fake.clock.advance(rng.uniform(0.1, 3.0))
 
@@ -145,20 +143,13 @@ class _Play:
             self.join()
         self.share()
 
-    def retry_blocked(self) -> None:
-        """An operator retries all that waits for one."""
-        for member in self.group.members:
-            for scope, circuit in member.circuits:
-                if isinstance(circuit.case, Blocked):
-                    member.parts.requests.submit(Retry(scope))
-
     def finish(self) -> None:
         group = self.group
         group.dependency.down_for_keys.clear()
         group.dependency.down = False
         for member in group.members:
             member.workers.late.clear()
-        group.finish(within_s=4000.0, before_turn=self.retry_blocked)
+        group.finish(within_s=4000.0, before_turn=group.retry_blocked)
         assert group.all_done()
 
 

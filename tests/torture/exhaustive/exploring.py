@@ -186,7 +186,8 @@ def play(seed: int) -> Counts:
 def _broken_in_all(world: World) -> list[Violation]:
     log = [*world.group.witness.entries, Committed(world.now_s, "", dict(world.committed))]
     visible, delays = world.group.visible, len(world.shape.delays_s)
-    return broken(log, [*all_guarantees(visible, strategy_length=delays), NothingLate()])
+    guarantees = all_guarantees(visible, strategy_length=delays, keys=world.group.keys or None)
+    return broken(log, [*guarantees, *([] if world.shape.keys else [NothingLate()])])
 
 
 def _marks(world: World) -> Iterable[str]:

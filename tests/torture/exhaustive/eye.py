@@ -11,6 +11,8 @@ from typing import Any, TypeAlias
 
 from confluent_kafka import KafkaError, Message, TopicPartition
 
+from linear_retry.consumer.lanes.workers import Work
+from linear_retry.consumer.ownership.requests import Request
 from linear_retry.records.dead_letter import DeadLetter
 from linear_retry.scope import Partition, Scope
 from linear_retry.testing import (
@@ -154,6 +156,11 @@ class Eye:
             return seen
         return (*seen, *[see(self, getattr(thing, name)) for name, see in otherwise])
 
+    def work(self, work: Work) -> Any:
+        """Not in which assignment it was begun, but whether that is the present one."""
+        seen = self.see(work.lane), work.is_ours, self.see(work.task), self.see(work.problem)
+        return (*seen, self.until(work._until_s))
+
     def clock(self, clock: VirtualClock) -> Any:
         """What is scheduled: when, in which order, and what of."""
         actions = sorted(clock._actions, key=lambda action: action[:2])
@@ -234,8 +241,11 @@ _SEERS = _Seers(
         Scope: lambda eye, scope: (
             eye.text(scope.topic or ""),
             eye.place(scope.topic, scope.partition),
+            scope.key or "",
         ),
         DeadLetter: lambda _, letter: letter.reason,
+        Work: Eye.work,
+        Request: lambda eye, request: (eye.see(request.wish), request.is_claimed),
         VirtualClock: Eye.clock,
         NothingEarly: Eye.early,
         NothingLate: Eye.late,
@@ -273,9 +283,11 @@ def _seer_for(kind: type) -> _Seer:
 
 def _looks_at(thing: Any) -> tuple[_Getter, list[tuple[str, _Seer]]]:
     """All attributes but those left out: those that are seen plainly, and the others."""
-    kind = type(thing)
-    how = left_out.SEEN_AS.get(kind, {})
-    unseen = {attribute for names in left_out.EVERYTHING for attribute in names.get(kind, ())}
+    how: dict[str, left_out.How] = {}
+    unseen: set[str] = set()
+    for kind in reversed(type(thing).__mro__):
+        how |= left_out.SEEN_AS.get(kind, {})
+        unseen.update(*(names.get(kind, ()) for names in left_out.EVERYTHING))
     if isinstance(thing, Guarantee):
         unseen.add(left_out.BROKEN)
     seen = sorted(set(attributes(thing)) - unseen)

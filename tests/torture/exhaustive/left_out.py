@@ -4,11 +4,14 @@ from collections.abc import Callable
 from typing import Literal, Self, TypeAlias, TypeVar
 
 from linear_retry.consumer.assembly import Parts
-from linear_retry.consumer.attempts.hand_out import HandOut
+from linear_retry.consumer.attempts.hand_out import HandOut, Task
 from linear_retry.consumer.attempts.housekeeping import Housekeeping
 from linear_retry.consumer.attempts.intake import Intake
 from linear_retry.consumer.attempts.loop import Loop
 from linear_retry.consumer.attempts.outcomes import Outcomes
+from linear_retry.consumer.lanes.lane_loop import LaneLoop
+from linear_retry.consumer.lanes.lane_read_ahead import LaneReadAhead
+from linear_retry.consumer.lanes.wide_circuit import WideCircuits, _Wide
 from linear_retry.consumer.letters.publisher import AckWait, DeadLetterPublisher, PlainDelivery
 from linear_retry.consumer.operations.control_topic import RemoteCommands
 from linear_retry.consumer.operations.operator_actions import OperatorActions
@@ -22,10 +25,12 @@ from linear_retry.consumer.partitions.client_events import Rebalance
 from linear_retry.consumer.partitions.commit_notes import CommitNotes
 from linear_retry.consumer.partitions.offsets import OffsetCommits, Offsets, _Position
 from linear_retry.consumer.partitions.read_ahead import ReadAhead
+from linear_retry.consumer.runners.run_handler import Batch
 from linear_retry.kafka.consumer.callbacks import CallbackGuard
 from linear_retry.kafka.consumer.client import Client
 from linear_retry.kafka.consumer.membership import GroupMembership
 from linear_retry.kafka.producers.acknowledged import AcknowledgedProducer
+from linear_retry.records.commit_note import Digests
 from linear_retry.retry.case import Failures, Held, Leaving
 from linear_retry.retry.circuits import Circuit, Circuits
 from linear_retry.retry.engine import Engine
@@ -42,6 +47,7 @@ from tests.fake.fetching import Fetch, Fetching
 from tests.fake.membership import Change, Membership
 from tests.fake.polling import Polling
 from tests.fake.producer import FakeProducer
+from tests.fake.workers import FakeWorkers
 from tests.testing.nothing_late import NothingLate
 from tests.torture.exhaustive.small_world import Armed, World
 
@@ -67,7 +73,12 @@ CHOSEN = (
     .of(FakeGroup, lambda it: (it.on_unreadable_note, it.remember_failures, it.visible))
     .of(FakeGroup, lambda it: it.concurrency)
     .of(Member, lambda it: (it.batch_handler, it.handler, it.name))
-    .of(Parts, lambda it: (it.config, it.lanes))
+    .of(Parts, lambda it: it.config)
+    .of(LaneLoop, lambda it: (it._attempt, it._close_timeout_s, it._revoke_wait_s))
+    .of(WideCircuits, lambda it: (it._by_key, it._concurrency, it._strategy))
+    .of(LaneReadAhead, lambda it: (it._most, it._most_bytes, it.lane_of))
+    .of(Digests, lambda it: it._keyed)
+    .of(FakeWorkers, lambda it: (it._count, it._is_killed, it._rng, it.busy, it.late))
     .of(RemoteCommands, lambda it: (it._gives_up, it._utc_ms, it.member))
     .of(Client, lambda it: (it._make, it._settings, it._topics, it._transactional, it.group_id))
     .of(Client, lambda it: (it.reconnect_within_s, it.restarts_all))
@@ -111,12 +122,18 @@ REFERENCES = (
     .of(Member, lambda it: (it.circuits, it.handles, it._witness, it.stop, it.workers))
     .of(Parts, lambda it: (it.admin, it.retention, it.shutdown, it.startup, it.clock))
     .of(Parts, lambda it: (it.replaced_logs, it.second_reader))
+    .of(LaneLoop, lambda it: (it._assignment, it._circuits, it._hand_out, it._housekeeping))
+    .of(LaneLoop, lambda it: (it._now_s, it._read_ahead, it._stop, it._workers))
+    .of(WideCircuits, lambda it: (it._circuits, it._clock))
+    .of(LaneReadAhead, lambda it: it._circuits)
+    .of(FakeWorkers, lambda it: it._clock)
     .of(RemoteCommands, lambda it: (it._assignment, it._circuits, it._operator_actions))
     .of(RemoteCommands, lambda it: (it._monitor, it._requests))
     .of(Client, lambda it: (it._consumer, it.note_of))
     .of(Offsets, lambda it: it._note_of)
     .of(GroupMembership, lambda it: it._consumer)
     .of(Rebalance, lambda it: (it._commits, it._errors, it._flow_control, it._notes))
+    .of(Rebalance, lambda it: it.drain)
     .of(ReadAhead, lambda it: (it._client, it._clock))
     .of(Loop, lambda it: (it._circuits, it._housekeeping, it._now_s, it._read_ahead))
     .of(Housekeeping, lambda it: (it._chores, it._circuits, it._commits, it._operator_actions))
@@ -159,6 +176,9 @@ TOLD = (
     .of(Failures, lambda it: (it.error, it.first_ms, it.first_s, it.last_ms, it.strategy, it.text))
     .of(Leaving, lambda it: it.route)
     .of(Loop, lambda it: it._monitor)
+    .of(LaneLoop, lambda it: (it._hanging, it._monitor))
+    .of(WideCircuits, lambda it: it._emit)
+    .of(Batch, lambda it: (it._contents, it._first, it.coming))
     .of(HandOut, lambda it: it._monitor)
     .of(_Position, lambda it: it.tail)
     .of(FakeKafka, lambda it: (it.log, it.topics))
@@ -171,7 +191,8 @@ TOLD = (
 )
 """What only goes into events, letters and stories. Of the delivery filter that is how often the
 client has complained (where partitions begin is answered at once in a small world); of the broker
-watchdog nothing, as no client is replaced there; of topics, the letters, which nobody reads; of a
+watchdog nothing, as no client is replaced there; of handlers that hang nothing, as none takes so
+long there; of topics, the letters, which nobody reads; of a
 held message, its content, and where `max_elapsed` begins, which no strategy has there. Nobody asks
 for the health and the lag."""
 
@@ -194,6 +215,7 @@ ends the one drops the other."""
 ANEW = (
     Names()
     .of(ReadAhead, lambda it: (it.dry, it.overslept))
+    .of(LaneReadAhead, lambda it: it.is_busy)
     .of(StopFlag, lambda it: it.poll_by_s)
     .of(Assignment, lambda it: (it.epoch, it.serial))
     .of(_Silence, lambda it: it.serial)
@@ -232,6 +254,10 @@ SEEN_AS = (
     .of(Circuits, "in order", lambda it: it._open)
     .of(Circuit, "until", lambda it: it.retry_at_s)
     .of(ReadAhead, "since", lambda it: it.polled_at_s)
+    .of(LaneReadAhead, "until", lambda it: it.next_due_at_s)
+    .of(_Wide, "since", lambda it: it.since_s)
+    .of(Task, "since", lambda it: it.begun_s)
+    .of(Batch, "until", lambda it: it.begin_by_s)
     .of(OffsetCommits, "until", lambda it: (it.due_at_s, it._give_up_at_s, it._notes_due_at_s))
     .of(Fetch, "until", lambda it: it.ready_at_s)
     .of(Membership, "set", lambda it: it.target)

@@ -3,6 +3,7 @@
 from itertools import product
 from typing import get_args
 
+from linear_retry.consumer.settings.by_key import ByKey
 from linear_retry.scope import Partition, ScopeKind
 from tests.consumer.group import OTHER_TOPIC, TOPIC, Protocol
 from tests.torture.exhaustive.small_world import Shape
@@ -50,7 +51,23 @@ WIDE: tuple[Shape, ...] = tuple(
 )
 """Three partitions of two topics, and every step."""
 
-SHAPES: tuple[Shape, ...] = (*TWO, *THREE, *WIDE)
+_BY_KEY: tuple[Verb, ...] = (
+    *("poll", "assign", "revoke all", "lose", "timer", "transient", "permanent", "slow"),
+    *("returns", "retry", "commits late", "letter fails"),
+)
+_KEYS = (b"a", b"b", b"a")
+_ONE = (((TOPIC, 0), len(_KEYS)),)
+_HOLDS = ByKey(trip=50)
+_TRIPS = ByKey(trip=2)
+
+KEYS: tuple[Shape, ...] = (
+    Shape("key", "eager", _ONE, (1,), _BY_KEY, _KEYS, _HOLDS),
+    Shape("key", "cooperative", _ONE, (1,), _BY_KEY, _KEYS, _TRIPS),
+    Shape("key", "consumer", _ONE, (1,), _BY_KEY, _KEYS, _HOLDS, on_exhausted="block"),
+)
+"""One partition of two keys, handled side by side."""
+
+SHAPES: tuple[Shape, ...] = (*TWO, *THREE, *WIDE, *KEYS)
 """Only to be added to at the end: a seed names its world by its place here."""
 
 _DEEPEST: tuple[tuple[ScopeKind, Protocol], ...] = (
@@ -60,6 +77,7 @@ _DEEPEST: tuple[tuple[ScopeKind, Protocol], ...] = (
 SHORT_DEPTHS: dict[int, int] = {
     **{n: 6 if pair in _DEEPEST else 4 for n, pair in enumerate(_PAIRS)},
     **dict.fromkeys(range(len(TWO), len(TWO) + len(THREE)), 3),
+    **dict.fromkeys(range(len(SHAPES) - len(KEYS), len(SHAPES)), 5),
 }
 """How deep in the short form, by world: with six steps a circuit of each scope comes to each of its
 states."""
@@ -68,8 +86,10 @@ MOST_STATES: tuple[int, ...] = (
     *(130_000 if pair in _DEEPEST else 35_000 for pair in _PAIRS),
     *[60_000] * len(THREE),
     *[220_000 // len(WIDE)] * len(WIDE),
+    *[40_000] * len(KEYS),
 )
-"""A million in all. Where those of a world are used up, it is explored no further."""
+"""A million in all, and those of keys. Where those of a world are used up, it is explored no
+further."""
 
 
 def name_of(world: int) -> str:

@@ -9,15 +9,16 @@ from confluent_kafka import KafkaError
 
 from linear_retry import events
 from linear_retry.kafka import Message
-from linear_retry.retry.case import Leaving
+from linear_retry.retry.case import Blocked, Leaving
 from linear_retry.scope import Partition
-from tests.torture.exhaustive.small_world import InjectedError, World
+from tests.torture.exhaustive.small_world import InjectedError, Unit, World
 from tests.torture.exhaustive.ways import PARTITIONS, STEPS, Step, Verb
 
 _LATE_ANSWER_S = 2.0
 _OTHER = "other"
 _ARMING: tuple[Verb, ...] = (
     *("poll", "transient", "permanent", "poll raises", "leak", "commits late", "letter fails"),
+    "slow",
 )
 
 
@@ -35,10 +36,13 @@ def enabled(world: World) -> Iterator[int]:
 
 
 def _may(world: World, step: Step) -> bool:
-    if step.partition is None:
+    if step.number is None:
         return _FOR_ALL[step.verb].may(world)
-    is_there = step.partition < len(world.partitions)
-    return is_there and _FOR_ONE[step.verb].may(world, world.partitions[step.partition])
+    if step.verb in _FOR_UNIT:
+        is_there = step.number < len(world.units)
+        return is_there and _FOR_UNIT[step.verb].may(world, world.units[step.number])
+    is_there = step.number < len(world.partitions)
+    return is_there and _FOR_ONE[step.verb].may(world, world.partitions[step.number])
 
 
 def take(world: World, place: int) -> None:
@@ -46,10 +50,12 @@ def take(world: World, place: int) -> None:
     step = STEPS[place]
     if step.verb == "poll":
         world.turn(tuple(world.partitions[n] for n in step.order if n < len(world.partitions)))
-    elif step.partition is None:
+    elif step.number is None:
         _FOR_ALL[step.verb].act(world)
+    elif step.verb in _FOR_UNIT:
+        _FOR_UNIT[step.verb].act(world, world.units[step.number])
     else:
-        _FOR_ONE[step.verb].act(world, world.partitions[step.partition])
+        _FOR_ONE[step.verb].act(world, world.partitions[step.number])
     world.look()
 
 
@@ -156,19 +162,38 @@ def _spend(world: World, fault: str) -> None:
     world.arming = True
 
 
-def _may_fail(world: World, key: Partition) -> bool:
-    armed = key in world.armed.failing
-    return world.left["exception"] > 0 and not armed and _undone(world, key)
+def _may_fail(world: World, unit: Unit) -> bool:
+    armed = unit in world.armed.failing
+    return world.left["exception"] > 0 and not armed and _undone_of(world, unit)
 
 
-def _transient(world: World, key: Partition) -> None:
+def _undone_of(world: World, unit: Unit) -> bool:
+    if isinstance(unit, tuple):
+        return _undone(world, unit)
+    return any(
+        key == unit and place.offset >= world.committed[place[:2]]
+        for place, key in world.group.keys.items()
+    )
+
+
+def _transient(world: World, unit: Unit) -> None:
     _spend(world, "exception")
-    world.armed.failing[key] = "transient"
+    world.armed.failing[unit] = "transient"
 
 
-def _permanent(world: World, key: Partition) -> None:
+def _permanent(world: World, unit: Unit) -> None:
     _spend(world, "exception")
-    world.armed.failing[key] = "permanent"
+    world.armed.failing[unit] = "permanent"
+
+
+def _may_be_slow(world: World, unit: Unit) -> bool:
+    is_new = isinstance(unit, bytes) and unit not in world.workers.slow
+    return is_new and world.left["slow"] > 0 and _undone_of(world, unit)
+
+
+def _slow(world: World, unit: Unit) -> None:
+    _spend(world, "slow")
+    world.workers.slow.add(unit)
 
 
 def _poll_raises(world: World) -> None:
@@ -193,6 +218,12 @@ def _commits_late(world: World) -> None:
     world.fake.faults.commits_land_late = True
 
 
+def _may_retry(world: World) -> bool:
+    """An operator has something to do, and has not done it yet."""
+    blocked = any(isinstance(circuit.case, Blocked) for _, circuit in world.parts.circuits)
+    return blocked and world.parts.requests.due_at_s == math.inf
+
+
 def _may_letter_fail(world: World) -> bool:
     """One may be sent in the next poll."""
     circuits = [circuit for _, circuit in world.parts.circuits]
@@ -209,6 +240,14 @@ def _letter_fails(world: World) -> None:
 class _ForAll:
     may: Callable[[World], bool]
     act: Callable[[World], object]
+
+
+@dataclass(frozen=True, slots=True)
+class _ForUnit:
+    """For what an attempt is about: a partition, or a key."""
+
+    may: Callable[[World, Unit], bool]
+    act: Callable[[World, Unit], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,12 +269,17 @@ _FOR_ALL: dict[Verb, _ForAll] = {
     "poll raises": _ForAll(lambda w: w.left["exception"] > 0, _poll_raises),
     "commits late": _ForAll(lambda w: w.left["late"] > 0, _commits_late),
     "letter fails": _ForAll(_may_letter_fail, _letter_fails),
+    "retry": _ForAll(_may_retry, lambda w: w.group.retry_blocked()),
+    "returns": _ForAll(lambda w: bool(w.workers.kept), lambda w: w.workers.kept.clear()),
 }
 _FOR_ONE: dict[Verb, _ForOne] = {
     "assign": _ForOne(_may_assign, lambda w, key: _assign(w, _target(w) | {key})),
     "revoke": _ForOne(_may_revoke, lambda w, key: _assign(w, _target(w) - {key})),
-    "transient": _ForOne(_may_fail, _transient),
-    "permanent": _ForOne(_may_fail, _permanent),
     "leak": _ForOne(_may_leak, _leak),
     "other": _ForOne(_may_other, _other),
+}
+_FOR_UNIT: dict[Verb, _ForUnit] = {
+    "transient": _ForUnit(_may_fail, _transient),
+    "permanent": _ForUnit(_may_fail, _permanent),
+    "slow": _ForUnit(_may_be_slow, _slow),
 }

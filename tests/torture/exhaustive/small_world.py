@@ -4,12 +4,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import permutations
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast
 
 from linear_retry.consumer.assembly import Parts
+from linear_retry.consumer.lanes.workers import Workers
 from linear_retry.consumer.partitions.read_ahead import partition_of
+from linear_retry.consumer.settings.by_key import ByKey
 from linear_retry.kafka import Message
-from linear_retry.scope import Partition, Scope, ScopeKind
+from linear_retry.scope import AnyScope, Partition, Scope
 from linear_retry.testing import (
     BoundedState,
     Guarantee,
@@ -21,17 +23,22 @@ from tests.consumer.group import GROUP, Dependency, FakeGroup, OutageError, Pois
 from tests.fake.cluster import FakeKafka
 from tests.fake.fetching import Fetching
 from tests.fake.membership import Membership
+from tests.fake.workers import SteppedWorkers
 from tests.testing.nothing_late import NothingLate
 from tests.torture.exhaustive.ways import Verb
 
-FAULTS = {"exception": 3, "leak": 1, "letter": 1, "late": 1, "stall": 1}
+FAULTS = {"exception": 3, "leak": 1, "letter": 1, "late": 1, "stall": 1, "slow": 1}
 """How often each kind of fault strikes on one way, at most."""
 
 FINISHED_WITHIN_S = 30.0
 """So long after the last fault everything is done and committed, at the latest."""
 _LATE_S = 0.02
+_AT_ONCE = 3
+"""Workers: one is always free, so no turn waits for another."""
 
 Failure: TypeAlias = Literal["transient", "permanent"]
+Unit: TypeAlias = Partition | bytes
+"""What an attempt is about: a partition, or a key where that is the unit of order."""
 
 
 class InjectedError(Exception):
@@ -43,14 +50,16 @@ class BrokenError(AssertionError):
 
 
 class Armed(Dependency):
-    """It takes everything, but for the next call about a partition where a step has said so."""
+    """It takes everything, but for the next call about a unit where a step has said so."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.failing: dict[Partition, Failure] = {}
+        self.failing: dict[Unit, Failure] = {}
 
     def __call__(self, message: Message) -> None:
-        match self.failing.pop(partition_of(message), None):
+        key = message.key()
+        unit = partition_of(message) if key not in self.failing else key
+        match self.failing.pop(unit, None):
             case "transient":
                 raise OutageError
             case "permanent":
@@ -59,13 +68,19 @@ class Armed(Dependency):
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What does not change in a small world. `messages`: so many are in each of its partitions."""
+    """What does not change in a small world. `messages`: so many are in each of its partitions.
 
-    scope: ScopeKind
+    `keys`: of those of the first partition, where the key is the unit of order.
+    """
+
+    scope: AnyScope
     protocol: Protocol
     messages: tuple[tuple[Partition, int], ...]
     delays_s: tuple[float, ...]
     verbs: tuple[Verb, ...]
+    keys: tuple[bytes, ...] = ()
+    by_key: ByKey | None = None
+    on_exhausted: Literal["dead-letter", "block"] = "dead-letter"
 
     @property
     def partitions(self) -> tuple[Partition, ...]:
@@ -89,7 +104,8 @@ class Shape:
     def __str__(self) -> str:
         counts = ", ".join(f"{count} in {topic}[{n}]" for (topic, n), count in self.messages)
         delays = ", ".join(f"{delay_s:g} s" for delay_s in self.delays_s)
-        return f"scope {self.scope}, {self.protocol}; messages: {counts}; delays: {delays}"
+        keys = "" if self.by_key is None else f"; {self.keys}, {self.by_key}, {self.on_exhausted}"
+        return f"scope {self.scope}, {self.protocol}; messages: {counts}; delays: {delays}{keys}"
 
 
 class World:
@@ -110,18 +126,28 @@ class World:
             topics=dict.fromkeys(topic for topic, _ in self.partitions),
             partitions=max(number for _, number in self.partitions) + 1,
             strategy=shape.delays_s,
-            scope=shape.scope,
+            scope=shape.by_key or shape.scope,
+            concurrency=_AT_ONCE if shape.keys else 1,
+            on_exhausted=shape.on_exhausted,
             # The times in the notes would make each state another one; `schedules` has the notes.
             remember_failures=False,
         )
         self.armed = Armed()
         self.group.dependency = self.armed
         for partition, count in shape.messages:
-            self.group.produce(partition, count)
+            if shape.keys:
+                self.group.produce_keys(partition, shape.keys)
+            else:
+                self.group.produce(partition, count)
         # The group has been here before: where a new one begins is another layer's business.
         self.committed = self.fake.group(GROUP)
         self.committed.update(dict.fromkeys(self.partitions, 0))
         self.member = self.group.join()
+        self.units: tuple[Unit, ...] = tuple(dict.fromkeys(shape.keys)) or self.partitions
+        self.workers = SteppedWorkers(_AT_ONCE, self.fake.clock)
+        self.member.workers = self.workers
+        if self.parts.lanes is not None:
+            self.parts.lanes._workers = cast(Workers, self.workers)
         # No log is replaced in a small world: what asks for it would only multiply the states.
         house, replaced_logs = self.parts.housekeeping, self.parts.replaced_logs
         house._chores = [each for each in house._chores if each[0] is not replaced_logs]
@@ -173,7 +199,8 @@ class World:
     @property
     def in_vain(self) -> bool:
         """A fault is still to strike though a poll has passed: it might as well be set later."""
-        return not self.arming and bool(self.armed.failing or self.fake.faults.left())
+        left = self.armed.failing or self.workers.slow or self.fake.faults.left()
+        return not self.arming and bool(left)
 
     def finishing(self) -> Iterator[None]:
         """The faults end, the member gets everything; then turn by turn until all is committed.
@@ -186,12 +213,15 @@ class World:
         while not self.group.all_done():
             if self.now_s >= until_s:
                 raise BrokenError(f"not all is done after {FINISHED_WITHIN_S:g} s: {self}")
+            self.group.retry_blocked()
             self.turn(self.partitions)
             self.look()
             yield
 
     def _calm(self) -> None:
         self.armed.failing.clear()
+        self.workers.slow.clear()
+        self.workers.kept.clear()
         self.fake.faults.clear()
         self.left.clear()
         self.arming = False
@@ -220,8 +250,11 @@ class World:
 
     def _kept(self) -> StateSize:
         """Not for the log. A circuit may outlive what it held, until `retry_at`."""
-        scopes = {Scope.of(self.shape.scope, partition) for partition in self.partitions}
-        most = len(self.partitions) + len(scopes)
+        if self.shape.keys:
+            most = len(self.partitions) + len(self.units) + 1  # that over many keys
+        else:
+            scopes = {Scope.of(self.shape.scope, partition) for partition in self.partitions}
+            most = len(self.partitions) + len(scopes)
         return StateSize(self.now_s, self.member.name, self.member.state_size(), most)
 
     def _look_at_commits(self) -> None:
@@ -251,8 +284,12 @@ class World:
     def _guarantees(self) -> list[Guarantee]:
         """What happens can break them. Whether all gets done is asked at the end."""
         chosen = [
-            *all_guarantees(self.group.visible, strategy_length=len(self.shape.delays_s)),
-            NothingLate(_LATE_S),
+            *all_guarantees(
+                self.group.visible,
+                strategy_length=len(self.shape.delays_s),
+                keys=self.group.keys or None,
+            ),
+            *([] if self.shape.keys else [NothingLate(_LATE_S)]),
         ]
         return [one for one in chosen if not isinstance(one, NothingLost)]
 

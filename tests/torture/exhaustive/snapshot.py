@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 
 from confluent_kafka import KafkaError, Message, TopicPartition
 
+from linear_retry.consumer.attempts.hand_out import Task
 from linear_retry.consumer.ownership.requests import Request
 from linear_retry.consumer.settings.consumer_config import ConsumerConfig, Dependencies
 
@@ -27,7 +28,7 @@ _Keep: TypeAlias = Callable[["_Kept", Any], Iterable[Any]]
 
 _MADE_BY_CLASS = 1 << 9  # Py_TPFLAGS_HEAPTYPE: not one of C, whose content cannot be seen
 
-_JOINTS = frozenset({Dependencies, ConsumerConfig, Request})
+_JOINTS = frozenset({Dependencies, ConsumerConfig, Request, Task})
 """Frozen, but what they hold is not."""
 _ATOMS: tuple[type, ...] = (
     *(bool, bytes, complex, float, int, str, type(None), type(...), date, timedelta, tzinfo),
@@ -35,6 +36,7 @@ _ATOMS: tuple[type, ...] = (
     *(KafkaError, Message, TopicPartition),
     # `Circuits.views` is replaced, and what is behind it never changed.
     MappingProxyType,
+    type(iter(())),  # of nothing
     # Between two turns nobody holds one.
     type(threading.Lock()),
     type(threading.RLock()),

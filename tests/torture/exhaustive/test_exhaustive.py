@@ -9,6 +9,8 @@ from typing import Any, get_args
 
 import pytest
 
+from linear_retry.consumer.lanes.in_memory import InMemory
+from linear_retry.consumer.lanes.lane_loop import LaneLoop
 from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.consumer.partitions.polling import OffsetCheck
 from linear_retry.retry.circuits import Circuits
@@ -18,7 +20,15 @@ from tests.torture.exhaustive import layer, left_out, small_world
 from tests.torture.exhaustive.exploring import Explorer, Reached, play
 from tests.torture.exhaustive.fingerprint import fingerprint
 from tests.torture.exhaustive.layer import EXHAUSTIVE, Search
-from tests.torture.exhaustive.shapes import MOST_STATES, SHAPES, SHORT_DEPTHS, THREE, TWO, name_of
+from tests.torture.exhaustive.shapes import (
+    KEYS,
+    MOST_STATES,
+    SHAPES,
+    SHORT_DEPTHS,
+    THREE,
+    TWO,
+    name_of,
+)
 from tests.torture.exhaustive.small_steps import enabled, take
 from tests.torture.exhaustive.small_world import BrokenError, World
 from tests.torture.exhaustive.snapshot import Snapshot
@@ -26,6 +36,8 @@ from tests.torture.exhaustive.ways import STEPS, Way
 from tests.torture.layer import Tally
 
 WORLDS = range(len(SHAPES))
+BY_KEY = SHAPES.index(KEYS[0])
+_POLL = "poll, 0 before 1 before 2"
 
 
 def some_way(world: World, number: int, rng: random.Random, length: int) -> Way:
@@ -89,11 +101,14 @@ def test_a_replay_is_one_way() -> None:
 
 
 def test_the_worlds_have_all_pairs_and_three_partitions() -> None:
-    """Each scope in each protocol, in the short form too, and three partitions of each scope."""
+    """Each scope in each protocol, in the short form too, and three partitions of each scope that
+    pauses partitions."""
     pairs = {(shape.scope, shape.protocol) for shape in (SHAPES[world] for world in SHORT_DEPTHS)}
-    assert pairs == {*product(get_args(ScopeKind), get_args(Protocol))}
+    by_key = {("key", shape.protocol) for shape in KEYS}
+    assert pairs == by_key | {*product(get_args(ScopeKind), get_args(Protocol))}
     assert {*get_args(ScopeKind)} == {shape.scope for shape in THREE}
-    assert 1_000_000 >= sum(MOST_STATES) > 990_000
+    assert {*get_args(Protocol)} == {protocol for _, protocol in by_key}
+    assert 1_000_000 >= sum(MOST_STATES[: -len(KEYS)]) > 990_000
     assert len(SHAPES) == len(MOST_STATES)
 
 
@@ -313,18 +328,36 @@ def never_resume(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(FlowControl, "apply_pause_state", settle)
 
 
+def commit_past_what_is_held(patch: pytest.MonkeyPatch) -> None:
+    """The commit is the end of what was done, whatever is undone before it."""
+    patch.setattr(InMemory, "base", property(lambda read: read.frontier))
+
+
+def name_nothing_undone(patch: pytest.MonkeyPatch) -> None:
+    """A note says that all before its frontier is done."""
+    patch.setattr(InMemory, "firsts", lambda *_: {})
+
+
+def begin_a_key_twice(patch: pytest.MonkeyPatch) -> None:
+    """A worker gets messages of a key of which another has some, from before."""
+    patch.setattr(LaneLoop, "_may_begin", lambda loop, _: loop._workers.are_free)
+
+
 @pytest.mark.parametrize(
-    ("plant", "depth", "broken"),
+    ("number", "plant", "depth", "broken"),
     [
-        (let_leaks_through, 5, "NothingEarly"),
-        (probe_at_once, 3, "NothingEarly"),
-        (release_without_a_seek, 4, "not all is done"),
-        (stop_without_a_pause, 3, "NothingWhileOpen"),
-        (forget_nothing, 4, "not all is done"),
-        (never_resume, 5, "not all is done"),
+        (0, let_leaks_through, 5, "NothingEarly"),
+        (0, probe_at_once, 3, "NothingEarly"),
+        (0, release_without_a_seek, 4, "not all is done"),
+        (0, stop_without_a_pause, 3, "NothingWhileOpen"),
+        (0, forget_nothing, 4, "not all is done"),
+        (0, never_resume, 5, "not all is done"),
+        (BY_KEY, probe_at_once, 3, "NothingEarly"),
+        (BY_KEY, commit_past_what_is_held, 3, "CommittedOnlyDone"),
     ],
 )
 def test_what_is_planted_is_found_by_a_shortest_way(
+    number: int,
     plant: Callable[[pytest.MonkeyPatch], None],
     depth: int,
     broken: str,
@@ -334,11 +367,34 @@ def test_what_is_planted_is_found_by_a_shortest_way(
     what breaks then, and its seed replays that."""
     plant(monkeypatch)
     monkeypatch.setattr(small_world, "FINISHED_WITHIN_S", 10.0)  # an endless end turns so long
-    found = search([0], depth)
+    found = search([number], depth)
     ways = [Way.of(failure.seed) for failure in found.failures]
     assert {depth} == {len(way.steps) for way in ways}
     with pytest.raises(BrokenError, match=broken):
         play(ways[0].seed)
+
+
+@pytest.mark.parametrize(
+    ("plant", "steps"),
+    [
+        (
+            name_nothing_undone,
+            ("assign 0", "transient 0", _POLL, _POLL, "revoke all", _POLL, "assign 0", _POLL),
+        ),
+        (begin_a_key_twice, ("assign 0", "slow 0", _POLL, "lose", _POLL, "assign 0", _POLL, _POLL)),
+    ],
+)
+def test_what_is_planted_breaks_a_longer_way_of_keys(
+    plant: Callable[[pytest.MonkeyPatch], None],
+    steps: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Over a revoke and a loss, and without the plant the same way breaks nothing."""
+    way = Way(BY_KEY, tuple(map(place_of, steps)))
+    play(way.seed)
+    plant(monkeypatch)
+    with pytest.raises(BrokenError):
+        play(way.seed)
 
 
 def test_without_a_plant_nothing_is_found() -> None:

@@ -26,6 +26,9 @@ Verb: TypeAlias = Literal[
     "commits late",
     "letter fails",
     "other",
+    "returns",
+    "slow",
+    "retry",
 ]
 
 _ABOUT_ONE: tuple[Verb, ...] = ("assign", "revoke", "transient", "permanent", "leak", "other")
@@ -43,22 +46,27 @@ _ABOUT_ALL: tuple[Verb, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """`partition`: which of the world's it is about. `order`: in which a poll finds them."""
+    """`number`: of which partition of the world, or of which key. `order`: in which a poll finds
+    the partitions.
+    """
 
     verb: Verb
-    partition: int | None = None
+    number: int | None = None
     order: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         if self.verb == "poll":
             return f"poll, {' before '.join(map(str, self.order))}"
-        return self.verb if self.partition is None else f"{self.verb} {self.partition}"
+        return self.verb if self.number is None else f"{self.verb} {self.number}"
 
 
 STEPS: tuple[Step, ...] = (
     *(Step("poll", order=order) for order in permutations(range(PARTITIONS))),
     *(Step(verb) for verb in _ABOUT_ALL),
     *(Step(verb, number) for verb in _ABOUT_ONE for number in range(PARTITIONS)),
+    Step("returns"),
+    *(Step("slow", number) for number in range(PARTITIONS)),
+    Step("retry"),
 )
 """Only to be added to at the end: a seed names its steps by their places here."""
 
