@@ -63,6 +63,7 @@ class Scene:
         self._threads: list[Member] = []
         self._processes: list[Process] = []
         self._has_batches = False
+        self._keys: dict[Place, bytes | None] = {}
 
     def join(self, name: str, handler: Callable[[Message], Any], **options: Any) -> Member:
         """A member in a thread of this process. `options` are `LinearConsumer`'s.
@@ -153,8 +154,9 @@ class Scene:
         """While its body runs, nobody is to blame where something stands still."""
         return self._witness.disturbing(what)
 
-    def appended(self, partition: int, offset: int) -> None:
+    def appended(self, partition: int, offset: int, key: bytes | None = None) -> None:
         """For any thread: there is this message more in the scene's topic."""
+        self._keys[Place(self.topic, partition, offset)] = key
         self._witness.appended((self.topic, partition), [offset])
 
     def visible(self) -> dict[tuple[str, int], list[int]]:
@@ -166,8 +168,9 @@ class Scene:
         return found
 
     def keys(self) -> dict[Place, bytes | None]:
-        """The key of each message that a reader finds."""
-        return {place_of(message): key_of(message) for message in self.kafka.read(self.topic)}
+        """The key of each message that a reader finds, or that was there."""
+        found = {place_of(message): key_of(message) for message in self.kafka.read(self.topic)}
+        return self._keys | found
 
     def committed(self) -> dict[tuple[str, int], int]:
         committed = self.kafka.committed(self.group, self.topic)

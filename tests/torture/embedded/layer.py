@@ -3,10 +3,11 @@
 import tempfile
 from collections import Counter
 from pathlib import Path
+from typing import get_args
 
 from linear_retry import events
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
-from linear_retry.scope import ScopeKind
+from linear_retry.scope import AnyScope, ScopeKind
 from linear_retry.testing import AttemptStarted
 from tests.kafka_operations import KafkaOperations
 from tests.scenarios.protocols import PROTOCOLS, soon_missed
@@ -15,7 +16,6 @@ from tests.torture.embedded.met import ErrorsMet
 from tests.torture.embedded.play import BROKERS, LETTERS, PARTITIONS, TOPIC, Play
 from tests.torture.layer import Counts, Seeded
 
-_SCOPES: tuple[ScopeKind, ...] = ("consumer", "topic", "partition")
 _STRATEGY = [0.02, 0.1, 0.2, 0.4]
 
 
@@ -35,7 +35,8 @@ def play(seed: int) -> Counts:
     """One group of one protocol and scope, some faults, the end, and the guarantees."""
     protocols = list(PROTOCOLS)
     protocol = protocols[seed % len(protocols)]
-    scope = _SCOPES[seed // len(protocols) % len(_SCOPES)]
+    scopes: tuple[AnyScope, ...] = (*get_args(ScopeKind), "key")
+    scope = scopes[seed % len(scopes)]
     brokers = EmbeddedKafka(brokers=BROKERS, session_timeout_ms=2000, heartbeat_interval_ms=300)
     with (
         brokers as kafka,
@@ -58,7 +59,7 @@ def play(seed: int) -> Counts:
         finally:
             running.repair()
             scene.end()
-        broken = scene.violations()
+        broken = scene.violations(by_key=scope == "key")
         assert not broken, "\n".join([*broken, running.story()])
         return running.counts + met.counts + _happened(scene)
 

@@ -13,9 +13,10 @@ from linear_retry import DeadLetters, events
 from linear_retry.consumer.settings.consumer_config import Dependencies
 from linear_retry.errors import BrokerError
 from linear_retry.kafka import Message
+from linear_retry.kafka.consumer.messages import key_of, place_of
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from linear_retry.retry.clock import SystemClock
-from linear_retry.scope import ScopeKind
+from linear_retry.scope import AnyScope
 from linear_retry.testing import EventEmitted
 from tests.kafka_operations import wait_until
 from tests.scenarios.handlers import OutageError, PoisonError
@@ -30,6 +31,8 @@ from tests.torture.layer import Counts
 TOPIC, LETTERS = "orders", "orders.dlq"
 PARTITIONS = 6
 BROKERS = 3
+_KEYS = 20
+_AT_ONCE = 4
 _STEPS = 12
 _FEWEST, _MOST = 1, 4
 _LONGEST_GAP_S = 0.5
@@ -58,7 +61,7 @@ class Play:
     """What happens to one group and its brokers, drawn from `rng`."""
 
     def __init__(
-        self, kafka: EmbeddedKafka, met: ErrorsMet, scene: Scene, scope: ScopeKind, seed: int
+        self, kafka: EmbeddedKafka, met: ErrorsMet, scene: Scene, scope: AnyScope, seed: int
     ) -> None:
         self.counts: Counts = Counter()
         self._kafka, self._met, self._scene, self._scope = kafka, met, scene, scope
@@ -80,6 +83,7 @@ class Play:
         name, life = f"member-{next(self._numbers)}", Mortal()
         options = {
             "scope": self._scope,
+            "concurrency": _AT_ONCE if self._scope == "key" else 1,
             "dead_letters": DeadLetters(LETTERS, config={"log_level": 0}, limit=None),
             "_dependencies": Dependencies(consumer=life.consumer),
         }
@@ -150,8 +154,10 @@ class Play:
     def produce(self) -> None:
         for _ in range(self._rng.randrange(20, 100)):
             value = b"poison" if self._rng.random() < 0.01 else b"work"
-            partition = self._rng.randrange(PARTITIONS)
-            self._producer.produce(TOPIC, value, partition=partition, on_delivery=self._is_there)
+            partition, key = self._rng.randrange(PARTITIONS), b"%d" % self._rng.randrange(_KEYS)
+            self._producer.produce(
+                TOPIC, value, key, partition=partition, on_delivery=self._is_there
+            )
         self._producer.poll(0)
 
     def run(self) -> None:
@@ -270,7 +276,8 @@ class Play:
 
     def _is_there(self, error: KafkaError | None, message: Message) -> None:
         if error is None:
-            self._scene.appended(message.partition() or 0, message.offset() or 0)
+            place = place_of(message)
+            self._scene.appended(place.partition, place.offset, key_of(message))
 
     def _report(self, what: str) -> None:
         self._reported.append((self._now_s(), what))
