@@ -3,7 +3,6 @@
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, Self, TypeAlias
 
@@ -13,7 +12,7 @@ from linear_retry.kafka.consumer.committed import Committed
 from linear_retry.kafka.consumer.settings import connection
 from linear_retry.kafka.topics.description import Topics
 from linear_retry.kafka.topics.groups import Groups
-from linear_retry.records.commit_note import NewerNoteError, read_note
+from linear_retry.records.commit_note import note_beside
 from linear_retry.records.topics.names import is_topic_name
 from linear_retry.scope import Partition
 
@@ -40,13 +39,9 @@ class Lag:
     @classmethod
     def after(cls, committed: tuple[int, str], end: int, group: str, partition: Partition) -> Self:
         """Returns the lag after a commit, an offset with the note beside it."""
-        offset, text = committed
-        frontier = offset
-        with suppress(NewerNoteError):
-            note = read_note(text, group, partition)
-            if note is not None and note.base == offset:  # else a tool has moved the offset
-                frontier = note.frontier
-        return cls(end - offset, end - frontier)
+        note = note_beside(committed, group, partition)
+        frontier = committed[0] if note is None else note.frontier
+        return cls(end - committed[0], end - frontier)
 
 
 Lags: TypeAlias = Mapping[Partition, Lag | None]

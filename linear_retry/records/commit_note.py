@@ -144,6 +144,22 @@ def read_note(text: str | None, group_id: str, partition: Partition) -> CommitNo
     return _read(body)
 
 
+def note_beside(
+    committed: tuple[int, str], group_id: str, partition: Partition
+) -> CommitNote | None:
+    """Returns the note of a commit, an offset and its metadata, for those who only look at it.
+
+    None also where it says nothing about this offset, as a tool has moved that, and where a newer
+    release has written it.
+    """
+    offset, text = committed
+    try:
+        note = read_note(text, group_id, partition)
+    except NewerNoteError:
+        return None
+    return note if note is not None and note.base == offset else None
+
+
 def _text(body: bytes, group_id: str, partition: Partition) -> str:
     signed = _checksum(body, _VERSION, group_id, partition) + body
     return f"{_MARK}{_VERSION}.{b64encode(signed).decode()}"

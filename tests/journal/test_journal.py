@@ -221,7 +221,8 @@ def test_the_end_is_bounded(fake: FakeKafka, close_timeout_s: float, waits_s: fl
         life.run(act=lambda _: fake.delete_topic(_JOURNAL) if _JOURNAL in fake.topics else None)
         took_s.append(fake.clock.now_s() - life.attempts_s[-1])
         fake.append(TOPIC, 0, b"value")
-    assert waits_s == pytest.approx(took_s[1] - took_s[0])
+    # One of them may wait a poll longer for the answer to a commit.
+    assert waits_s == pytest.approx(took_s[1] - took_s[0], abs=0.101)
 
 
 def test_a_gap_in_the_numbers_is_what_was_dropped(fake: FakeKafka) -> None:

@@ -15,6 +15,7 @@ from linear_retry.records.commit_note import (
     NewerNoteError,
     NotedFailures,
     Undone,
+    note_beside,
     read_note,
     write_note,
 )
@@ -152,6 +153,13 @@ def test_one_of_a_newer_release_is_known_as_such() -> None:
     """It may say that messages above the offset are done."""
     with pytest.raises(NewerNoteError, match="2"):
         read_note(newer_note("billing", _PLACE), "billing", _PLACE)
+
+
+def test_who_only_looks_has_a_note_of_this_offset_or_none() -> None:
+    """A tool has moved the offset, a newer release has written the note, or there is none."""
+    assert note_beside((812, _TEXT), "billing", _PLACE) == _NOTE
+    for committed in ((813, _TEXT), (812, newer_note("billing", _PLACE)), (812, "")):
+        assert note_beside(committed, "billing", _PLACE) is None
 
 
 def test_messages_are_told_apart() -> None:

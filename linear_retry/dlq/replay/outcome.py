@@ -1,7 +1,6 @@
 """Says what became of the letters that a replay has sent: handled, not read yet, or came back."""
 
 from collections.abc import Collection, Container, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import chain
 from typing import Any
@@ -10,7 +9,7 @@ from linear_retry.dlq.letters.letter import read_letter
 from linear_retry.dlq.reading.reading import Cluster
 from linear_retry.dlq.reading.spill import SpilledSet
 from linear_retry.dlq.replay.plan import Plan
-from linear_retry.records.commit_note import Digests, NewerNoteError, read_note
+from linear_retry.records.commit_note import Digests, note_beside
 from linear_retry.records.record import Record
 from linear_retry.records.retry_headers import GENERATION, GROUP_ID, ID, REPLAY_ID, RETRY, SEND_TO
 from linear_retry.records.topics.names import retry_group
@@ -155,11 +154,10 @@ class _Committed:
     def __init__(self, group: str, found: Mapping[Partition, tuple[int, str]]) -> None:
         self._found = found
         self._noted: dict[Partition, NotedMessages] = {}
-        for key, (offset, text) in found.items():
-            with suppress(NewerNoteError):
-                note = read_note(text, group, key)
-                if note is not None and note.base == offset and not note.key_id:
-                    self._noted[key] = NotedMessages(note, Digests(group))
+        for key, committed in found.items():
+            note = note_beside(committed, group, key)
+            if note is not None and not note.key_id:
+                self._noted[key] = NotedMessages(note, Digests(group))
 
     def offset(self, topic: str, number: int, otherwise: int) -> int:
         """Returns the committed offset of a partition."""
