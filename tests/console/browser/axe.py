@@ -1,6 +1,5 @@
 """What axe finds on a page, and whether the page fits the screen."""
 
-from collections.abc import Sequence
 from importlib.resources import files
 from typing import Literal
 
@@ -14,14 +13,18 @@ _SCHEMES: tuple[tuple[Literal["light", "dark"], str], ...] = (
 """Nothing but colours depends on it."""
 
 
-def violations(page: Page, widths: Sequence[int] = WIDTHS) -> list[str]:
+def is_too_wide(page: Page, width: int) -> bool:
+    """Whether the page does not fit a screen of this width, which it has from now on."""
+    page.set_viewport_size({"width": width, "height": 900})
+    return bool(page.evaluate("document.documentElement.scrollWidth > innerWidth"))
+
+
+def violations(page: Page) -> list[str]:
     """Returns what is wrong with the page at each width, light and dark; it stays as it was."""
     found, before = [], page.viewport_size
     page.evaluate((files("axe_playwright_python") / "axe.min.js").read_text("utf-8"))
-    for width in widths:
-        page.set_viewport_size({"width": width, "height": 900})
-        too_wide: int = page.evaluate("document.documentElement.scrollWidth - innerWidth")
-        found += [f"{too_wide} px wider than {width}"] if too_wide > 0 else []
+    for width in WIDTHS:
+        found += [f"{page.url}: wider than {width} px"] if is_too_wide(page, width) else []
         for scheme, run in _SCHEMES:
             page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
             for each in page.evaluate(run)["violations"]:

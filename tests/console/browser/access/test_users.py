@@ -39,11 +39,11 @@ def _sign_in(page: Page, name: str, password: str = PASSWORD) -> None:
     page.keyboard.press("Enter")
 
 
-def test_an_operator_signs_in_and_out(shown: Shown, page: Page, width: int) -> None:
+def test_an_operator_signs_in_and_out(shown: Shown, page: Page) -> None:
     """She comes to the page that she wanted, and after her nobody does."""
     shown.open(page, shown.letter)
     expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
-    assert [] == violations(page, [width])
+    assert [] == violations(page)
     _sign_in(page, "ann")
     expect(page.get_by_text("ann (operator)")).to_be_visible()
     expect(page.get_by_role("link", name="Replay it")).to_be_visible()
@@ -53,7 +53,7 @@ def test_an_operator_signs_in_and_out(shown: Shown, page: Page, width: int) -> N
     expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
 
 
-def test_a_viewer_reads_and_changes_nothing(shown: Shown, page: Page, width: int) -> None:
+def test_a_viewer_reads_and_changes_nothing(shown: Shown, page: Page) -> None:
     """Each page is there, without keys and values, and signing out is all that can be sent."""
     shown.open(page, "/")
     _sign_in(page, "vic")
@@ -61,7 +61,7 @@ def test_a_viewer_reads_and_changes_nothing(shown: Shown, page: Page, width: int
     for name in ("Now", "Dead letters", "Jobs", "Stored", "Outages", "Audit"):
         page.get_by_role("link", name=name, exact=True).click()
         page.locator("nav [aria-current]", has_text=name).wait_for()
-        _is_a_viewers(page, width)
+        _is_a_viewers(page)
     for path, hidden in (
         (f"/letters/{shown.scene.letters}", "Replay these"),
         (shown.letter, "Edit and forward"),
@@ -69,13 +69,13 @@ def test_a_viewer_reads_and_changes_nothing(shown: Shown, page: Page, width: int
         ("/stored/scheduler/dead/1", "Send again"),
     ):
         shown.open(page, path)
-        _is_a_viewers(page, width)
+        _is_a_viewers(page)
         expect(page.get_by_text(hidden)).to_have_count(0)
         expect(page.get_by_text("tenant")).to_have_count(0)
     expect(page.get_by_text("Keys, values and headers are for operators.")).to_be_visible()
 
 
-def _is_a_viewers(page: Page, width: int) -> None:
-    assert [] == violations(page, [width])
+def _is_a_viewers(page: Page) -> None:
+    assert [] == violations(page)
     forms = page.locator("form[method=post]").evaluate_all("all => all.map(each => each.action)")
     assert ["/logout"] == [form[form.rindex("/") :] for form in forms]

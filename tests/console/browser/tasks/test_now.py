@@ -8,11 +8,17 @@ from playwright.sync_api import Page, expect
 
 from linear_retry import DeadLetters, Strategy
 from linear_retry.kafka.consumer.messages import read
-from tests.console.browser.axe import violations
+from tests.console.browser.axe import WIDTHS, violations
 from tests.console.browser.conftest import NewPage
 from tests.console.browser.consuming import Dependency, Line
 
 pytestmark = pytest.mark.broker
+
+
+@pytest.fixture
+def width() -> int:
+    """A telephone's screen: on call there is no other."""
+    return WIDTHS[-1]
 
 
 def _stays(page: Page) -> None:
@@ -31,7 +37,7 @@ def test_an_outage_begins_counts_down_and_is_ended(
     line.add_orders(0)
     bank = Dependency()
     with line.console(tmp_path) as at:
-        looks, acts = new_page(width), new_page(width)
+        looks, acts = new_page(), new_page(width)
         looks.goto(f"{at}/now")
         expect(looks.get_by_text("No consumer has written to")).to_be_visible()
         _stays(looks)
@@ -99,7 +105,7 @@ def _order(page: Page) -> None:
 
 
 def test_one_message_is_given_up_and_the_last_attempt_is_asked_again(
-    line: Line, page: Page, width: int, tmp_path: Path
+    line: Line, page: Page, tmp_path: Path
 ) -> None:
     """Neither is done before it is confirmed; each leaves the other as it is."""
     line.add_orders(0, 1)
@@ -118,7 +124,7 @@ def test_one_message_is_given_up_and_the_last_attempt_is_asked_again(
         page.get_by_role("link", name=f"Retry now {line.orders}[1]@0").click()
         _order(page)
         expect(page.get_by_text("The next attempt is the last")).to_be_visible()
-        assert [] == violations(page, [width])
+        assert [] == violations(page)
         assert [0] == _given_up(line)
         page.get_by_role("button", name="Attempt it for the last time").click()
         expect(page.get_by_text("no circuit is open")).to_be_visible()
@@ -132,9 +138,7 @@ def _given_up(line: Line) -> list[int]:
     return [int(dict(each.headers)["retry-original-partition"] or b"") for each in found]
 
 
-def test_the_limit_of_dead_letters_is_lifted(
-    line: Line, page: Page, width: int, tmp_path: Path
-) -> None:
+def test_the_limit_of_dead_letters_is_lifted(line: Line, page: Page, tmp_path: Path) -> None:
     """The page says that the limit holds the message, and why it was lifted is asked for."""
     line.add_orders(0, 0, 0)
     options: dict[str, Any] = {
@@ -147,7 +151,7 @@ def test_the_limit_of_dead_letters_is_lifted(
         circuit = page.locator("article.circuit")
         expect(circuit).to_contain_text("held by the limit")
         expect(circuit).to_contain_text(f"{line.orders}[0]@1")
-        assert [] == violations(page, [width])
+        assert [] == violations(page)
         assert 1 == len(line.kafka.read(line.letters))
         page.get_by_role("link", name="Lift the limit").click()
         page.get_by_label("For at most so many").fill("5")
