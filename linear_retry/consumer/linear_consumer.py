@@ -319,9 +319,8 @@ class LinearConsumer:
         group's committed offset to the last one that it may read. Offsets at the end that the
         consumer knows are not messages (transaction markers) do not count; others do. Negative: the
         log ends before the committed offset, as a broker has lost its end, or the topic was deleted
-        and created again. Partitions
-        without an answer within `timeout_s` are left out. Blocks for up to that time, but never
-        waits for a handler or a listener.
+        and created again. Partitions without an answer within `timeout_s` are left out. Blocks for
+        up to that time, but never waits for a handler or a listener.
         """
         return {key: backlog.lag for key, backlog in self.backlog(timeout_s).items()}
 
