@@ -8,17 +8,20 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer
 
 from linear_retry import DeadLetters, events
 from linear_retry.consumer.settings.by_key import ByKey
+from linear_retry.consumer.settings.consumer_config import Dependencies
 from linear_retry.dlq import DeadLetterTopic
 from linear_retry.kafka import Message
-from linear_retry.testing import Place
+from linear_retry.retry.clock import SystemClock
+from linear_retry.testing import AttemptStarted, Place
 from tests.kafka_operations import wait_until
 from tests.patience import PATIENCE_S
 from tests.scenarios.conftest import SceneFactory
 from tests.scenarios.handlers import OutageError, PoisonError
-from tests.scenarios.protocols import each_protocol
+from tests.scenarios.protocols import COOPERATIVE, KIP_848, each_protocol
 from tests.scenarios.scene import Scene
 
 pytestmark = pytest.mark.broker
@@ -137,6 +140,68 @@ def test_members_come_and_go(protocol: dict[str, str], is_async: bool, scene: Sc
     assert [] == group.violations(by_key=True)
     assert [] == _twice(group)
     assert [] == group.emitted(events.Lost)
+
+
+class _Counter:
+    """A handler whose first account of each partition is served at the end, all others by turns."""
+
+    def __init__(self) -> None:
+        self.is_over = threading.Event()
+        self.turns = threading.Semaphore(0)
+
+    def __call__(self, message: Message) -> None:
+        if message.key() == _account(message.partition() or 0, 0):
+            self.is_over.wait(PATIENCE_S)
+        else:
+            self.turns.acquire(timeout=PATIENCE_S)
+
+
+@pytest.mark.parametrize("protocol", [COOPERATIVE, KIP_848], ids=["cooperative", "consumer"])
+def test_the_partitions_that_stay_are_served_while_others_are_drained(
+    protocol: dict[str, str], scene: SceneFactory
+) -> None:
+    """A handler takes long in one that is revoked; elsewhere what is in memory begins meanwhile,
+    and nothing is done twice."""
+    group, counter = scene(_PARTITIONS, config=protocol), _Counter()
+    revoked_at_s, revoking = list[float](), threading.Event()
+
+    class Noting(Consumer):
+        def subscribe(self, *topics: Any, **callbacks: Any) -> None:
+            on_revoke = callbacks["on_revoke"]
+
+            def noted(*given: Any) -> None:
+                revoked_at_s.append(SystemClock().now_s())
+                revoking.set()
+                on_revoke(*given)
+
+            super().subscribe(*topics, **(callbacks | {"on_revoke": noted}))
+
+    dependencies = Dependencies(consumer=Noting)
+    first = group.join("first", counter, _dependencies=dependencies, **_BY_KEY)
+    group.wait_for(events.Assigned)
+    _pay(group, 100)
+    counter.turns.release(400)
+    group.wait_for_attempts(400)
+    second = group.join("second", counter, **_BY_KEY)
+    assert revoking.wait(PATIENCE_S)
+    counter.turns.release(400)
+
+    def begun() -> list[Place]:
+        log = [each for each in group.log() if each.at_s > revoked_at_s[0]]
+        return [each.place for each in log if isinstance(each, AttemptStarted)]
+
+    wait_until(lambda: len(begun()) > 200, "others go on", detail=group.story)
+    assert [] == group.emitted(events.Revoked)
+    meanwhile = begun()
+    counter.is_over.set()
+    counter.turns.release(100 * _ACCOUNTS * _PARTITIONS)
+    revoked = group.wait_for(events.Revoked).partitions
+    assert 100 < sum(place[:2] not in revoked for place in meanwhile)
+    group.wait_until_done()
+    second.stop()
+    first.stop()
+    assert [] == group.violations(by_key=True)
+    assert [] == _twice(group)
 
 
 def test_killed_at_full_work(scene: SceneFactory) -> None:
