@@ -86,7 +86,7 @@ MOST_STATES: tuple[int, ...] = (
     *(130_000 if pair in _DEEPEST else 35_000 for pair in _PAIRS),
     *[60_000] * len(THREE),
     *[220_000 // len(WIDE)] * len(WIDE),
-    *[40_000] * len(KEYS),
+    *[60_000] * len(KEYS),
 )
 """A million in all, and those of keys. Where those of a world are used up, it is explored no
 further."""
