@@ -13,6 +13,10 @@ _SLOW_S = 0.05
 _LONG_S = 10.0
 
 
+def _nothing(work: Work) -> None:
+    """Its attempt is over."""
+
+
 class FakeWorkers:
     """As `Workers`. Some works take a while: polls and rebalances come in between."""
 
@@ -43,7 +47,7 @@ class FakeWorkers:
         self._attempts[work.lane] = attempt
         if work.partition in self.late:
             attempt(work)
-            self._attempts[work.lane] = lambda _: None
+            self._attempts[work.lane] = _nothing
 
     def ended(self, timeout_s: float = 0.0) -> Work | None:
         late = self.late if timeout_s < _LONG_S else set()
@@ -104,7 +108,3 @@ class SteppedWorkers(FakeWorkers):
         del self._attempts[lane]
         self.kept.discard(lane)
         return self.running[lane]
-
-
-def _nothing(work: Work) -> None:
-    """Its attempt is over."""

@@ -142,7 +142,7 @@ def test_members_come_and_go(protocol: dict[str, str], is_async: bool, scene: Sc
     assert [] == group.emitted(events.Lost)
 
 
-class _Counter:
+class _Teller:
     """A handler whose first account of each partition is served at the end, all others by turns."""
 
     def __init__(self) -> None:
@@ -162,7 +162,7 @@ def test_the_partitions_that_stay_are_served_while_others_are_drained(
 ) -> None:
     """A handler takes long in one that is revoked; elsewhere what is in memory begins meanwhile,
     and nothing is done twice."""
-    group, counter = scene(_PARTITIONS, config=protocol), _Counter()
+    group, teller = scene(_PARTITIONS, config=protocol), _Teller()
     revoked_at_s, revoking = list[float](), threading.Event()
 
     class Noting(Consumer):
@@ -177,14 +177,14 @@ def test_the_partitions_that_stay_are_served_while_others_are_drained(
             super().subscribe(*topics, **(callbacks | {"on_revoke": noted}))
 
     dependencies = Dependencies(consumer=Noting)
-    first = group.join("first", counter, _dependencies=dependencies, **_BY_KEY)
+    first = group.join("first", teller, _dependencies=dependencies, **_BY_KEY)
     group.wait_for(events.Assigned)
     _pay(group, 100)
-    counter.turns.release(400)
+    teller.turns.release(400)
     group.wait_for_attempts(400)
-    second = group.join("second", counter, **_BY_KEY)
+    second = group.join("second", teller, **_BY_KEY)
     assert revoking.wait(PATIENCE_S)
-    counter.turns.release(400)
+    teller.turns.release(400)
 
     def begun() -> list[Place]:
         log = [each for each in group.log() if each.at_s > revoked_at_s[0]]
@@ -193,8 +193,8 @@ def test_the_partitions_that_stay_are_served_while_others_are_drained(
     wait_until(lambda: len(begun()) > 200, "others go on", detail=group.story)
     assert [] == group.emitted(events.Revoked)
     meanwhile = begun()
-    counter.is_over.set()
-    counter.turns.release(100 * _ACCOUNTS * _PARTITIONS)
+    teller.is_over.set()
+    teller.turns.release(100 * _ACCOUNTS * _PARTITIONS)
     revoked = group.wait_for(events.Revoked).partitions
     assert 100 < sum(place[:2] not in revoked for place in meanwhile)
     group.wait_until_done()

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from linear_retry.retry.case import Leaving
-from linear_retry.testing import Committed, Violation, all_guarantees, broken
+from linear_retry.testing import Committed, Violation, broken
 from tests.testing.nothing_late import NothingLate
 from tests.torture.exhaustive.fingerprint import fingerprint
 from tests.torture.exhaustive.shapes import SHAPES
@@ -185,9 +185,7 @@ def play(seed: int) -> Counts:
 
 def _broken_in_all(world: World) -> list[Violation]:
     log = [*world.group.witness.entries, Committed(world.now_s, "", dict(world.committed))]
-    visible, delays = world.group.visible, len(world.shape.delays_s)
-    guarantees = all_guarantees(visible, strategy_length=delays, keys=world.group.keys or None)
-    return broken(log, [*guarantees, *([] if world.shape.keys else [NothingLate()])])
+    return broken(log, world.promised(NothingLate()))
 
 
 def _marks(world: World) -> Iterable[str]:

@@ -1,9 +1,10 @@
 """The steps of a small world."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations
+from typing import Any, Generic, TypeVar
 
 from confluent_kafka import KafkaError
 
@@ -38,11 +39,13 @@ def enabled(world: World) -> Iterator[int]:
 def _may(world: World, step: Step) -> bool:
     if step.number is None:
         return _FOR_ALL[step.verb].may(world)
-    if step.verb in _FOR_UNIT:
-        is_there = step.number < len(world.units)
-        return is_there and _FOR_UNIT[step.verb].may(world, world.units[step.number])
-    is_there = step.number < len(world.partitions)
-    return is_there and _FOR_ONE[step.verb].may(world, world.partitions[step.number])
+    things = _things(world, step)
+    return step.number < len(things) and _FOR_ONE[step.verb].may(world, things[step.number])
+
+
+def _things(world: World, step: Step) -> Sequence[Any]:
+    """What the number of a step is about."""
+    return world.units if step.verb in _FOR_UNIT else world.partitions
 
 
 def take(world: World, place: int) -> None:
@@ -52,10 +55,8 @@ def take(world: World, place: int) -> None:
         world.turn(tuple(world.partitions[n] for n in step.order if n < len(world.partitions)))
     elif step.number is None:
         _FOR_ALL[step.verb].act(world)
-    elif step.verb in _FOR_UNIT:
-        _FOR_UNIT[step.verb].act(world, world.units[step.number])
     else:
-        _FOR_ONE[step.verb].act(world, world.partitions[step.number])
+        _FOR_ONE[step.verb].act(world, _things(world, step)[step.number])
     world.look()
 
 
@@ -242,18 +243,13 @@ class _ForAll:
     act: Callable[[World], object]
 
 
-@dataclass(frozen=True, slots=True)
-class _ForUnit:
-    """For what an attempt is about: a partition, or a key."""
-
-    may: Callable[[World, Unit], bool]
-    act: Callable[[World, Unit], object]
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
-class _ForOne:
-    may: Callable[[World, Partition], bool]
-    act: Callable[[World, Partition], object]
+class _ForOne(Generic[_T]):
+    may: Callable[[World, _T], bool]
+    act: Callable[[World, _T], object]
 
 
 _FOR_ALL: dict[Verb, _ForAll] = {
@@ -272,14 +268,15 @@ _FOR_ALL: dict[Verb, _ForAll] = {
     "retry": _ForAll(_may_retry, lambda w: w.group.retry_blocked()),
     "returns": _ForAll(lambda w: bool(w.workers.kept), lambda w: w.workers.kept.clear()),
 }
-_FOR_ONE: dict[Verb, _ForOne] = {
+_FOR_UNIT: dict[Verb, _ForOne[Unit]] = {
+    "transient": _ForOne(_may_fail, _transient),
+    "permanent": _ForOne(_may_fail, _permanent),
+    "slow": _ForOne(_may_be_slow, _slow),
+}
+_FOR_PARTITION: dict[Verb, _ForOne[Partition]] = {
     "assign": _ForOne(_may_assign, lambda w, key: _assign(w, _target(w) | {key})),
     "revoke": _ForOne(_may_revoke, lambda w, key: _assign(w, _target(w) - {key})),
     "leak": _ForOne(_may_leak, _leak),
     "other": _ForOne(_may_other, _other),
 }
-_FOR_UNIT: dict[Verb, _ForUnit] = {
-    "transient": _ForUnit(_may_fail, _transient),
-    "permanent": _ForUnit(_may_fail, _permanent),
-    "slow": _ForUnit(_may_be_slow, _slow),
-}
+_FOR_ONE: dict[Verb, _ForOne[Any]] = {**_FOR_UNIT, **_FOR_PARTITION}

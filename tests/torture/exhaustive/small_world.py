@@ -153,7 +153,9 @@ class World:
         house._chores = [each for each in house._chores if each[0] is not replaced_logs]
         self.left = dict(FAULTS)
         self.arming = False
-        self.guarantees = self._guarantees()
+        # What happens can break them. Whether all gets done is asked at the end.
+        promised = self.promised(NothingLate(_LATE_S))
+        self.guarantees = [one for one in promised if not isinstance(one, NothingLost)]
         self.fed = 0
         self.turns = 0
         self.seen_within: dict[object, bytes] = {}
@@ -281,17 +283,11 @@ class World:
                         raise BrokenError(f"it commits {sorted(foreign)}, which are not its own")
         self.fake.log.clear()
 
-    def _guarantees(self) -> list[Guarantee]:
-        """What happens can break them. Whether all gets done is asked at the end."""
-        chosen = [
-            *all_guarantees(
-                self.group.visible,
-                strategy_length=len(self.shape.delays_s),
-                keys=self.group.keys or None,
-            ),
-            *([] if self.shape.keys else [NothingLate(_LATE_S)]),
-        ]
-        return [one for one in chosen if not isinstance(one, NothingLost)]
+    def promised(self, late: NothingLate) -> list[Guarantee]:
+        """All that holds in it. Of keys nothing is `late`: a worker begins when one is free."""
+        length, keys = len(self.shape.delays_s), self.group.keys or None
+        every = all_guarantees(self.group.visible, strategy_length=length, keys=keys)
+        return every if keys else [*every, late]
 
     def __str__(self) -> str:
         committed = [self.committed.get(key) for key in self.partitions]
