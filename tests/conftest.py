@@ -25,9 +25,10 @@ TopicFactory: TypeAlias = Callable[..., str]
 """`topic(partitions=1, config=None)`: the name of a new topic."""
 
 # Each run draws others: a few of each are enough for one.
-settings.register_profile("default", max_examples=40, print_blob=True, deadline=None)
+_DRAWS = settings(max_examples=40, print_blob=True, deadline=None)
+settings.register_profile("default", _DRAWS)
 # On CI the same examples each time: a red run must be about the change.
-settings.register_profile("ci", derandomize=True, database=None, print_blob=True, deadline=None)
+settings.register_profile("ci", _DRAWS, derandomize=True, database=None)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 _numbers = itertools.count(1)
