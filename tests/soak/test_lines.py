@@ -39,9 +39,10 @@ def test_each_kind_of_growth_is_found() -> None:
     assert ["entries/partition"] == _not_flat(_life(forgotten=1))
 
 
-def test_memory_is_not_judged_by_a_few_seconds() -> None:
-    """A process that has little of the machine fills its arenas late: it looked like a leak."""
-    assert [] == _not_flat(_life(leak_bytes=_MIB // 10, seconds=30))
+def test_what_fills_up_is_not_judged_by_a_few_seconds() -> None:
+    """A process that has little of the machine fills its arenas, and its state, late: it looked
+    like a leak."""
+    assert [] == _not_flat(_life(leak_bytes=_MIB // 10, forgotten=1, seconds=30))
     assert ["open files"] == _not_flat(_life(more_files=4, seconds=30))
 
 
