@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from itertools import islice
 
 from linear_retry.consumer.lanes.workers import Work
 from linear_retry.scope import Partition, Scope
@@ -20,6 +21,9 @@ def _nothing(work: Work) -> None:
 class FakeWorkers:
     """As `Workers`. Some works take a while: polls and rebalances come in between."""
 
+    most_waiting: int | None = None
+    """How many works may wait for a worker; None: as many as there are workers."""
+
     def __init__(
         self, count: int, clock: VirtualClock, rng: random.Random, is_killed: Callable[[], bool]
     ) -> None:
@@ -33,6 +37,7 @@ class FakeWorkers:
         self._rng = rng
         self._is_killed = is_killed
         self._attempts: dict[Scope, Callable[[Work], None]] = {}
+        self._taken_back: list[Work] = []
         self.running: dict[Scope, Work] = {}
         self.busy: set[Partition] = set()
         self.late: set[Partition] = set()
@@ -41,18 +46,31 @@ class FakeWorkers:
     def are_free(self) -> bool:
         return len(self.running) < self._count
 
+    @property
+    def may_wait(self) -> bool:
+        most = self._count if self.most_waiting is None else self.most_waiting
+        return len(self.running) < self._count + most
+
+    @property
+    def attempted(self) -> Iterator[Work]:
+        return islice(self.running.values(), self._count)
+
     def begin(self, work: Work, attempt: Callable[[Work], None]) -> None:
         assert work.lane not in self.running
+        waits = len(self._attempts) >= self._count
         self.running[work.lane] = work
         self._attempts[work.lane] = attempt
-        if work.partition in self.late:
+        if work.partition in self.late and not waits:
             attempt(work)
             self._attempts[work.lane] = _nothing
 
     def ended(self, timeout_s: float = 0.0) -> Work | None:
+        if self._taken_back:
+            return self._taken_back.pop(0)
         late = self.late if timeout_s < _LONG_S else set()
         waits = self.busy | late
-        due = [lane for lane in self._attempts if self.running[lane].partition not in waits]
+        first = list(self._attempts)[: self._count]
+        due = [lane for lane in first if self.running[lane].partition not in waits]
         if not due or (timeout_s < 1.0 and self._rng.random() < 0.4):
             self._clock.advance(max(timeout_s if not due else min(timeout_s, _SLOW_S), 0.0))
             return None
@@ -66,6 +84,12 @@ class FakeWorkers:
             work.problem = error
         return work
 
+    def take_back(self) -> None:
+        for lane in list(self._attempts)[self._count :]:
+            if self.running[lane].task.held is None:
+                del self._attempts[lane]
+                self._taken_back.append(self.running[lane])
+
     def conclude(self, work: Work) -> None:
         del self.running[work.lane]
 
@@ -73,6 +97,7 @@ class FakeWorkers:
         for work in self.running.values():
             if partitions is None or work.partition in partitions:
                 work.hurry()
+        self.take_back()
 
     def close(self) -> None:
         self._attempts.clear()
@@ -84,6 +109,8 @@ class SteppedWorkers(FakeWorkers):
     But for the next of each key in `slow`: its handler has returned, and nobody knows as long as
     its lane is in `kept`, except who waits for long, as at a revoke.
     """
+
+    most_waiting = 0
 
     def __init__(self, count: int, clock: VirtualClock) -> None:
         super().__init__(count, clock, random.Random(), lambda: False)

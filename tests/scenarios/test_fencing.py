@@ -17,7 +17,7 @@ _SAME = {"group.instance.id": "the-same"}
 
 def test_the_older_one_gives_way(scene: SceneFactory) -> None:
     """The older one raises, commits nothing more, and closes in time; the newer does it all."""
-    group = scene(strategy=[60])
+    group = scene(strategy=[10, 60])
     group.produce(20)
     outage = Dependency()
 

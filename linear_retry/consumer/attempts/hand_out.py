@@ -16,9 +16,12 @@ from linear_retry.retry.decision import Wait
 from linear_retry.scope import Scope
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Task:
-    """A batch to attempt: a probe of what is `held`, or messages that were read ahead."""
+    """A batch to attempt: a probe of what is `held`, or messages that were read ahead.
+
+    `begun_s` is when it was handed out, or when its attempt began.
+    """
 
     batch: Batch
     begun_s: float

@@ -27,6 +27,8 @@ _MOST_OF_A_KEY = 16
 _NEAR = 256
 """Offsets: each key that is passed over by a worker with later messages has a place in the note."""
 _LOOK_EVERY_S = 0.005
+_QUICK_S = 0.01
+"""For a work: what is quicker may wait at the workers for its turn."""
 _DRAIN_SHARE = 0.8
 """Of `max.poll.interval.ms`, for what runs in partitions that are revoked."""
 
@@ -72,6 +74,7 @@ class LaneLoop:
         self._close_timeout_s = close_timeout_s
         self._revoke_wait_s = math.inf if revoke_wait_s is None else revoke_wait_s
         self._back: deque[Work] = deque()
+        self._is_quick = False
         self._problem: BaseException | None = None
         self._attempt: Callable[[Work], None] | None = None
         operator_actions.is_attempted = self._is_attempted
@@ -115,8 +118,7 @@ class LaneLoop:
         self._read_ahead.is_busy = bool(self._workers.running)
         self._conclude_all()
         self._poll(attempt)
-        running = self._workers.running.values()
-        self._hanging.check(work.task.batch for work in running)
+        self._hanging.check(work.task.batch for work in self._workers.attempted)
         self._take_in()
         for scope in housekeeping.scopes_to_probe():
             if self._is_wide(scope):
@@ -190,15 +192,15 @@ class LaneLoop:
     def _begin_ready(
         self, attempt: Callable[[Work], None], leaves_out: Collection[Partition] = ()
     ) -> None:
-        """Hands over the first messages of lanes, as long as there are workers.
+        """Hands over the first messages of lanes, as long as they are begun, or begun soon.
 
         It `leaves_out` partitions that are to go, with their lanes.
         """
         passed_over: list[Scope] = []
-        while self._workers.are_free and (lane := self._read_ahead.next_ready()) is not None:
+        while self._takes_another and (lane := self._read_ahead.next_ready()) is not None:
             if lane.home in leaves_out:
                 continue
-            if not self._may_begin(lane) or self._circuits.get(lane) is not None:
+            if not self._is_idle(lane) or self._circuits.get(lane) is not None:
                 continue  # it gets a turn once that ends
             if self._wide is not None and not self._wide.may_begin(lane, self._workers.running):
                 passed_over.append(lane)
@@ -253,9 +255,17 @@ class LaneLoop:
         before = offset_of(messages[0]) + _NEAR
         return self._hand_out.task([each for each in messages if offset_of(each) < before])
 
+    @property
+    def _takes_another(self) -> bool:
+        """Whether a worker is free, or will be in a moment."""
+        return self._workers.are_free or (self._is_quick and self._workers.may_wait)
+
     def _may_begin(self, lane: Scope) -> bool:
         """Whether a worker is free, and none has messages of the lane, now or from before."""
-        return self._workers.are_free and lane not in self._workers.running and not self._stop.asked
+        return self._workers.are_free and self._is_idle(lane)
+
+    def _is_idle(self, lane: Scope) -> bool:
+        return lane not in self._workers.running and not self._stop.asked
 
     def _begin(self, lane: Scope, task: Task | None, attempt: Callable[[Work], None]) -> None:
         """Hands a task to a worker; without one, sends what is leaving in its place."""
@@ -298,6 +308,8 @@ class LaneLoop:
         """Applies what came of messages of a key, which may tell of an outage, or of its end."""
         batch, is_first = task.batch, task.held is None
         has_failed, unheld = batch.error is not None, None
+        if has_failed:  # it may be an outage, in which nothing more is begun
+            self._workers.take_back()
         if has_failed and is_first and wide.holds_no_more(lane):
             unheld = self._hand_out.conclude_unheld(task)
         else:
@@ -321,7 +333,9 @@ class LaneLoop:
         self._workers.conclude(work)
         try:
             if work.is_ours:
-                self._monitor.end_batch(self._now_s() - work.task.begun_s)
+                took_s = self._now_s() - work.task.begun_s
+                self._is_quick = took_s < _QUICK_S
+                self._monitor.end_batch(took_s)
                 self._read_ahead.give_back(work.lane)
                 apply(work.task)
             self._read_ahead.let_go(work.lane)

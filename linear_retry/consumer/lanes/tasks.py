@@ -41,6 +41,9 @@ class PassedOn(Works):
         del self._awaited[work]
         return work
 
+    def take_back(self) -> None:
+        """Does nothing: none waits for its turn."""
+
     def close(self) -> None:
         """Does nothing: its tasks have ended with the run."""
 

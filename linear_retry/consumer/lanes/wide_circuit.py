@@ -64,10 +64,10 @@ class WideCircuits:
 
     def may_begin(self, lane: Scope, running: Collection[Scope]) -> bool:
         """Whether messages of this lane may be begun, beside those that are `running`."""
-        scope = self.over(lane)
-        wide = self._wide.get(scope)
+        wide = self._above(lane)
         if wide is None:
             return True
+        scope = self.over(lane)
         if self._circuits.get(scope) is not None:
             return False
         at_once = wide.at_once
@@ -75,7 +75,7 @@ class WideCircuits:
 
     def begins_one(self, lane: Scope) -> bool:
         """Whether only one message at a time is begun: it closed a moment ago."""
-        wide = self._wide.get(self.over(lane))
+        wide = self._above(lane)
         return wide is not None and wide.at_once is not None
 
     def awaiting_probe(self) -> Iterator[Scope]:
@@ -101,10 +101,9 @@ class WideCircuits:
 
     def holds_no_more(self, lane: Scope) -> bool:
         """Whether a key that fails now for the first time is not held: it is begun again later."""
-        scope = self.over(lane)
-        wide = self._wide.get(scope)
+        wide = self._above(lane)
         is_probe = wide is not None and wide.probing == lane
-        return is_probe or len(self._keys(scope)) >= self._by_key.most_held
+        return is_probe or len(self._keys(self.over(lane))) >= self._by_key.most_held
 
     # -- what happens ----------------------------------------------------------------------
 
@@ -131,17 +130,16 @@ class WideCircuits:
 
     def failed_again(self, lane: Scope, held: Held[Message]) -> None:
         """Notes another failure of a key that is held: it matters only as the probe."""
-        scope = self.over(lane)
-        wide = self._wide.get(scope)
+        wide = self._above(lane)
         if wide is not None and wide.probing == lane:
-            self._wait_on(scope, wide, held)
+            self._wait_on(self.over(lane), wide, held)
 
     def succeeded(self, lane: Scope, begun_s: float) -> None:
         """Notes a success; one that began before the first of the failures does not count."""
-        scope = self.over(lane)
-        wide = self._wide.get(scope)
+        wide = self._above(lane)
         if wide is None:
             return
+        scope = self.over(lane)
         if wide.failed_first and begun_s < wide.since_s and wide.probing != lane:
             return
         wide.failed_first.clear()
@@ -164,6 +162,10 @@ class WideCircuits:
                     self._circuits.half_open(scope)
 
     # -- inside ----------------------------------------------------------------------------
+
+    def _above(self, lane: Scope) -> _Wide | None:
+        """Returns what is known of the circuit that stops this lane: nearly always nothing."""
+        return self._wide.get(self.over(lane)) if self._wide else None
 
     def _of(self, scope: Scope) -> _Wide:
         return self._wide.setdefault(scope, _Wide())

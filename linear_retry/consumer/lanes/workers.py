@@ -3,7 +3,9 @@
 import math
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
+from itertools import islice
 from queue import Empty, SimpleQueue
 from types import MappingProxyType
 
@@ -64,20 +66,24 @@ class Work:
 def attempt_work(work: Work, handler: Handler, now_s: NowS, results: Results) -> None:
     """Calls `handler` with each message of a work; with none if it was lost or stopped before."""
     if work.poll_by_s > -math.inf:
+        work.task.begun_s = now_s()  # it may have waited for a worker
         with naming_undone(work.task.batch, handler):
             attempt_all(work.task.batch, handler, work, now_s, results)
 
 
 class Works(ABC):
-    """What is attempted elsewhere, up to `count` works at once.
+    """What is attempted elsewhere, up to `count` works at once; a few more wait for their turn.
 
     All state is the owner thread's. At most one work of a lane is under way, also if its partition
     was lost and has returned.
     """
 
-    def __init__(self, count: int, returned: SimpleQueue[Work | None]) -> None:
+    def __init__(
+        self, count: int, returned: SimpleQueue[Work | None], *, most_waiting: int = 0
+    ) -> None:
         """`returned` has the works that have come back; a None in it is no work."""
         self._count = count
+        self._most_waiting = most_waiting
         self._returned = returned
         self._running: dict[Scope, Work] = {}
 
@@ -91,6 +97,16 @@ class Works(ABC):
         """Whether another work would be begun at once."""
         return len(self._running) < self._count
 
+    @property
+    def may_wait(self) -> bool:
+        """Whether another work may be begun, and waits for its turn if none is free."""
+        return len(self._running) < self._count + self._most_waiting
+
+    @property
+    def attempted(self) -> Iterator[Work]:
+        """Those of `running` that do not wait for their turn: the first, as they take turns."""
+        return islice(self._running.values(), self._count)
+
     @abstractmethod
     def begin(self, work: Work, attempt: Callable[[Work], None]) -> None:
         """Has `work` attempted by `attempt`, and waits for nothing."""
@@ -102,6 +118,10 @@ class Works(ABC):
         except Empty:
             return None
 
+    @abstractmethod
+    def take_back(self) -> None:
+        """Lets those that wait for their turn come back as they are, but for probes."""
+
     def conclude(self, work: Work) -> None:
         """Notes that what came of it is applied: its lane may have another."""
         del self._running[work.lane]
@@ -111,6 +131,7 @@ class Works(ABC):
         for work in self._running.values():
             if partitions is None or work.partition in partitions:
                 work.hurry()
+        self.take_back()
 
     @abstractmethod
     def close(self) -> None:
@@ -120,21 +141,34 @@ class Works(ABC):
 class Workers(Works):
     """Up to `count` daemon threads, begun as they are needed.
 
-    A worker gets a work by one queue, and returns it by another.
+    A worker gets a work by one queue, and returns it by another. As many works as there are workers
+    may wait in the first: with quick handlers, to wait for us would take longer than they do.
     """
 
     def __init__(self, count: int) -> None:
-        super().__init__(count, SimpleQueue())
+        super().__init__(count, SimpleQueue(), most_waiting=count)
         self._threads = 0
         self._begun: SimpleQueue[tuple[Work, Callable[[Work], None]] | None] = SimpleQueue()
 
     def begin(self, work: Work, attempt: Callable[[Work], None]) -> None:
         self._running[work.lane] = work
-        if self._threads < len(self._running):
+        if self._threads < min(len(self._running), self._count):
             self._threads += 1
             name = f"linear_retry worker {self._threads}"
             threading.Thread(target=self._work, name=name, daemon=True).start()
         self._begun.put((work, attempt))
+
+    def take_back(self) -> None:
+        stay: list[tuple[Work, Callable[[Work], None]] | None] = []
+        with suppress(Empty):
+            while begun := self._begun.get_nowait():  # what is taken here, no worker takes
+                if begun[0].task.held is None:
+                    self._returned.put(begun[0])
+                else:
+                    stay.append(begun)
+            stay.append(begun)  # one worker's end
+        for begun in stay:
+            self._begun.put(begun)
 
     def close(self) -> None:
         for _ in range(self._threads):

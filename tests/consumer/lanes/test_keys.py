@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from linear_retry import ConfigurationError, events
+from linear_retry import ConfigurationError, HandlerTooSlowError, events
 from linear_retry.consumer import assembly
 from linear_retry.consumer.lanes.lane_read_ahead import LaneReadAhead
 from linear_retry.consumer.ownership.requests import GiveUp, OperatorRequest, Retry
@@ -97,6 +97,34 @@ def test_many_at_once_are_an_outage() -> None:
     closed = [each for each in member.events if isinstance(each, events.CircuitClosed)]
     assert [Scope()] == [each.scope for each in closed if each.scope.key is None]
     assert {*range(200)} == {*group.attempted()}
+
+
+def test_what_waits_for_a_worker_is_not_begun_in_an_outage() -> None:
+    """With quick handlers messages wait at the workers; where others have failed meanwhile, they
+    come back as they are: an outage costs no more attempts than there are workers and `trip`."""
+    group = _group(_keys("abcdefghijklmnop"), scope=ByKey(trip=2), strategy=[600.0] * 9)
+    (member,) = group.members
+    while len(member.workers.running) < 8:
+        group.turn()
+    handled = len(group.attempted())
+    group.dependency.down = True
+    group.turn(40)
+    assert 1 == len(_wide(member))
+    assert len(group.attempted()) - handled <= 2 + 4
+    group.dependency.down = False
+    group.finish(within_s=2000)
+    assert [] == group.violations()
+
+
+def test_what_waits_for_a_worker_does_not_hang() -> None:
+    """Only handlers do, and there are no more of them than workers."""
+    group = _group(_keys("abcdefghijklmnop"))
+    (member,) = group.members
+    while len(member.workers.running) < 8:
+        group.turn()
+    member.workers.busy = {_P0}
+    with pytest.raises(HandlerTooSlowError, match="4 of 4 workers hang"):
+        group.turn(10_000)
 
 
 def test_no_more_are_held_than_may_be() -> None:

@@ -15,6 +15,7 @@ from linear_retry.consumer.lanes.workers import Work, Workers, attempt_work
 from linear_retry.consumer.ownership.stop import StopFlag
 from linear_retry.consumer.partitions.assignment import Assignment
 from linear_retry.consumer.runners.run_handler import Batch, Results
+from linear_retry.retry.case import Held
 from linear_retry.scope import Partition, Scope
 from tests.patience import PATIENCE_S
 
@@ -120,6 +121,45 @@ def test_nothing_more_is_begun(how: str) -> None:
                 scene.assignment.drop(_PARTITIONS)
         goes_on.set()
         assert 1 == scene.ended().task.batch.handled
+
+
+def test_what_waits_for_its_turn_comes_back_as_it_is() -> None:
+    """And not a probe: its circuit would wait for what came of it."""
+    with _scene(1) as scene:
+        entered, goes_on = threading.Event(), threading.Event()
+        handled: list[Message] = []
+
+        def wait(message: Message) -> None:
+            entered.set()
+            goes_on.wait(PATIENCE_S)
+            handled.append(message)
+
+        first, waiting, probe = (scene.work(each) for each in _PARTITIONS[:3])
+        probe.task.held = Held(probe.task.batch.messages[0], _PARTITIONS[2], 0, 0)
+        for work in (first, waiting, probe):
+            scene.begin(work, wait)
+        assert entered.wait(PATIENCE_S)
+        assert [first] == list(scene.workers.attempted)
+        scene.workers.take_back()
+        assert waiting is scene.ended()
+        assert 0 == waiting.task.batch.taken
+        goes_on.set()
+        assert [first, probe] == [scene.ended(), scene.ended()]
+        assert 2 == len(handled)
+
+
+def test_no_more_threads_than_workers() -> None:
+    """Whatever waits for its turn."""
+    with _scene(2) as scene:
+        before = {*threading.enumerate()}
+        goes_on = threading.Event()
+        for partition in _PARTITIONS:
+            assert scene.workers.may_wait
+            scene.begin(scene.work(partition), lambda _: goes_on.wait(PATIENCE_S))
+        assert not scene.workers.may_wait
+        assert 2 == len({*threading.enumerate()} - before)
+        goes_on.set()
+        assert set(_PARTITIONS) == {scene.ended().partition for _ in _PARTITIONS}
 
 
 def test_lost_before_it_was_begun() -> None:
