@@ -86,11 +86,8 @@ class Works(ABC):
         self._most_waiting = most_waiting
         self._returned = returned
         self._running: dict[Scope, Work] = {}
-
-    @property
-    def running(self) -> Mapping[Scope, Work]:
+        self.running: Mapping[Scope, Work] = MappingProxyType(self._running)
         """The works that are not concluded, in the order in which they were begun."""
-        return MappingProxyType(self._running)
 
     @property
     def are_free(self) -> bool:
