@@ -14,6 +14,7 @@ from benchmarks import (
     dead_letter,
     dlq_list,
     dlq_replay,
+    held_keys,
     lone_message,
     memory,
     outbox_produce,
@@ -47,6 +48,7 @@ Benchmark: TypeAlias = Callable[[RealKafka, Scale], Result]
 BENCHMARKS: dict[str, Benchmark] = {
     "throughput": throughput.run,
     "side-by-side": side_by_side.run,
+    "held-keys": held_keys.run,
     "lone-message": lone_message.run,
     "retry": retry.run,
     "closing": closing.run,

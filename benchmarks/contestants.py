@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-from linear_retry import DeadLetters, Event, LinearConsumer, Strategy
+from linear_retry import ByKey, DeadLetters, Event, LinearConsumer, Strategy
 from linear_retry.consumer.settings.consumer_config import Dependencies
 from linear_retry.scope import AnyScope
 
@@ -66,7 +66,7 @@ def linear_consumer(
     *,
     delays_s: list[float] | None = None,
     dead_letters: str | None = None,
-    scope: AnyScope = "consumer",
+    scope: AnyScope | ByKey = "consumer",
     concurrency: int = 1,
     transactional: bool = False,
     listeners: tuple[Callable[[Event], object], ...] = (),
