@@ -1,4 +1,4 @@
-"""The commands of the scheduler alone, `run` and `reset-offset`."""
+"""The commands `linear-retry scheduler`."""
 
 from typing import Annotated
 
@@ -8,9 +8,19 @@ from linear_retry.cli.options.connection import Connection, with_option_groups
 from linear_retry.cli.options.http import HttpOptions
 from linear_retry.cli.options.values import ALLOW, SCHEDULER_TOPIC, topic_name
 from linear_retry.cli.output.exit_codes import exit_on_error
+from linear_retry.cli.output.rows import write_json
+from linear_retry.cli.store import commands as store_commands
 from linear_retry.cli.store.options import ChangeOptions, StoreOptions
+from linear_retry.scope import Scope
+
+app = typer.Typer(
+    help="Keep messages in a database, and send each when it is due.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 
 
+@app.command()
 @with_option_groups
 def run(
     topic: SCHEDULER_TOPIC,
@@ -54,21 +64,27 @@ def run(
     store, the cluster or a topic is missing, or is refused.
     """
     with exit_on_error(), store.database() as database:
-        config = connection.keys()
-        from linear_retry.cli.scheduler.run import run as run_scheduler
-        from linear_retry.scheduler.service import SchedulerSettings
+        from linear_retry.cli.output.log import log_to_stderr
+        from linear_retry.scheduler.service import SchedulerService, SchedulerSettings
+        from linear_retry.store.migrations import migrate
 
         settings = SchedulerSettings(
-            config=config,
+            config=connection.keys(),
             topic=topic,
             allow=tuple(allow),
             group=group,
             dead_letters=dead_letters,
             takes_over=take_over,
         )
-        run_scheduler(database, settings, http, as_json=connection.as_json)
+        log_to_stderr(as_json=connection.as_json)
+        if database.is_sqlite:
+            migrate(database)
+        service = SchedulerService(database, settings)
+        with http.serving_api(database, service):
+            service.run()
 
 
+@app.command()
 @with_option_groups
 def reset_offset(
     topic: SCHEDULER_TOPIC,
@@ -103,7 +119,24 @@ def reset_offset(
     the cluster or the topic is missing, or is refused.
     """
     with exit_on_error(), store.tables() as database:
-        config = connection.keys()
-        from linear_retry.cli.scheduler.run import reset_offset as run
+        from linear_retry.scheduler import intake
+        from linear_retry.scheduler.changes import Reason
 
-        run(database, config, (topic, partition), offset, options, as_json=connection.as_json)
+        reason = Reason(options.actor, options.why) if options.yes else None
+        place = topic, partition
+        found = intake.reset_offset(database, connection.keys(), place, offset, reason)
+    if connection.as_json:
+        about = {"before": found.before, "offset": found.offset, "done": options.yes}
+        bounds = {"first": found.first, "end": found.end}
+        write_json([{"topic": topic, "partition": partition, **about, **bounds}])
+        return
+    before = "no offset" if found.before is None else f"offset {found.before}"
+    change = f"{Scope(*place)} from {before} to offset {found.offset}"
+    if options.yes:
+        typer.echo(f"reset: {change}")
+    else:
+        has = f"it begins at offset {found.first} and ends before {found.end}"
+        typer.echo(f"would reset {change} ({has}); do it with --yes")
+
+
+store_commands.add_to(app, "scheduler")

@@ -1,4 +1,4 @@
-"""The command `linear-retry outbox run`."""
+"""The commands `linear-retry outbox`."""
 
 import signal
 from pathlib import Path
@@ -10,10 +10,18 @@ from linear_retry.cli.options.connection import Connection, with_option_groups
 from linear_retry.cli.options.http import HttpOptions
 from linear_retry.cli.options.values import load
 from linear_retry.cli.output.exit_codes import exit_on_error
+from linear_retry.cli.store import commands as store_commands
 from linear_retry.cli.store.options import StoreOptions
 from linear_retry.errors import StrategyError
 
+app = typer.Typer(
+    help="Send what outboxes have stored, and look after it.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 
+
+@app.command()
 @with_option_groups
 def run(
     store: StoreOptions,
@@ -55,3 +63,6 @@ def run(
         log_to_stderr(as_json=connection.as_json)
         with http.serving_api(database, sender):
             sender.run(stop)
+
+
+store_commands.add_to(app, "outbox")

@@ -1,1 +1,0 @@
-"""Tests of `linear_retry/cli/scheduler/`."""
