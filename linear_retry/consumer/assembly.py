@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from uuid import uuid4
 
 from linear_retry.consumer.attempts.hand_out import HandOut
@@ -78,10 +78,11 @@ from linear_retry.log.lines import log_joining
 from linear_retry.records.commit_note import Digests
 from linear_retry.retry.circuits import Circuits
 from linear_retry.retry.clock import Clock
-from linear_retry.scope import UNKEYED, Scope
+from linear_retry.scope import UNKEYED, Partition, Scope
 
 _LAST_ANSWERS_S = 1.0
 _CONTROL_PATIENCE_S = 5.0
+_KNOWN_KEYS = 10_000
 _MOST_OF_KEYS = 100_000
 """Messages in memory: those behind keys that are held are among them, while others go on."""
 
@@ -469,10 +470,14 @@ def _lane_of(config: ConsumerConfig, key_of: KeyOf) -> LaneOf:
     digests = Digests(config.settings.group_id)
     in_order = config.by_key.unkeyed == "in-order"
 
+    @lru_cache(_KNOWN_KEYS)  # one object for a key: it is looked up ten times for each message
+    def lane_of_key(partition: Partition, key: bytes) -> Scope:
+        return Scope(*partition, digests.of_key(key).hex())
+
     def lane_of(message: Message) -> Scope:
         key = key_of(message)
         if key is not None:
-            return Scope(*partition_of(message), digests.of_key(key).hex())
+            return lane_of_key(partition_of(message), key)
         # All without a key are one lane, whatever a key's digest is; or each is one.
         name = UNKEYED if in_order else f"{UNKEYED}@{message.offset()}"
         return Scope(*partition_of(message), name)

@@ -180,8 +180,13 @@ def test_the_partitions_that_stay_are_served_while_others_are_drained(
     first = group.join("first", teller, _dependencies=dependencies, **_BY_KEY)
     group.wait_for(events.Assigned)
     _pay(group, 100)
-    teller.turns.release(400)
-    group.wait_for_attempts(400)
+
+    def first_accounts_are_here() -> bool:
+        teller.turns.release(_PARTITIONS)
+        begun = {each.place for each in group.log() if isinstance(each, AttemptStarted)}
+        return {(group.topic, number, 0) for number in range(_PARTITIONS)} <= begun
+
+    wait_until(first_accounts_are_here, "each partition has its slow handler", detail=group.story)
     second = group.join("second", teller, **_BY_KEY)
     assert revoking.wait(PATIENCE_S)
     teller.turns.release(400)

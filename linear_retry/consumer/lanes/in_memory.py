@@ -74,6 +74,14 @@ class InMemory:
     def lane(self, offset: int) -> Scope:
         return self.undone[offset][1]
 
+    def ready_at(self, offset: int) -> Scope | None:
+        """Returns the lane that begins at this offset, if it may be handed over."""
+        kept = self.undone.get(offset)
+        lane = None if kept is None else self.lanes.get(kept[1])
+        if kept is None or lane is None or not lane.is_ready:
+            return None
+        return kept[1] if offset_of(lane.messages[0]) == offset else None
+
     @property
     def base(self) -> int:
         """The first offset that is not done."""
@@ -151,7 +159,8 @@ class InMemory:
     def take_out(self, scope: Scope, count: int) -> None:
         """Takes the first messages out of their lane."""
         lane = self.lanes[scope]
-        self.out.update(offset_of(lane.messages.popleft()) for _ in range(count))
+        for _ in range(count):
+            self.out.add(offset_of(lane.messages.popleft()))
         if not lane.messages:
             del self.lanes[scope]
 

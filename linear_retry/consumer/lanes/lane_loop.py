@@ -75,6 +75,7 @@ class LaneLoop:
         self._revoke_wait_s = math.inf if revoke_wait_s is None else revoke_wait_s
         self._back: deque[Work] = deque()
         self._is_quick = False
+        self._makes_way = False
         self._problem: BaseException | None = None
         self._attempt: Callable[[Work], None] | None = None
         operator_actions.is_attempted = self._is_attempted
@@ -116,6 +117,7 @@ class LaneLoop:
             raise self._problem
         # Behind what comes back now more may be ready: a poll that waits would keep it waiting.
         self._read_ahead.is_busy = bool(self._workers.running)
+        self._makes_way = False
         self._conclude_all()
         self._poll(attempt)
         self._hanging.check(work.task.batch for work in self._workers.attempted)
@@ -123,7 +125,7 @@ class LaneLoop:
         for scope in housekeeping.scopes_to_probe():
             if self._is_wide(scope):
                 self._circuits.half_open(scope)
-            elif self._may_begin(scope):
+            elif self._may_probe(scope):
                 self._begin(scope, self._hand_out.probe(scope), attempt)
         if self._wide is not None:
             for scope in self._wide.awaiting_probe():
@@ -154,21 +156,21 @@ class LaneLoop:
         polled_at_s, overruns_at_s = self._read_ahead.polled_at_s, self._read_ahead.overruns_at_s
         until_s = polled_at_s + _DRAIN_SHARE * (overruns_at_s - polled_at_s)
         until_s = min(until_s, self._now_s() + self._revoke_wait_s)
+        for returned in [each for each in self._back if each.partition in partitions]:
+            self._back.remove(returned)
+            self._conclude_revoked(returned)
         while self._has_running(partitions):
             if self._attempt is not None:
                 self._begin_ready(self._attempt, leaves_out=partitions)
             work = self._workers.ended(until_s - self._now_s())
             if work is None:
                 break
-            stays = work.partition not in partitions
-            if self._attempt is not None and stays and work.has_succeeded:
+            if work.partition in partitions:
+                self._conclude_revoked(work)
+            elif self._attempt is not None and work.has_succeeded:
                 self._conclude_meanwhile(work)
             else:
                 self._back.append(work)
-        for work in [each for each in self._back if each.partition in partitions]:
-            self._back.remove(work)
-            self._come_back(work, self._hand_out.conclude_revoked)
-            self._problem = self._problem or work.problem  # raised once the partitions are gone
 
     def close(self) -> None:
         """Ends the workers, each once its handler returns."""
@@ -231,7 +233,7 @@ class LaneLoop:
 
     def _due_key(self, scope: Scope, wide: WideCircuits) -> Scope | None:
         lane = wide.due_key(scope)
-        return lane if lane is not None and self._may_begin(lane) else None
+        return lane if lane is not None and self._may_probe(lane) else None
 
     def _fresh_key(self, scope: Scope, wide: WideCircuits) -> Scope | None:
         passed_over: list[Scope] = []
@@ -239,7 +241,7 @@ class LaneLoop:
         while found is None and (lane := self._read_ahead.next_ready()) is not None:
             if self._circuits.get(lane) is not None:
                 continue
-            if wide.over(lane) == scope and self._may_begin(lane):
+            if wide.over(lane) == scope and self._may_probe(lane):
                 found = lane
             else:
                 passed_over.append(lane)
@@ -258,11 +260,19 @@ class LaneLoop:
     @property
     def _takes_another(self) -> bool:
         """Whether a worker is free, or will be in a moment."""
-        return self._workers.are_free or (self._is_quick and self._workers.may_wait)
+        may_wait = self._is_quick and not self._makes_way and self._workers.may_wait
+        return may_wait or self._workers.are_free
 
-    def _may_begin(self, lane: Scope) -> bool:
-        """Whether a worker is free, and none has messages of the lane, now or from before."""
-        return self._workers.are_free and self._is_idle(lane)
+    def _may_probe(self, lane: Scope) -> bool:
+        """Whether a worker is free, and none has messages of the lane, now or from before.
+
+        If all are busy, nothing more waits for them: there might always be something.
+        """
+        if not self._is_idle(lane):
+            return False
+        if not self._workers.are_free:
+            self._makes_way = True
+        return self._workers.are_free
 
     def _is_idle(self, lane: Scope) -> bool:
         return lane not in self._workers.running and not self._stop.asked
@@ -325,6 +335,11 @@ class LaneLoop:
             if circuit is not None and isinstance(circuit.case, Failing):
                 wide.failed_first(lane, circuit.case.held)
 
+    def _conclude_revoked(self, work: Work) -> None:
+        """Notes what came of a work of a partition that is about to go."""
+        self._come_back(work, self._hand_out.conclude_revoked)
+        self._problem = self._problem or work.problem  # raised once the partitions are gone
+
     def _conclude_abandoned(self, work: Work) -> None:
         """Notes what is done of a work, and nothing else."""
         self._come_back(work, self._hand_out.conclude_abandoned)
@@ -333,9 +348,10 @@ class LaneLoop:
         self._workers.conclude(work)
         try:
             if work.is_ours:
-                took_s = self._now_s() - work.task.begun_s
-                self._is_quick = took_s < _QUICK_S
-                self._monitor.end_batch(took_s)
+                if work.task.batch.taken:
+                    took_s = self._now_s() - work.task.begun_s
+                    self._is_quick = took_s < _QUICK_S
+                    self._monitor.end_batch(took_s)
                 self._read_ahead.give_back(work.lane)
                 apply(work.task)
             self._read_ahead.let_go(work.lane)
@@ -373,8 +389,7 @@ class LaneLoop:
     def _has_running(self, partitions: Collection[Partition]) -> bool:
         """Whether a worker still has messages of one of these, in its current assignment."""
         return any(
-            work.partition in partitions and work not in self._back and work.is_ours
-            for work in self._workers.running.values()
+            work.partition in partitions and work.is_ours for work in self._workers.running.values()
         )
 
     def _note_running(self) -> None:

@@ -77,7 +77,8 @@ class LaneReadAhead(ReadAhead):
         self._most_bytes = most_bytes
         self._read: dict[Partition, InMemory] = {}
         self._gaps: dict[Scope, None] = {}
-        self._ready: dict[Partition, list[tuple[int, Scope]]] = {}
+        self._ready: dict[Partition, list[int]] = {}
+        """Heaps: where the lanes begin that no worker has."""
 
     # -- lanes -----------------------------------------------------------------------------
 
@@ -95,10 +96,9 @@ class LaneReadAhead(ReadAhead):
         """
         for partition, waiting in tuple(self._ready.items()):
             del self._ready[partition]
-            while waiting:
-                offset, scope = heapq.heappop(waiting)
-                lane = self._lane(scope)
-                if lane is not None and lane.is_ready and offset_of(lane.messages[0]) == offset:
+            read = self._read.get(partition)
+            while waiting and read is not None:
+                if (scope := read.ready_at(heapq.heappop(waiting))) is not None:
                     if waiting:
                         self._ready[partition] = waiting
                     return scope
@@ -127,7 +127,7 @@ class LaneReadAhead(ReadAhead):
         """Lets a lane be the next that was passed over: a worker had it, or a circuit held it."""
         lane = self._lane(scope)
         if lane is not None and lane.is_ready:
-            self._note_ready(scope, lane)
+            self._note_ready(lane)
 
     def take_out(self, messages: Sequence[Message]) -> None:
         """Takes out the first messages of a lane; nothing where they were dropped."""
@@ -346,8 +346,8 @@ class LaneReadAhead(ReadAhead):
                 held.append(one[1].held)
             stay_out = {offset for key, offset in elsewhere if key == partition}
             read.sort_again(stay_out | {each.offset for each in held if each is not None})
-            for scope, lane in read.lanes.items():
-                self._note_ready(scope, lane)
+            for lane in read.lanes.values():
+                self._note_ready(lane)
 
     def start_small(self) -> None:
         """Reads on as before: what is handed over at once is limited, not what is read."""
@@ -382,9 +382,8 @@ class LaneReadAhead(ReadAhead):
     def _append(self, message: Message, scope: Scope) -> None:
         lane = self._read[partition_of(message)].append(message, scope)
         if lane is not None and len(lane.messages) == 1:
-            self._note_ready(scope, lane)
+            self._note_ready(lane)
 
-    def _note_ready(self, scope: Scope, lane: Lane) -> None:
+    def _note_ready(self, lane: Lane) -> None:
         first = lane.messages[0]
-        waiting = self._ready.setdefault(partition_of(first), [])
-        heapq.heappush(waiting, (offset_of(first), scope))
+        heapq.heappush(self._ready.setdefault(partition_of(first), []), offset_of(first))

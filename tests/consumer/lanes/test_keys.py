@@ -116,6 +116,18 @@ def test_what_waits_for_a_worker_is_not_begun_in_an_outage() -> None:
     assert [] == group.violations()
 
 
+def test_what_waits_for_a_worker_makes_way_for_a_held_key() -> None:
+    """The bug: with quick handlers there was always a message that waited for its turn, no worker
+    was free, and a held key was not attempted again until nothing else was left."""
+    keys = [b"a", *(b"%d" % number for number in range(2_000))]
+    group = _group(keys, strategy=[0.1] * 9, concurrency=16)
+    group.dependency.down_for_keys = {b"a"}
+    while group.attempted().count(0) < 2:
+        group.fake.clock.advance(0.001)
+        group.turn()
+    assert len(group.attempted()) < 1_000
+
+
 def test_what_waits_for_a_worker_does_not_hang() -> None:
     """Only handlers do, and there are no more of them than workers."""
     group = _group(_keys("abcdefghijklmnop"))

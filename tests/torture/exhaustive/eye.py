@@ -3,7 +3,7 @@
 import marshal
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from hashlib import blake2b
 from operator import attrgetter
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType
@@ -229,6 +229,7 @@ _SEERS = _Seers(
         FunctionType: _function,
         MethodType: _method,
         partial: _partial,
+        type(lru_cache(len)): lambda _, thing: thing.__qualname__,
         BuiltinFunctionType: lambda _, thing: thing.__qualname__,
         CellType: lambda eye, cell: eye.see(cell.cell_contents),
         TopicPartition: lambda eye, item: (eye.place(item.topic, item.partition), item.offset),

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, is_dataclass
 from datetime import date, timedelta, tzinfo
-from functools import partial
+from functools import lru_cache, partial
 from types import (
     BuiltinFunctionType,
     CellType,
@@ -19,7 +19,6 @@ from typing import Any, TypeAlias
 
 from confluent_kafka import KafkaError, Message, TopicPartition
 
-from linear_retry.consumer.attempts.hand_out import Task
 from linear_retry.consumer.ownership.requests import Request
 from linear_retry.consumer.settings.consumer_config import ConsumerConfig, Dependencies
 
@@ -28,7 +27,7 @@ _Keep: TypeAlias = Callable[["_Kept", Any], Iterable[Any]]
 
 _MADE_BY_CLASS = 1 << 9  # Py_TPFLAGS_HEAPTYPE: not one of C, whose content cannot be seen
 
-_JOINTS = frozenset({Dependencies, ConsumerConfig, Request, Task})
+_JOINTS = frozenset({Dependencies, ConsumerConfig, Request})
 """Frozen, but what they hold is not."""
 _ATOMS: tuple[type, ...] = (
     *(bool, bytes, complex, float, int, str, type(None), type(...), date, timedelta, tzinfo),
@@ -37,6 +36,7 @@ _ATOMS: tuple[type, ...] = (
     # `Circuits.views` is replaced, and what is behind it never changed.
     MappingProxyType,
     type(iter(())),  # of nothing
+    type(lru_cache(len)),  # of a pure function: what it remembers is always right
     # Between two turns nobody holds one.
     type(threading.Lock()),
     type(threading.RLock()),
