@@ -214,9 +214,12 @@ class World:
         hold(f"StandsStill: {each}" for each in found)
 
     def _turn_for(self, seconds: float) -> None:
-        until_s = self.fake.clock.now_s() + seconds
-        while self.fake.clock.now_s() < until_s:
-            self.operators.retry_blocked(self.group.players)
+        ask_at_s = self.fake.clock.now_s()
+        until_s = ask_at_s + seconds
+        while (now_s := self.fake.clock.now_s()) < until_s:
+            if now_s >= ask_at_s:  # at each turn, something would always go on: time stood still
+                self.operators.retry_blocked(self.group.players)
+                ask_at_s = now_s + 1.0
             self.turn_all()
 
     def have_someone(self) -> None:
