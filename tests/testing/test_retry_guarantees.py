@@ -6,6 +6,7 @@ import pytest
 
 from linear_retry import RetryTopics, events
 from linear_retry.kafka import Message
+from linear_retry.scope import Scope
 from linear_retry.testing import (
     AttemptFinished,
     AttemptStarted,
@@ -127,6 +128,21 @@ HOLD = {
         *_hop(2, 1, "done", place=Place(*R1, 1)),
         *_hop(2, 1, "done", place=_IN_R2, waited_s=2.0),
         Committed(5, "", {P0: 2, R1: 2, R2: 1}),
+    ],
+    "failed on the retry line, and given up by another": [
+        *_START,
+        *_LEAVES,
+        *_hop(2, 1),
+        revoked(2, R1, R2, member="retry"),
+        stopped(2, "retry"),
+        assigned(2, R1, R2, member="next"),
+        EventEmitted(2, "next", events.CircuitOpened(Scope(), *_IN_R1, "down", 1, 1.0, _AT)),
+        EventEmitted(
+            2, "next", events.DeadLettered(*_IN_R1, "dlq", _ID, 1, "given-up", "down", 2, ())
+        ),
+        EventEmitted(2, "next", events.CircuitClosed(Scope(), "dead-lettered", 0.0)),
+        *_hop(3, 1, "done", place=_IN_R2, waited_s=2.0, member="next"),
+        Committed(5, "", {P0: 2, R1: 1, R2: 1}),
     ],
     "revoked on the retry line, and attempted by another": [
         *_START,

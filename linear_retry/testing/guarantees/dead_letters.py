@@ -70,19 +70,20 @@ class DeadLetteredOnlyWhenDue(Guarantee):
         self._retry_strategy_length = retry_strategy_length
         self._batches = batches
         self._may_not_count = batches or by_key
-        self._hop: dict[str, RetryHop | None] = {}
+        self._hops: dict[Place, RetryHop] = {}
         self._failed: dict[str, dict[Place, _FailedMessage]] = defaultdict(dict)
         self._with_revoked: set[str] = set()
 
     def feed(self, entry: Entry) -> None:
         match entry:
-            case AttemptStarted(_, member, _, hop):
-                self._hop[member] = hop
+            case AttemptStarted(_, member, place, hop):
+                if hop is not None:
+                    self._hops[place] = hop
                 if member in self._with_revoked:
                     self._drop_revoked(member)
             case AttemptFinished(_, member, place, "failed"):
                 failed = self._failed[member].setdefault(place, _FailedMessage(entry))
-                failed.hop = self._hop.get(member)
+                failed.hop = self._hops.get(place)
                 failed.failures += 1
             case EventEmitted(_, member, events.CircuitOpened() | events.KeyBlocked() as event):
                 known = self._failed[member].get(event.place)
@@ -90,10 +91,12 @@ class DeadLetteredOnlyWhenDue(Guarantee):
                     # Not attempted here yet: its failures are those of the owners before, whose
                     # letters of it may not have been sent.
                     before = event.failures
-                    restored = _FailedMessage(entry, restored=before, failures=before)
+                    hop = self._hops.get(event.place)
+                    restored = _FailedMessage(entry, hop, restored=before, failures=before)
                     self._failed[member][event.place] = restored
             case AttemptFinished(_, member, place, "done"):
                 self._failed[member].pop(place, None)
+                self._hops.pop(place, None)
             case EventEmitted(_, member, events.Skipped() as event):
                 self._failed[member].pop(event.place, None)
             case EventEmitted(_, member, events.LimitReached() as event):
@@ -118,6 +121,7 @@ class DeadLetteredOnlyWhenDue(Guarantee):
     ) -> None:
         place = event.place
         message = self._failed[said.member].pop(place, None)
+        self._hops.pop(place, None)
         if message is None:
             if reason != "permanent" or not self._is_in_retry_topic(place):
                 self._report(said, None, place, f"{what}, and no attempt of it has failed")
