@@ -82,7 +82,7 @@ from linear_retry.scope import UNKEYED, Partition, Scope
 
 _LAST_ANSWERS_S = 1.0
 _CONTROL_PATIENCE_S = 5.0
-_KNOWN_KEYS = 10_000
+_KNOWN_LANES = 10_000
 _MOST_OF_KEYS = 100_000
 """Messages in memory: those behind keys that are held are among them, while others go on."""
 
@@ -470,14 +470,14 @@ def _lane_of(config: ConsumerConfig, key_of: KeyOf) -> LaneOf:
     digests = Digests(config.settings.group_id)
     in_order = config.by_key.unkeyed == "in-order"
 
-    @lru_cache(_KNOWN_KEYS)  # one object for a key: it is looked up ten times for each message
-    def lane_of_key(partition: Partition, key: bytes) -> Scope:
-        return Scope(*partition, digests.of_key(key).hex())
+    @lru_cache(_KNOWN_LANES)  # one object for a key: it is looked up ten times for each message
+    def lane_of_digest(partition: Partition, digest: bytes) -> Scope:
+        return Scope(*partition, digest.hex())
 
     def lane_of(message: Message) -> Scope:
         key = key_of(message)
         if key is not None:
-            return lane_of_key(partition_of(message), key)
+            return lane_of_digest(partition_of(message), digests.of_key(key))
         # All without a key are one lane, whatever a key's digest is; or each is one.
         name = UNKEYED if in_order else f"{UNKEYED}@{message.offset()}"
         return Scope(*partition_of(message), name)
