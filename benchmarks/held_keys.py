@@ -12,9 +12,10 @@ from benchmarks.child import CONTEXT, LIMIT_S, in_child
 from benchmarks.contestants import Config, linear_consumer
 from benchmarks.figures import Figure, Result, Target, percentile
 from benchmarks.scale import Scale
-from benchmarks.topics import config_of_new_group, filled_topic
+from benchmarks.topics import PARTITIONS, config_of_new_group, filled_topic
 from linear_retry import ByKey
 from linear_retry.records.commit_note import CommitNote, Digests, NotedFailures, Undone, write_note
+from tests.kafka_operations import wait_until
 from tests.real_kafka import RealKafka
 
 _KEYS = 1_000
@@ -157,7 +158,7 @@ def count_handled(config: Config, topic: str, counts: Path) -> None:
     """Handles the topic to its end; counts in a file, a byte for each message, how often."""
     with counts.open("r+b") as file, mmap.mmap(file.fileno(), 0) as handled:
         left, lock = handled[:].count(0), threading.Lock()
-        share = len(handled) // 4  # messages are dealt out to four partitions in turn
+        share = len(handled) // PARTITIONS  # messages are dealt out to them in turn
 
         def handle(message: Message) -> None:
             nonlocal left
@@ -175,9 +176,7 @@ def count_handled(config: Config, topic: str, counts: Path) -> None:
 
 def _handled(counts: Path, wanted: int) -> float:
     """When so many were handled."""
-    give_up_at_s = time.monotonic() + LIMIT_S
-    while sum(counts.read_bytes()) < wanted:
-        if time.monotonic() > give_up_at_s:
-            raise AssertionError(f"{wanted} messages were not handled within {LIMIT_S:g} s")
-        time.sleep(0.01)
+    wait_until(
+        lambda: sum(counts.read_bytes()) >= wanted, f"{wanted} are handled", within_s=LIMIT_S
+    )
     return time.perf_counter()

@@ -125,18 +125,18 @@ def reset_offset(
         reason = Reason(options.actor, options.why) if options.yes else None
         place = topic, partition
         found = intake.reset_offset(database, connection.keys(), place, offset, reason)
-    if connection.as_json:
-        about = {"before": found.before, "offset": found.offset, "done": options.yes}
-        bounds = {"first": found.first, "end": found.end}
-        write_json([{"topic": topic, "partition": partition, **about, **bounds}])
-        return
-    before = "no offset" if found.before is None else f"offset {found.before}"
-    change = f"{Scope(*place)} from {before} to offset {found.offset}"
-    if options.yes:
-        typer.echo(f"reset: {change}")
-    else:
-        has = f"it begins at offset {found.first} and ends before {found.end}"
-        typer.echo(f"would reset {change} ({has}); do it with --yes")
+        if connection.as_json:
+            about = {"before": found.before, "offset": found.offset, "done": options.yes}
+            bounds = {"first": found.first, "end": found.end}
+            write_json([{"topic": topic, "partition": partition, **about, **bounds}])
+            return
+        before = "no offset" if found.before is None else f"offset {found.before}"
+        change = f"{Scope(*place)} from {before} to offset {found.offset}"
+        if options.yes:
+            typer.echo(f"reset: {change}")
+        else:
+            has = f"it begins at offset {found.first} and ends before {found.end}"
+            typer.echo(f"would reset {change} ({has}); do it with --yes")
 
 
 store_commands.add_to(app, "scheduler")
