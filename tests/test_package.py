@@ -438,7 +438,7 @@ _CATCHES = {
     ("consumer.attempts.loop", "turn", "BaseException"),
     ("consumer.lanes.lane_loop", "_run", "BaseException"),
     # What ends a worker's attempt is raised in the owner thread.
-    ("consumer.lanes.workers", "_work", "BaseException"),
+    ("consumer.lanes.workers", "_attempt", "BaseException"),
     ("consumer.lanes.tasks", "_attempt", "BaseException"),
     ("consumer.partitions.read_ahead", "_polled", "BaseException"),
     ("spark.streaming.runner", "_error_of", "Exception"),

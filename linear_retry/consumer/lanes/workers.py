@@ -50,7 +50,12 @@ class Work:
     @property
     def has_succeeded(self) -> bool:
         """Whether messages that were not held have been handled, and nothing follows it."""
-        return self.task.held is None and self.task.batch.error is None and self.problem is None
+        return self.task.held is None and not self.has_failed
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a message has failed, or the run is to end."""
+        return self.task.batch.error is not None or self.problem is not None
 
     @property
     def poll_by_s(self) -> float:
@@ -139,11 +144,13 @@ class Workers(Works):
     """Up to `count` daemon threads, begun as they are needed.
 
     A worker gets a work by one queue, and returns it by another. As many works as there are workers
-    may wait in the first: with quick handlers, to wait for us would take longer than they do.
+    may wait in the first: with quick handlers, to wait for us would take longer than they do. But
+    as long as we do not know of a failure, only probes are attempted: it may be an outage.
     """
 
     def __init__(self, count: int) -> None:
         super().__init__(count, SimpleQueue(), most_waiting=count)
+        self._failed: set[Work | None] = set()
         self._threads = 0
         self._begun: SimpleQueue[tuple[Work, Callable[[Work], None]] | None] = SimpleQueue()
 
@@ -154,6 +161,11 @@ class Workers(Works):
             name = f"linear_retry worker {self._threads}"
             threading.Thread(target=self._work, name=name, daemon=True).start()
         self._begun.put((work, attempt))
+
+    def ended(self, timeout_s: float = 0.0) -> Work | None:
+        work = super().ended(timeout_s)
+        self._failed.discard(work)
+        return work
 
     def take_back(self) -> None:
         stay: list[tuple[Work, Callable[[Work], None]] | None] = []
@@ -175,11 +187,17 @@ class Workers(Works):
     def _work(self) -> None:
         while (begun := self._begun.get()) is not None:
             work, attempt = begun
-            try:
-                attempt(work)
-            except BaseException as error:  # noqa: BLE001  (raised again by the owner thread)
-                work.problem = error
+            if not self._failed or work.task.held is not None:
+                self._attempt(work, attempt)
             self._returned.put(work)
             work.stop.check_process()  # the child of a fork has this thread only: it ends
             # Nothing may keep what was handled alive while this thread waits.
             del begun, work, attempt
+
+    def _attempt(self, work: Work, attempt: Callable[[Work], None]) -> None:
+        try:
+            attempt(work)
+        except BaseException as error:  # noqa: BLE001  (raised again by the owner thread)
+            work.problem = error
+        if work.has_failed:
+            self._failed.add(work)

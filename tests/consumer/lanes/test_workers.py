@@ -148,6 +148,29 @@ def test_what_waits_for_its_turn_comes_back_as_it_is() -> None:
         assert 2 == len(handled)
 
 
+def test_nothing_is_begun_before_a_failure_is_known() -> None:
+    """The bug: what waited for a worker was attempted after a failure, as the owner thread had no
+    processor to take it back: an outage cost twice as many attempts. A probe is one in any case."""
+    with _scene(1) as scene:
+        goes_on, probed = threading.Event(), threading.Event()
+
+        def fail(_: Message) -> None:
+            goes_on.wait(PATIENCE_S)
+            raise OSError("down")
+
+        failing = scene.begin(scene.work(_PARTITIONS[0]), fail)
+        waiting = scene.begin(scene.work(_PARTITIONS[1]), fail)
+        probe = scene.work(_PARTITIONS[2])
+        probe.task.held = Held(probe.task.batch.messages[0], _PARTITIONS[2], 0, 0)
+        scene.begin(probe, lambda _: probed.set())
+        goes_on.set()
+        assert probed.wait(PATIENCE_S)
+        assert [failing, waiting, probe] == [scene.ended() for _ in range(3)]
+        assert (1, 0, 1) == tuple(each.task.batch.taken for each in (failing, waiting, probe))
+        scene.begin(waiting, lambda _: None)
+        assert 1 == scene.ended().task.batch.handled
+
+
 def test_no_more_threads_than_workers() -> None:
     """Whatever waits for its turn."""
     with _scene(2) as scene:
