@@ -234,16 +234,24 @@ class KafkaOperations:
     def group_members(self, group: str) -> list[str]:
         """The client ids of the group's members, sorted; none where there is no such group."""
         try:
-            described = self._ask_coordinator(
-                lambda admin: admin.describe_consumer_groups(
-                    [group], request_timeout=_COORDINATOR_S
-                )
-            )
+            described = self._ask_coordinator(_describing(group))
         except KafkaException as error:
             if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
                 return []
             raise
         return sorted(member.client_id for member in described.members)
+
+    def group_story(self, group: str) -> str:
+        """The state of a group and its members, for a person who has to find out why it waits."""
+        try:
+            described = self._ask(_describing(group))
+        except KafkaException as error:
+            return f"group {group}: {error}"
+        members = [
+            f"{member.client_id} with {len(member.assignment.topic_partitions)} partitions"
+            for member in described.members
+        ]
+        return f"group {group} is {described.state.name}; members: {', '.join(members) or 'none'}"
 
     def set_session(self, group: str, session_ms: int) -> None:
         """Of a KIP-848 group, where it is the broker's: so long a dead member's partitions wait."""
@@ -292,6 +300,10 @@ class KafkaOperations:
             if error.args[0].code() in (KafkaError._TIMED_OUT, KafkaError._TIMED_OUT_QUEUE):
                 return None
             raise
+
+
+def _describing(group: str) -> Callable[[AdminClient], dict[Any, Any]]:
+    return lambda admin: admin.describe_consumer_groups([group], request_timeout=_COORDINATOR_S)
 
 
 def _partitions(metadata: Any, topic: str) -> list[int]:

@@ -268,7 +268,8 @@ class Scene:
     def story(self) -> str:
         """The last things that happened, for a person who has to find out why."""
         errors = [process.stderr()[-2000:] for process in self._processes]
-        return "\n".join([*map(repr, self.log()[-30:]), *errors])
+        group = self.kafka.group_story(self.group)
+        return "\n".join([*map(repr, self.log()[-30:]), group, *errors])
 
     def _dies(self, name: str) -> Callable[[], None]:
         return partial(self._witness.crashed, name)
