@@ -12,15 +12,17 @@ from linear_retry.scope import Partition
 
 MOST_CHARACTERS = 4_095
 """Brokers refuse a longer note, and the offset with it (`offset.metadata.max.bytes`: 4,096)."""
-_LEAST_CHARACTERS = 12
-"""Of an entry: its kind, its digest and its distance are 9 bytes at least."""
+_LEAST_CHARACTERS = 10
+"""Of an entry: its kind, its digest and its distance are 8 bytes at least."""
 _MARK, _VERSION = "lr", 1
 _DIGEST_BYTES, _CHECKSUM_BYTES = 6, 4
-_TICK_MS = 100
+_TICK_MS, _TICKS_A_SECOND = 100, 10
 
 UndoneKind: TypeAlias = Literal["message", "key", "unkeyed"]
 _KINDS: tuple[UndoneKind, ...] = ("message", "key", "unkeyed")
-_IS_THERE, _IS_BLOCKED, _HAS_FAILED = 4, 8, 16
+_IS_THERE, _IS_BLOCKED = 4, 8
+_MANY_FAILURES = 15
+"""A number of failures from here on follows the flags, which have four bits for it."""
 
 
 class NewerNoteError(ValueError):
@@ -31,8 +33,9 @@ class NewerNoteError(ValueError):
 class NotedFailures:
     """How often a message has failed, and when. Times are UTC, in milliseconds.
 
-    A note keeps tenths of a second, `retry_at_ms` rounded up, and none before another in this
-    order: a clock may have been put back. `is_blocked`: it waits for an operator.
+    A note keeps tenths of a second, `retry_at_ms` rounded up, and `last_ms` as whole seconds after
+    the first; and none before another in this order: a clock may have been put back. `is_blocked`:
+    it waits for an operator.
     """
 
     count: int
@@ -187,19 +190,18 @@ def _body(note: CommitNote) -> bytes:
 
 def _entry(one: Undone, last: int, since: int) -> bytes:
     failures = one.failures
-    flags = (
-        _KINDS.index(one.kind)
-        | _IS_THERE * one.is_there
-        | _IS_BLOCKED * (failures is not None and failures.is_blocked)
-        | _HAS_FAILED * (failures is not None)
-    )
-    entry = bytes([flags]) + one.digest + _packed([one.offset - last])
-    if failures is None:
-        return entry
-    first = max(failures.first_ms // _TICK_MS, since)
-    failed = max(failures.last_ms // _TICK_MS, first)
-    due = max(-(-failures.retry_at_ms // _TICK_MS), failed)  # never early
-    return entry + _packed([failures.count, first - since, failed - first, due - failed])
+    flags = _KINDS.index(one.kind) | _IS_THERE * one.is_there
+    numbers = [one.offset - last]
+    if failures is not None:
+        count = min(failures.count, _MANY_FAILURES)
+        flags |= _IS_BLOCKED * failures.is_blocked | count << 4
+        first = max(failures.first_ms // _TICK_MS, since)
+        lasted_s = max(failures.last_ms // _TICK_MS - first, 0) // _TICKS_A_SECOND
+        failed = first + lasted_s * _TICKS_A_SECOND
+        due = max(-(-failures.retry_at_ms // _TICK_MS), failed)  # never early
+        numbers += [failures.count - count] if count == _MANY_FAILURES else []
+        numbers += [first - since, lasted_s, due - failed]
+    return bytes([flags]) + one.digest + _packed(numbers)
 
 
 def _read(body: bytes) -> CommitNote:
@@ -240,9 +242,10 @@ class _Reader:
     def entry(self, last: int, since: int) -> Undone:
         (flags,) = self.take(1)
         digest, offset, failures = self.take(_DIGEST_BYTES), last + self.number(), None
-        if flags & _HAS_FAILED:
-            count, first = self.number(), since + self.number()
-            failed = first + self.number()
+        if count := flags >> 4:
+            count += self.number() if count == _MANY_FAILURES else 0
+            first = since + self.number()
+            failed = first + self.number() * _TICKS_A_SECOND
             first_ms, last_ms, due_ms = (
                 tick * _TICK_MS for tick in (first, failed, failed + self.number())
             )

@@ -26,9 +26,19 @@ _FAILED = NotedFailures(7, 1_795_000_000_000, 1_795_000_600_000, 1_795_022_200_0
 _NOTE = CommitNote(812, 812, (Undone("message", 812, bytes(range(6)), _FAILED),))
 _TEXT = write_note(_NOTE, "billing", _PLACE)
 
-_times = st.lists(st.integers(0, 2**44).map(lambda tenths: 100 * tenths), min_size=3, max_size=3)
+
+def _failed(count: int, first: int, lasted_s: int, wait: int) -> NotedFailures:
+    """Times in tenths of a second, and the last failure whole seconds after the first."""
+    last = first + 10 * lasted_s
+    return NotedFailures(count, 100 * first, 100 * last, 100 * (last + wait))
+
+
 _failures = st.builds(
-    lambda count, times: NotedFailures(count, *sorted(times)), st.integers(1, 2**31), _times
+    _failed,
+    st.integers(1, 2**31) | st.integers(1, 20),
+    st.integers(0, 2**44),
+    st.integers(0, 2**40),
+    st.integers(0, 2**44),
 )
 _BASE = 2**40
 _undone = st.builds(
@@ -109,17 +119,10 @@ def test_it_always_fits(keys: int, most: int) -> None:
 
 
 def test_a_hundred_keys_are_small() -> None:
-    """However far apart they are, and however many wait behind them."""
+    """However far apart they are, however long they have failed and how many wait behind them."""
     since = _FAILED.first_ms
-    undone = tuple(
-        Undone(
-            "key",
-            10_000 * n,
-            bytes([n] * 6),
-            NotedFailures(5, since + 100 * n, since + 9_000, since + 20_000),
-        )
-        for n in range(100)
-    )
+    failed = NotedFailures(14, since, since + 120_000, since + 1_500_000)
+    undone = tuple(Undone("key", 10_000 * n, bytes([n] * 6), failed) for n in range(100))
     text = write_note(CommitNote(0, 1_000_000, undone), "billing", _PLACE)
     assert len(text) <= 1_800
     read = read_note(text, "billing", _PLACE)
