@@ -36,6 +36,7 @@ if typing.TYPE_CHECKING:
     from linear_retry.journal.journal import Journal
     from linear_retry.kafka.consumer.messages import message_id
     from linear_retry.retry.circuits import CircuitView
+    from linear_retry.retry.current_attempt import AttemptInfo, current_attempt
     from linear_retry.retry.failed_attempt import BatchError
     from linear_retry.retry.retry_after import RetryAfter
     from linear_retry.scope import Scope
@@ -45,6 +46,7 @@ if typing.TYPE_CHECKING:
 
 __all__ = [
     "Attempt",
+    "AttemptInfo",
     "Backlog",
     "BatchError",
     "BrokerError",
@@ -74,6 +76,7 @@ __all__ = [
     "Strategy",
     "StrategyError",
     "UsageError",
+    "current_attempt",
     "message_id",
     "run_together",
     "run_together_async",
@@ -81,6 +84,7 @@ __all__ = [
 
 _HOMES = {
     "Attempt": "consumer.runners.own_loop",
+    "AttemptInfo": "retry.current_attempt",
     "Backlog": "consumer.operations.lag",
     "BatchError": "retry.failed_attempt",
     "BrokerError": "errors",
@@ -110,6 +114,7 @@ _HOMES = {
     "Strategy": "strategy.strategy",
     "StrategyError": "errors",
     "UsageError": "errors",
+    "current_attempt": "retry.current_attempt",
     "message_id": "kafka.consumer.messages",
     "run_together": "consumer.runners.together.run_together",
     "run_together_async": "consumer.runners.together.run_together",

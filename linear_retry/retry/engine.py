@@ -3,14 +3,14 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Generic, TypeAlias, assert_never
 
 from linear_retry import events
 from linear_retry.errors import ExhaustedError, PermanentError
 from linear_retry.log.lines import log_handler_failed
 from linear_retry.records.commit_note import NotedFailures
-from linear_retry.records.lineage import Line, lineage_of
+from linear_retry.records.lineage import Line, lineage_of, message_id
 from linear_retry.records.record import Record
 from linear_retry.retry.case import (
     Blocked,
@@ -33,6 +33,7 @@ from linear_retry.retry.case import (
 )
 from linear_retry.retry.circuits import Circuits
 from linear_retry.retry.clock import Clock
+from linear_retry.retry.current_attempt import AttemptInfo
 from linear_retry.retry.decision import (
     GIVEN_UP,
     Block,
@@ -46,6 +47,7 @@ from linear_retry.retry.decision import (
     RetrySettings,
     Skip,
     Stop,
+    Transient,
     Wait,
     classify,
     decide,
@@ -189,6 +191,32 @@ class Engine(Generic[T]):
         failure = Permanent() if is_permanent else classify(error, self._settings.is_transient)
         keep = self._settings.policy.needs_exception(failure)
         return describe_failure(error, failure, keep=keep)
+
+    def info(self, failures: Failures, record: Record) -> AttemptInfo:
+        """Returns what a handler may know of an attempt after these failures. For any thread."""
+        lineage = lineage_of(record, self._reading.line)
+        now_s, now_ms = self._clock.now_s(), self._clock.utc_ms()
+        left = Left.of(lineage, failures.first_ms if failures else now_ms, now_ms)
+        decision = decide(
+            Transient(),
+            failures.count + 1,
+            self._settings.policy,
+            elapsed_s=now_s - failures.first_s if failures else 0.0,
+            left=left,
+        )
+        next_delay_s = None
+        if isinstance(decision, Wait):
+            next_delay_s = decision.delay_s
+        elif isinstance(decision, Publish) and decision.hop is not None:
+            next_delay_s = max(decision.hop.retry_at_ms - now_ms, 0) / 1000
+        before = lineage.failures + failures.count
+        first_ms = left.first_failure_ms
+        return AttemptInfo(
+            before,
+            datetime.fromtimestamp(first_ms / 1000, UTC) if before else None,
+            next_delay_s,
+            message_id(record),
+        )
 
     def judge(self, before: Held[T], attempt: FailedAttempt) -> Verdict[T]:
         """Decides about a failed attempt, which `before` does not count yet."""

@@ -409,6 +409,7 @@ class FakeGroup:
 def consumer_on(fake: FakeKafka, **options: Any) -> LinearConsumer:
     """The consumer as a program holds it, on the fake: for `run`, not turn by turn."""
     start_positions = options.pop("start_positions", None)
+    topics = options.pop("topics", [TOPIC])
     choices: dict[str, Any] = {
         "strategy": Strategy([1, 5]),
         "transient": OutageError,
@@ -416,7 +417,7 @@ def consumer_on(fake: FakeKafka, **options: Any) -> LinearConsumer:
     }
     return LinearConsumer(
         {"bootstrap.servers": "fake:9092", "group.id": GROUP},
-        [TOPIC],
+        topics,
         **choices | options,
         _dependencies=Dependencies(
             *(fake.consumer, fake.producer, fake.admin, fake.clock, lambda: 0.0), start_positions

@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, cast
 
 import psycopg
@@ -19,7 +20,7 @@ from tests.dlq.sample_letters import our_letter
 from tests.docs.markdown import blocks, page
 from tests.postgres import Postgres
 
-_JSON, _HTTP, _DATABASE, _AVRO = blocks(page("docs/guides/handlers.md"), "python")
+_JSON, _HTTP, _DATABASE, _AVRO, _ATTEMPT = blocks(page("docs/guides/handlers.md"), "python")
 
 _SCHEMA = '{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}'
 
@@ -169,3 +170,31 @@ def test_a_registry_that_is_down_is_waited_for() -> None:
     answers = [SchemaRegistryError(status, 50001, "") for status in (500, 503, 404)]
     failed = [unreachable.value, *answers]
     assert [True, True, True, False] == [names["is_down"](error) for error in failed]
+
+
+def test_the_last_attempt_has_more_time(capsys: pytest.CaptureFixture[str]) -> None:
+    """And a message that has failed says so."""
+    settle, timeouts = _defined(_ATTEMPT)["settle"], list[int]()
+
+    class Ledger:
+        def post(self, value: bytes, timeout: int) -> None:
+            assert value == b"7"
+            timeouts.append(timeout)
+            if len(timeouts) < 3:
+                raise ConnectionError
+            consumer.stop()
+
+    with broker_with_orders(b"7") as broker:
+        consumer = LinearConsumer(
+            {"bootstrap.servers": broker.bootstrap, "group.id": "billing"},
+            ["orders"],
+            strategy=[0.01, 0.01],
+            transient=ConnectionError,
+            dead_letters="orders.dlq",
+        )
+        with consumer:
+            consumer.run(partial(settle, Ledger()))
+    assert [5, 5, 60] == timeouts
+    said = [line.partition(" since ") for line in capsys.readouterr().out.splitlines()]
+    assert ["attempt 2 of 0", "attempt 3 of 0"] == [before for before, _, _ in said]
+    assert said[0][2] == said[1][2]

@@ -15,6 +15,7 @@ from confluent_kafka import Message
 import linear_retry
 from linear_retry import (
     Attempt,
+    AttemptInfo,
     Backlog,
     BatchError,
     CircuitView,
@@ -29,6 +30,7 @@ from linear_retry import (
     Scope,
     Strategy,
     StrategyError,
+    current_attempt,
     run_together,
     run_together_async,
 )
@@ -239,6 +241,7 @@ def own_loop(consumer: LinearConsumer) -> int:
     assert_type(next(consumer), Attempt)
     for attempt in consumer:
         assert_type(attempt.number, int)
+        assert_type(attempt.info, AttemptInfo)
         with attempt as message:
             assert_type(message, Message)
             if message.value() is None:
@@ -258,6 +261,14 @@ async def traced(consumer: LinearConsumer, tracing: Tracing) -> None:
     for attempt in consumer:
         with tracing.attempt(attempt) as message:
             assert_type(message, Message)
+
+
+def asking(attempt: AttemptInfo) -> None:
+    assert_type(current_attempt(), AttemptInfo)
+    assert_type((attempt.number, attempt.failures), tuple[int, int])
+    assert_type(attempt.first_failure, datetime | None)
+    assert_type(attempt.next_delay_s, float | None)
+    assert_type((attempt.is_last, attempt.message_id), tuple[bool, str])
 
 
 def looking(consumer: LinearConsumer) -> None:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from linear_retry.consumer.attempts.intake import Intake
 from linear_retry.consumer.attempts.outcomes import Outcomes
@@ -11,9 +12,13 @@ from linear_retry.consumer.operations.operator_actions import OperatorActions
 from linear_retry.consumer.partitions.batches import BatchLimits
 from linear_retry.consumer.runners.run_handler import Batch
 from linear_retry.kafka import Message
-from linear_retry.retry.case import Held, Leaving
+from linear_retry.kafka.consumer.messages import read
+from linear_retry.retry.case import Failures, Held, Leaving
+from linear_retry.retry.current_attempt import AttemptInfo
 from linear_retry.retry.decision import Wait
 from linear_retry.scope import Scope
+
+_NO_FAILURES = Failures()
 
 
 @dataclass(slots=True)
@@ -168,10 +173,18 @@ class HandOut:
     def _task(
         self, messages: Sequence[Message], held: Held[Message] | None = None, *, is_whole: bool
     ) -> Task:
-        number = 1 if held is None else held.failures.count + 1
-        begin_by_s = self._read_ahead.overruns_at_s
-        batch = Batch(messages, number, begin_by_s=begin_by_s, is_whole=is_whole)
+        failures = _NO_FAILURES if held is None else held.failures
+        batch = Batch(
+            messages,
+            failures.count + 1,
+            begin_by_s=self._read_ahead.overruns_at_s,
+            is_whole=is_whole,
+            info_of=partial(self._info, failures),
+        )
         return Task(batch, self._now_s(), held)
+
+    def _info(self, failures: Failures, message: Message) -> AttemptInfo:
+        return self._engine.info(failures, read(message))
 
     def _note_handled(self, batch: Batch) -> None:
         self._offsets.done(self._read_ahead.done(batch.messages[: batch.handled]))

@@ -17,7 +17,7 @@ from linear_retry.consumer.runners.run_handler import (
     Handler,
     Results,
     attempt_all,
-    naming_undone,
+    in_hand,
 )
 from linear_retry.retry.clock import NowS
 from linear_retry.scope import Partition, Scope
@@ -72,7 +72,7 @@ def attempt_work(work: Work, handler: Handler, now_s: NowS, results: Results) ->
     """Calls `handler` with each message of a work; with none if it was lost or stopped before."""
     if work.poll_by_s > -math.inf:
         work.task.begun_s = now_s()  # it may have waited for a worker
-        with naming_undone(work.task.batch, handler):
+        with in_hand(work.task.batch, handler):
             attempt_all(work.task.batch, handler, work, now_s, results)
 
 

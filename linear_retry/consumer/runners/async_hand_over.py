@@ -17,6 +17,7 @@ from linear_retry.errors import UsageError
 from linear_retry.kafka import Message
 from linear_retry.retry.callables import UndoneError
 from linear_retry.retry.clock import NowS
+from linear_retry.retry.current_attempt import answer_by
 
 AsyncHandler: TypeAlias = Callable[[Message], Awaitable[object]]
 T = TypeVar("T")
@@ -61,6 +62,7 @@ class AsyncAttempting:
         Raises `UsageError` if nothing can be decided about a message, which is then not done.
         """
         coming = batch.coming
+        before = answer_by(batch.info)
         try:
             if self._stop.poll_by_s == -math.inf or self._now_s() > batch.begin_by_s:
                 return
@@ -88,6 +90,7 @@ class AsyncAttempting:
                 raise asyncio.CancelledError from error
             batch.note_failed(coming, error)
         finally:
+            answer_by(before)
             batch.note_taken(coming, in_hand=self.in_hand)
             self.in_hand = False
 

@@ -11,6 +11,7 @@ from linear_retry.errors import UsageError
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.messages import place_of
 from linear_retry.retry.clock import NowS
+from linear_retry.retry.current_attempt import AttemptInfo
 
 _State: TypeAlias = Literal[
     "offered", "entered", "failing", "done", "failed", "interrupted", "overtaken", "withdrawn"
@@ -27,11 +28,12 @@ class Attempt:
     `number` is 1-based: this message's failures so far, plus one.
     """
 
-    __slots__ = ("_error", "_message", "_state", "number")
+    __slots__ = ("_batch", "_error", "_message", "_state", "number")
 
     # No __init__: its call would be a quarter of an attempt's cost. `Attempts` sets these, and the
     # error if there is one.
     number: int
+    _batch: Batch
     _message: Message
     _state: _State
     _error: Exception | None
@@ -86,6 +88,11 @@ class Attempt:
                 f"fail({error!r}): must be an instance of Exception, such as OSError('down')"
             )
         self._state, self._error = "failing", error
+
+    @property
+    def info(self) -> AttemptInfo:
+        """What came before this attempt, and what follows if it fails now."""
+        return self._batch.info(self._message)
 
     @property
     def state(self) -> _State:
@@ -188,6 +195,7 @@ class Attempts:
         for message in self._coming:
             attempt = Attempt()
             attempt.number = number
+            attempt._batch = batch
             attempt._message = message
             attempt._state = offered
             self._last = attempt

@@ -18,6 +18,7 @@ from linear_retry.retry.callables import (
     why_not_with,
 )
 from linear_retry.retry.clock import NowS
+from linear_retry.retry.current_attempt import AttemptInfo, answer_by
 from linear_retry.retry.failed_attempt import BatchError, release
 from linear_retry.scope import Place
 
@@ -38,6 +39,7 @@ class Batch:
         "coming",
         "error",
         "handled",
+        "info_of",
         "is_whole",
         "messages",
         "number",
@@ -51,15 +53,18 @@ class Batch:
         *,
         begin_by_s: float = math.inf,
         is_whole: bool = False,
+        info_of: Callable[[Message], AttemptInfo] | None = None,
     ) -> None:
         """`number` is the first message's attempt number, 1-based.
 
-        After `begin_by_s` they may be another member's: none may be started.
+        After `begin_by_s` they may be another member's: none may be started. `info_of` answers
+        handlers that ask about their attempt, in any thread.
         """
         self.messages = messages
         self.coming = iter(messages)
         self.begin_by_s = begin_by_s
         self.is_whole = is_whole
+        self.info_of = info_of
         self.number = number
         self.taken = 0
         self.handled = 0
@@ -80,6 +85,15 @@ class Batch:
     def in_hand(self) -> Message:
         """The message that the handler of `attempt_all` has. For any thread."""
         return self.messages[max(len(self.messages) - length_hint(self.coming) - 1, 0)]
+
+    def info(self, message: Message | None = None) -> AttemptInfo:
+        """Returns what is known of the attempt of a message; None: of that in hand.
+
+        For any thread.
+        """
+        if self.info_of is None:
+            raise AssertionError("this batch cannot answer; please report it")
+        return self.info_of(self.in_hand if message is None else message)
 
     @property
     def failed(self) -> Sequence[Message]:
@@ -178,20 +192,26 @@ def run(
     while not stop.asked:
         with closing(turn()) as batches:
             for batch in batches:
-                with naming_undone(batch, handler):
+                with in_hand(batch, handler):
                     attempt(batch, handler, results)
                 if stop.forked:
                     stop.check_process()
 
 
 @contextmanager
-def naming_undone(batch: Batch, handler: object) -> Iterator[None]:
-    """Raises `UsageError`, with the place, if the handler returns work that would not run."""
+def in_hand(batch: Batch, handler: object) -> Iterator[None]:
+    """Lets the handler ask about its attempts of this batch, as `current_attempt` does.
+
+    Raises `UsageError`, with the place, if the handler returns work that would not run.
+    """
+    before = answer_by(batch.info)
     try:
         yield
     except UndoneError as undone:
         where = f"{batch.place}: handler={handler!r}"
         raise UsageError(f"{where} returned {undone}") from None
+    finally:
+        answer_by(before)
 
 
 def attempt_each(stop: StopFlag, now_s: NowS) -> Callable[[Batch, Handler, Results], None]:
