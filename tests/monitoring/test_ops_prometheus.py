@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
+import yaml
 from confluent_kafka import KafkaError, Message, Producer
 
 from linear_retry import Journal, LinearConsumer, RetryTopics, Scope, Strategy
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from linear_retry.monitoring.health import serve
 from tests.debian import NoPackageError
-from tests.docs.markdown import ROOT, page
+from tests.docs.markdown import ROOT, blocks, page
 from tests.kafka_operations import wait_until
 from tests.patience import PATIENCE_S
 from tests.prometheus import SCRAPE_S, Prometheus, program
@@ -87,6 +88,52 @@ def test_a_rule_that_is_wrong_is_found(promtool: str, tmp_path: Path) -> None:
     command = [promtool, "test", "rules", str(tmp_path / _CASES.name)]
     done = subprocess.run(command, capture_output=True, check=False, timeout=PATIENCE_S)
     assert 1 == done.returncode
+
+
+def _series(
+    name: str, place: tuple[str, str, str], value: int, group: str = "billing"
+) -> dict[str, str]:
+    """One of promtool's series; `place` is its instance, topic and partition."""
+    instance, topic, partition = place
+    labels = f'group="{group}", instance="{instance}", topic="{topic}", partition="{partition}"'
+    return {"series": f"linear_retry_{name}{{{labels}}}", "values": str(value)}
+
+
+@pytest.mark.parametrize(
+    ("backlogs", "open_circuits", "expected"),
+    [
+        ({("a", 0): (70, 0), ("a", 1): (50, 0)}, [], 120),
+        ({("a", 0): (70, 0), ("b", 1): (50, 0)}, [("a", "", "")], 50),
+        ({("a", 0): (70, 0), ("a", 1): (50, 0)}, [("a", "", "")], 0),
+        ({("a", 0): (70, 0), ("a", 1): (50, 0)}, [("a", "orders", "0")], 50),
+        ({("a", 0): (70, 0), ("b", 1): (50, 0)}, [("b", "orders", "")], 70),
+        ({("a", 0): (70, 0), ("a", 1): (50, 0)}, [("a", "refunds", "")], 120),
+        ({("a", 0): (900, 860), ("a", 1): (50, 0)}, [], 90),
+        ({("a", 0): (-50, 0), ("a", 1): (50, 0)}, [], 50),
+        ({}, [], 0),
+    ],
+)
+def test_an_autoscaler_leaves_out_what_waits_on_purpose(
+    backlogs: dict[tuple[str, int], tuple[int, int]],
+    open_circuits: list[tuple[str, str, str]],
+    expected: int,
+    promtool: str,
+    tmp_path: Path,
+) -> None:
+    """Partitions behind an open circuit, whatever that pauses, and messages behind held keys."""
+    (scaled,) = blocks(page("docs/operations/autoscaling.md"), "yaml")
+    (trigger,) = yaml.safe_load(scaled)["spec"]["triggers"]
+    series = [_series("unfinished", ("x", "orders", "0"), 7, group="ledger")]
+    for (instance, number), (unfinished, waiting) in backlogs.items():
+        place = instance, "orders", str(number)
+        series.append(_series("unfinished", place, unfinished))
+        series.append(_series("waiting_behind_held", place, waiting))
+    series += [_series("circuit_open_seconds", place, 1) for place in open_circuits]
+    samples = [{"labels": "{}", "value": expected}]
+    case = {"expr": trigger["metadata"]["query"], "eval_time": "0s", "exp_samples": samples}
+    test = {"interval": "1m", "input_series": series, "promql_expr_test": [case]}
+    (tmp_path / "test.yml").write_text(yaml.safe_dump({"tests": [test]}))
+    assert "SUCCESS" in _says(promtool, "test", "rules", str(tmp_path / "test.yml"))
 
 
 class _Dependency:
