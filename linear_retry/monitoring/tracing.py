@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import inspect
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar, cast
@@ -17,7 +17,7 @@ from linear_retry.consumer.runners.own_loop import Attempt
 from linear_retry.errors import ConfigurationError, UsageError
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.messages import make_safe, place_of
-from linear_retry.records.retry_headers import ID, RETRY, SEND_TO, STEP
+from linear_retry.records.retry_headers import FAILURES, ID, RETRY, SEND_TO, STEP
 from linear_retry.records.text import brief, describe
 from linear_retry.retry.callables import is_coroutine_function
 from linear_retry.scope import Partition, Place
@@ -26,6 +26,15 @@ __all__ = ["Tracing"]
 
 _Returned = TypeVar("_Returned")
 _COORDINATES = ("topic", "partition", "offset")
+_CONVENTIONS = "https://opentelemetry.io/schemas/1.45.0"
+_WAITS = events.CircuitOpened | events.ProbeFailed | events.LimitReached | events.KeyBlocked
+_LEFT = (
+    events.DeadLettered
+    | events.SentToRetry
+    | events.ReturnedToSource
+    | events.HandedOver
+    | events.Skipped
+)
 
 
 class _Begun(NamedTuple):
@@ -36,6 +45,23 @@ class _Begun(NamedTuple):
     inside: context.Context
 
 
+class _Failed(NamedTuple):
+    """The span of an attempt that failed `at_ns`, and whose outcome is not known yet."""
+
+    span: trace.Span
+    at_ns: int
+
+
+class _Before(NamedTuple):
+    """How often a message that waits has failed, and the span of its last attempt."""
+
+    failures: int
+    span: trace.SpanContext | None
+
+
+_FIRST = _Before(0, None)
+
+
 class Tracing(BoundListener):
     """A listener for one consumer, and the source of its attempts' spans.
 
@@ -43,22 +69,25 @@ class Tracing(BoundListener):
     `run_async`, or `with tracing.attempt(attempt) as message` in a loop of your own.
 
     There is a span for each attempt, of kind CONSUMER; it is the current span in the handler. It
-    links to the span that sent the message, which the global propagator finds in the headers;
-    baggage from there is current too. A failure is recorded with its outcome: the span of a failed
-    attempt ends with the first event about its message (the opened circuit, the dead letter), but
-    its duration is the handler's own. Names are those of OpenTelemetry's semantic conventions for
-    messaging; a message's key and value are never in a span.
+    links to the span that sent the message, which the global propagator finds in the headers, and
+    to that of the attempt before; baggage of the sender is current too. A failure is recorded with
+    its outcome: the span of a failed attempt ends with the first event about its message (the
+    opened circuit, the dead letter), but its duration is the handler's own. Names are those of
+    OpenTelemetry's semantic conventions for messaging, version 1.45; a message's key and value are
+    never in a span.
 
     https://opentelemetry.io/docs/specs/semconv/messaging/kafka/
     """
 
     def __init__(self, tracer_provider: trace.TracerProvider | None = None) -> None:
         """`tracer_provider`: by default the global one."""
-        self._tracer = trace.get_tracer("linear_retry", tracer_provider=tracer_provider)
+        self._tracer = trace.get_tracer(
+            "linear_retry", tracer_provider=tracer_provider, schema_url=_CONVENTIONS
+        )
         self._group_id: str | None = None
-        self._failed: _Begun | None = None
-        self._failed_ns = 0
-        self._failures: dict[Partition, tuple[int, int]] = {}
+        # By place, as several handlers may run at once; each entry by one thread at a time.
+        self._failed: dict[Place, _Failed] = {}
+        self._waiting: dict[Place, _Before] = {}
 
     def bind(self, group_id: str) -> None:
         """Called by the consumer that has it among its listeners, when that is created.
@@ -73,18 +102,21 @@ class Tracing(BoundListener):
 
     def __call__(self, event: events.Event) -> None:
         """Ends the span of a failed attempt with the outcome for its message."""
-        match event:
-            case events.Revoked() | events.Lost():
-                self._end_failed()
-                for partition in event.partitions:
-                    self._failures.pop(partition, None)
-            case events.Stopped():
-                self._end_failed()
-            case events.CircuitOpened() | events.ProbeFailed() | events.KeyBlocked():
-                self._failures[event.topic, event.partition] = event.offset, event.failures
-        if self._failed is not None and self._failed.place == getattr(event, "place", None):
-            self._failed.span.add_event(type(event).__name__, _event_attributes(event))
-            self._end_failed()
+        if isinstance(event, events.Revoked | events.Lost | events.Stopped):
+            gone = None if isinstance(event, events.Stopped) else event.partitions
+            self._forget(gone)
+        place: Place | None = getattr(event, "place", None)
+        if place is None:
+            return
+        failed, span = self._failed.get(place), self._waiting.get(place, _FIRST).span
+        if failed is not None:
+            span = failed.span.get_span_context()
+            failed.span.add_event(type(event).__name__, _event_attributes(event))
+            self._end_failed(place)
+        if isinstance(event, _WAITS):
+            self._waiting[place] = _Before(event.failures, span)
+        elif isinstance(event, _LEFT):
+            self._waiting.pop(place, None)
 
     def traced(self, handler: Callable[[Message], _Returned]) -> Callable[[Message], _Returned]:
         """Wraps `handler`, a plain or an `async def` function, so that each call has a span.
@@ -135,21 +167,24 @@ class Tracing(BoundListener):
             )
 
     def _begin(self, message: Message) -> _Begun:
-        self._end_failed()  # no event has reported its outcome
+        place = place_of(message)
+        self._end_failed(place)  # no event has reported its outcome
+        before = self._waiting.pop(place, _FIRST)
         carrier = _carrier(message)
         found = propagate.extract(carrier) if carrier else context.get_current()
         sent = trace.get_current_span(found).get_span_context()
         around = trace.get_current_span()
         found = trace.set_span_in_context(around, found)
-        is_sent = sent.is_valid and sent != around.get_span_context()
+        linked = [sent] if sent.is_valid and sent != around.get_span_context() else []
+        linked += [] if before.span is None else [before.span]
         span = self._tracer.start_span(
             f"process {message.topic()}",
             found,
             trace.SpanKind.CONSUMER,
-            self._attributes(message),
-            [trace.Link(sent)] if is_sent else None,
+            self._attributes(message, place, before.failures),
+            [trace.Link(each) for each in linked],
         )
-        return _Begun(place_of(message), span, trace.set_span_in_context(span, found))
+        return _Begun(place, span, trace.set_span_in_context(span, found))
 
     @contextmanager
     def _inside(self, begun: _Begun) -> Iterator[None]:
@@ -184,44 +219,54 @@ class Tracing(BoundListener):
         span.set_status(trace.StatusCode.ERROR, brief(error))
         span.add_event("exception", attributes)
         if isinstance(error, Exception):
-            self._failed = begun
-            self._failed_ns = time.time_ns()
+            self._failed[begun.place] = _Failed(span, time.time_ns())
         else:
             span.end()
 
-    def _attributes(self, message: Message) -> dict[str, Any]:
-        place = place_of(message)
-        topic, partition, offset = place.topic, place.partition, place.offset
-        failed_at, failures = self._failures.get((topic, partition), (None, 0))
+    def _attributes(self, message: Message, place: Place, failures: int) -> dict[str, Any]:
         attributes = {
-            "messaging.system": "kafka",
+            "messaging.system.name": "kafka",
             "messaging.operation.name": "process",
             "messaging.operation.type": "process",
-            "messaging.destination.name": topic,
-            "messaging.destination.partition.id": str(partition),
+            "messaging.destination.name": place.topic,
+            "messaging.destination.partition.id": str(place.partition),
             "messaging.consumer.group.name": self._group_id,
-            "messaging.kafka.offset": offset,
-            "linear_retry.attempt": failures + 1 if failed_at == offset else 1,
+            "messaging.message.retry.count": failures,
+            "kafka.offset": place.offset,
         }
         if message.value() is None:
-            attributes["messaging.kafka.message.tombstone"] = True
-        return attributes | _retried(message)
+            attributes["kafka.message.tombstone"] = True
+        return attributes | _retried(message, failures)
 
-    def _end_failed(self) -> None:
-        failed, self._failed = self._failed, None
+    def _end_failed(self, place: Place) -> None:
+        failed = self._failed.pop(place, None)
         if failed is not None:
-            failed.span.end(self._failed_ns)
+            failed.span.end(failed.at_ns)
+
+    def _forget(self, partitions: Collection[Partition] | None) -> None:
+        """Ends what waits for an outcome in these partitions, or in all."""
+        for place in (*self._failed, *self._waiting):
+            if partitions is None or (place.topic, place.partition) in partitions:
+                self._end_failed(place)
+                self._waiting.pop(place, None)
 
 
-def _retried(message: Message) -> dict[str, str]:
-    """Which message it is, where it comes from a retry topic: its spans of all hops have one id."""
+def _retried(message: Message, failures: int) -> dict[str, Any]:
+    """Which message it is, where it comes from a retry topic: its spans of all hops have one id.
+
+    `failures` are those since it was read there.
+    """
     contents = dict(make_safe(message))
     if contents.get(SEND_TO) != RETRY.encode():
         return {}
     named = {"linear_retry.retry_id": contents.get(ID), "linear_retry.step": contents.get(STEP)}
-    return {
+    found: dict[str, Any] = {
         name: value.decode(errors="replace") for name, value in named.items() if value is not None
     }
+    before = contents.get(FAILURES) or b""
+    if before.isdigit():
+        found["messaging.message.retry.count"] = int(before) + failures
+    return found
 
 
 def _carrier(message: Message) -> dict[str, str]:

@@ -36,6 +36,7 @@ RECEIVED_TOPIC = "original-received-topic"
 DESTINATION = "retry-destination"
 SEND_TO = "retry-send-to"
 STEP = "retry-step"
+FAILURES = "retry-counter"
 REPLAY_ID = "retry-replay-id"
 REPLAY_COUNT = "retry-replay-count"
 MESSAGE_ID = "retry-message-id"
@@ -122,7 +123,7 @@ RETRY_HEADERS = (
     RetryHeader("group_id", GROUP_ID),
     RetryHeader("send_to", SEND_TO, default=DEAD_LETTER),
     RetryHeader("reason", REASON),
-    RetryHeader("failures", "retry-counter", _WHOLE, default=0),
+    RetryHeader("failures", FAILURES, _WHOLE, default=0),
     RetryHeader("retry_at_ms", AT_MS, _WHOLE, may_be_missing=True),
     RetryHeader("first_failure_ms", "retry-first-failure-ms", _TIME_MS, default=-1),
     RetryHeader("last_failure_ms", LAST_FAILURE_MS, _TIME_MS, default=-1),

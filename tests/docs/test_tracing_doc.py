@@ -85,7 +85,9 @@ def _reported(exporter: InMemorySpanExporter) -> list[ReadableSpan]:
     assert ["process orders"] * 3 == [one.name for one in (failed, recovered, other)]
     linked = [[link.context.span_id for link in one.links] for one in (failed, recovered, other)]
     assert sent.context is not None
-    assert [[sent.context.span_id], [sent.context.span_id], []] == linked
+    assert failed.context is not None
+    ids = sent.context.span_id, failed.context.span_id
+    assert [[ids[0]], [*ids], []] == linked
     assert ["exception", "CircuitOpened"] == [event.name for event in failed.events]
     assert () == tuple(recovered.events) == tuple(other.events)
     return [failed, recovered, other]

@@ -4,6 +4,7 @@ import asyncio
 import functools
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from linear_retry import (
+    ByKey,
     ConfigurationError,
     ExhaustedError,
     LinearConsumer,
@@ -24,6 +26,7 @@ from linear_retry import (
 )
 from linear_retry.consumer.operations.monitor import BoundListener
 from linear_retry.kafka import Message
+from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from linear_retry.monitoring.tracing import Tracing
 from tests.consumer.group import GROUP, LETTERS, TOPIC, OutageError, PoisonError, consumer_on
 from tests.fake.cluster import FakeKafka
@@ -104,14 +107,14 @@ def test_an_outage(fake: FakeKafka) -> None:
     assert ["process orders"] * 3 == [span.name for span in traced.spans]
     assert {trace.SpanKind.CONSUMER} == {span.kind for span in traced.spans}
     assert {
-        "messaging.system": "kafka",
+        "messaging.system.name": "kafka",
         "messaging.operation.name": "process",
         "messaging.operation.type": "process",
         "messaging.destination.name": TOPIC,
         "messaging.destination.partition.id": "0",
         "messaging.consumer.group.name": GROUP,
-        "messaging.kafka.offset": 0,
-        "linear_retry.attempt": 1,
+        "messaging.message.retry.count": 0,
+        "kafka.offset": 0,
         "error.type": "tests.consumer.group.OutageError",
     } == failed.attributes
     assert trace.StatusCode.ERROR == failed.status.status_code
@@ -126,11 +129,11 @@ def test_an_outage(fake: FakeKafka) -> None:
         "linear_retry.delay_s": 1.0,
         "linear_retry.retry_at": "2026-01-01T00:00:01+00:00",
     } == _events(failed)["CircuitOpened"]
-    assert [1, 2, 1] == _attribute(traced.spans, "linear_retry.attempt")
-    assert [0, 0, 1] == _attribute(traced.spans, "messaging.kafka.offset")
+    assert [0, 1, 0] == _attribute(traced.spans, "messaging.message.retry.count")
+    assert [0, 0, 1] == _attribute(traced.spans, "kafka.offset")
     assert [None, None] == _attribute([recovered, other], "error.type")
     assert trace.StatusCode.UNSET == recovered.status.status_code
-    assert [None, True] == _attribute([recovered, other], "messaging.kafka.message.tombstone")
+    assert [None, True] == _attribute([recovered, other], "kafka.message.tombstone")
 
 
 def test_each_attempt_is_linked_to_the_span_that_sent_it(fake: FakeKafka) -> None:
@@ -139,12 +142,69 @@ def test_each_attempt_is_linked_to_the_span_that_sent_it(fake: FakeKafka) -> Non
     traced.run(3, failing(OutageError()))
     *first, other = traced.spans
     for span in first:
-        (link,) = span.links
+        link = span.links[0]
         assert (_TRACE, _SPAN) == (link.context.trace_id, link.context.span_id)
         assert link.context.is_remote
     assert () == tuple(other.links)
     assert {None} == {span.parent for span in traced.spans}
     assert 3 == len({span.context.trace_id for span in traced.spans if span.context})
+
+
+def test_each_attempt_is_linked_to_the_one_before(fake: FakeKafka) -> None:
+    """However long ago that was, in whichever trace."""
+    traced = Traced(fake)
+    traced.run(4, failing(OutageError(), OutageError()))
+    first, second, third, other = traced.spans
+    for before, after in ((first, second), (second, third)):
+        assert before.context == after.links[-1].context
+    assert (1, 2, 2, 0) == tuple(len(span.links) for span in (first, second, third, other))
+
+
+@pytest.mark.parametrize("concurrency", [1, 2])
+def test_side_by_side_each_attempt_has_its_own_outcome(concurrency: int) -> None:
+    """The bug: a handler that began ended the span of another that had just failed, whose outcome
+    it then lacked; and of two keys of a partition that waited, one was not counted."""
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    tracing, both = Tracing(provider), threading.Barrier(concurrency)
+    failed, done = list[bytes | None](), set[bytes | None]()
+
+    def fail_once(message: Message) -> None:
+        if failed.count(message.value()) < 2:
+            is_first = message.value() not in failed
+            failed.append(message.value())
+            if is_first:
+                both.wait(PATIENCE_S)
+            raise OutageError
+        done.add(message.value())
+        if len(done) == 2:
+            consumer.stop()
+
+    with EmbeddedKafka() as kafka:
+        for topic in (TOPIC, LETTERS):
+            kafka.create_topic(topic, 1)
+        kafka.produce(TOPIC, ["a", "b"])
+        with LinearConsumer(
+            {"bootstrap.servers": kafka.bootstrap, "group.id": GROUP},
+            [TOPIC],
+            strategy=[0.1] * 9,
+            transient=OutageError,
+            dead_letters=LETTERS,
+            scope=ByKey(key=lambda message: message.value(), key_id="value"),
+            concurrency=concurrency,
+            listeners=[tracing],
+        ) as consumer:
+            consumer.run(tracing.traced(fail_once))
+    spans = sorted(exporter.get_finished_spans(), key=lambda one: one.start_time or 0)
+    for offset in (0, 1):
+        ours = [span for span in spans if (span.attributes or {})["kafka.offset"] == offset]
+        first, second, third = ours
+        assert [0, 1, 2] == _attribute(ours, "messaging.message.retry.count")
+        assert [first.context] == [link.context for link in second.links]
+        assert [second.context] == [link.context for link in third.links]
+        assert ["exception", "CircuitOpened"] == [event.name for event in first.events]
+        assert ["exception", "ProbeFailed"] == [event.name for event in second.events]
 
 
 def test_inside_the_handler_the_span_is_the_current_one(fake: FakeKafka) -> None:
@@ -186,7 +246,7 @@ def test_waits_and_the_dead_letter_at_their_end(fake: FakeKafka) -> None:
     assert LETTERS == letter["linear_retry.dead_letter_topic"]
     assert "exhausted" == letter["linear_retry.reason"]
     assert 3 == letter["linear_retry.failures"]
-    assert [1, 2, 3, 1] == _attribute(traced.spans, "linear_retry.attempt")
+    assert [0, 1, 2, 0] == _attribute(traced.spans, "messaging.message.retry.count")
 
 
 def test_a_message_that_leaves_for_a_retry_topic(fake: FakeKafka) -> None:
@@ -214,6 +274,7 @@ def test_a_message_that_leaves_for_a_retry_topic(fake: FakeKafka) -> None:
     (span,) = retried.spans
     assert left["linear_retry.retry_id"] == (span.attributes or {})["linear_retry.retry_id"]
     assert "1" == (span.attributes or {})["linear_retry.step"]
+    assert 1 == (span.attributes or {})["messaging.message.retry.count"]
 
 
 def test_a_letter_that_is_not_taken(fake: FakeKafka) -> None:
@@ -318,7 +379,7 @@ def test_async_handlers(fake: FakeKafka) -> None:
     asyncio.run(traced.consumer.run_async(traced.tracing.traced(charge)))
     outer = [span for span in traced.spans if span.name == "process orders"]
     inner = [span for span in traced.spans if span.name == "charge"]
-    assert [1, 2, 1] == _attribute(outer, "linear_retry.attempt")
+    assert [0, 1, 0] == _attribute(outer, "messaging.message.retry.count")
     assert [span.context for span in outer] == [span.parent for span in inner]
     assert all((a.end_time or 0) >= (b.end_time or 0) for a, b in zip(outer, inner, strict=True))
     assert ["exception", "CircuitOpened"] == list(_events(outer[0]))
@@ -373,7 +434,7 @@ def test_a_loop_of_ones_own(fake: FakeKafka) -> None:
                     break
     assert 2 == fake.group(GROUP)[TOPIC, 0]
     assert ["CircuitOpened", "ProbeFailed"] == [list(_events(one))[-1] for one in traced.spans[:2]]
-    assert [1, 2, 3, 1] == _attribute(traced.spans, "linear_retry.attempt")
+    assert [0, 1, 2, 0] == _attribute(traced.spans, "messaging.message.retry.count")
     error = "tests.consumer.group.OutageError"
     assert [error, error, None, None] == _attribute(traced.spans, "error.type")
 
@@ -418,7 +479,7 @@ def test_it_ends_when_its_partition_goes(fake: FakeKafka, gone: events.Event) ->
             traced.tracing.traced(failing(PoisonError()))(seen[0])
         assert 2 == len(traced.spans)
         traced.tracing(gone)
-        assert [1, 2, 1] == _attribute(traced.spans, "linear_retry.attempt")
+        assert [0, 1, 0] == _attribute(traced.spans, "messaging.message.retry.count")
 
 
 def test_an_exception_that_cannot_be_printed_is_a_failure_as_any(fake: FakeKafka) -> None:
