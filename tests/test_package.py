@@ -226,7 +226,7 @@ _DOORS = {
         "spark.scheduler",
         "spark.history.tuning",
     ],
-    "opentelemetry": ["monitoring.tracing"],
+    "opentelemetry": ["monitoring.otel_metrics", "monitoring.tracing"],
     "prometheus_client": ["monitoring.metrics", "monitoring.outbox_metrics", "scheduler.http"],
     "pytest": ["testing.pytest_plugin"],
     "pyarrow": ["spark.scheduler"],
