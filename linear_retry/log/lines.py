@@ -46,20 +46,27 @@ def log_joining(group: str, member: str, waited_s: float) -> None:
     _write(logging.INFO, text, "Joining", group=group, member=member, waited_s=waited_s)
 
 
-def log_no_commit(partition: Partition, group: str, offset: int, *, is_end: bool) -> None:
-    """Logs where a group begins for want of a commit; a warning if something lies before."""
+def log_no_commit(
+    partition: Partition, group: str, offset: int, end: int | None, *, is_end: bool
+) -> None:
+    """Logs where a group begins for want of a commit; a warning if something lies before.
+
+    `end` is the offset after the last one; None: not known.
+    """
     topic, number = partition
     edge = "the end" if is_end else "the beginning"
+    of_all = "" if end is None else f" of {end}"
     _write(
         logging.WARNING if offset else logging.INFO,
         f"{topic}[{number}]: group {group} has no committed offset, and begins at {edge}, offset "
-        f"{offset}: it is new here, or had no member for longer than offsets.retention.minutes, "
-        "and what it had committed is forgotten",
+        f"{offset}{of_all}: it is new here, or had no member for longer than "
+        "offsets.retention.minutes, and what it had committed is forgotten",
         "NoCommit",
         topic=topic,
         partition=number,
         group=group,
         offset=offset,
+        end=end,
     )
 
 

@@ -230,13 +230,20 @@ class OffsetReset:
         if is_loss or (self._reads_retries and there > 0):
             self._emit(DataLost(*partition, offset=missing_offset or 0, next_offset=there))
         if not is_loss and not self._refuses_loss:
-            log_no_commit(partition, self._client.group_id, there, is_end=self.begins_at_end)
+            self._log_no_commit(partition, there)
         # With `latest`, the committed offset must exist, or the next owner skips to the end again.
         self._offsets.reset(partition, there, has_commit=is_loss and not self.begins_at_end)
         if not self._is_anything_before(partition, missing_offset):
             # So that a seek before the first message goes here, not to the missing offset.
             self._offsets.start_at(partition, there)
         self._flow_control.reassign(partition, keep_ahead=True)
+
+    def _log_no_commit(self, partition: Partition, there: int) -> None:
+        """Says how much is handled: again, if the group only has a wrong name."""
+        end = there if self.begins_at_end else self._client.ask_offset(partition, END)
+        if end is None:
+            self._unanswered_at_s = self._assignment.now_s()
+        log_no_commit(partition, self._client.group_id, there, end, is_end=self.begins_at_end)
 
     def _refused(self, partition: Partition, missing_offset: int) -> DataLossError:
         first, end = (self._client.ask_offset(partition, at) for at in (BEGINNING, END))

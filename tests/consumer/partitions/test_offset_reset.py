@@ -165,19 +165,19 @@ def test_a_source_may_have_a_past_before_the_group() -> None:
             "earliest",
             0,
             "INFO orders[0]: group billing has no committed offset, and begins at the "
-            "beginning, offset 0: ",
+            "beginning, offset 0 of 5: ",
         ),
         (
             "earliest",
             3,
             "WARNING orders[0]: group billing has no committed offset, and begins at "
-            "the beginning, offset 3: ",
+            "the beginning, offset 3 of 5: ",
         ),
         (
             "latest",
             0,
             "WARNING orders[0]: group billing has no committed offset, and begins at the "
-            "end, offset 5: ",
+            "end, offset 5 of 5: ",
         ),
     ],
 )
