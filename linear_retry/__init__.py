@@ -17,6 +17,7 @@ if typing.TYPE_CHECKING:
     from linear_retry.consumer.settings.dead_letters import DeadLetters
     from linear_retry.consumer.settings.line import Recovery
     from linear_retry.consumer.settings.retry_topics import RetryTopics
+    from linear_retry.consumer.settings.rules import Rule
     from linear_retry.consumer.settings.scheduler import Scheduler
     from linear_retry.errors import (
         BrokerError,
@@ -71,6 +72,7 @@ __all__ = [
     "RetryAfter",
     "RetryLineError",
     "RetryTopics",
+    "Rule",
     "Scheduler",
     "Scope",
     "Strategy",
@@ -109,6 +111,7 @@ _HOMES = {
     "RetryAfter": "retry.retry_after",
     "RetryLineError": "errors",
     "RetryTopics": "consumer.settings.retry_topics",
+    "Rule": "consumer.settings.rules",
     "Scheduler": "consumer.settings.scheduler",
     "Scope": "scope",
     "Strategy": "strategy.strategy",

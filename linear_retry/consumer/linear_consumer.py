@@ -31,10 +31,11 @@ from linear_retry.consumer.runners.run_handler import (
 )
 from linear_retry.consumer.session import Session
 from linear_retry.consumer.settings.by_key import ByKey
-from linear_retry.consumer.settings.checks import Transient, check_listeners, plan
+from linear_retry.consumer.settings.checks import Strategies, check_listeners, plan
 from linear_retry.consumer.settings.consumer_config import Dependencies
 from linear_retry.consumer.settings.dead_letters import DeadLetters
 from linear_retry.consumer.settings.line import Topics, WhenExhausted
+from linear_retry.consumer.settings.values import Errors
 from linear_retry.errors import LinearRetryError, UsageError
 from linear_retry.events import Listener
 from linear_retry.journal.journal import Journal
@@ -42,8 +43,6 @@ from linear_retry.kafka import Message
 from linear_retry.retry.circuits import Breaker, Circuits, CircuitView
 from linear_retry.retry.decision import OnPermanent
 from linear_retry.scope import AnyScope, Partition, Scope
-from linear_retry.strategy.delays import Element
-from linear_retry.strategy.strategy import Strategy
 
 
 class LinearConsumer:
@@ -66,8 +65,8 @@ class LinearConsumer:
         config: Mapping[str, Any],
         topics: Topics,
         *,
-        strategy: Strategy | Sequence[Element],
-        transient: Transient,
+        strategy: Strategies,
+        transient: Errors | None = None,
         dead_letters: str | DeadLetters | None = None,
         scope: AnyScope | ByKey = "consumer",
         concurrency: int = 1,
@@ -84,8 +83,10 @@ class LinearConsumer:
         """Checks everything that can be checked without I/O.
 
         `config` holds librdkafka's keys, unchanged. `topics` are names, or patterns that begin with
-        ^. `strategy` may be a list of delays, for `Strategy(list)`. `transient` selects the
-        exceptions that are retried: types, or a predicate on the exception. `scope` says what an
+        ^. `strategy` may be a list of delays, for `Strategy(list)`, or of rules (`Rule`), each with
+        the strategy for some errors and topics. `transient` selects the exceptions that are
+        retried: types, or a predicate on the exception; it may be left out where rules name them.
+        `scope` says what an
         open circuit pauses: all assigned partitions, the message's topic, or its partition; or,
         with `"key"` or `ByKey(...)`, that only later messages of its key wait. `concurrency`, with
         `scope="partition"` or `"key"`, is how many partitions or keys are handled side by side,

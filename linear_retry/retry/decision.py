@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Literal, Protocol, TypeAlias, assert_never
@@ -132,9 +132,10 @@ class Policy:
         """Whether any message waits for an operator in the end."""
         return "block" in (self.on_exhausted, self.on_permanent)
 
-    def strategy_for(self, failure: Failure) -> Delays:  # noqa: ARG002  (the seam for several)
-        """The strategy for this failure: the same one for all."""
-        return self.strategy
+    def strategy_for(self, failure: Failure) -> Delays:
+        """The strategy for this failure: the policy's own, if no rule gives another."""
+        given = failure.strategy if isinstance(failure, Transient) else None
+        return self.strategy if given is None else given
 
     def needs_exception(self, failure: Failure) -> bool:
         """Whether the exception itself may be passed on: raised as a cause, or to `recovery`."""
@@ -155,21 +156,39 @@ class Policy:
         return any(limit is not None for limit in (self.letter_limit, *others))
 
 
+class Rules(Protocol):
+    """Several strategies, each for some errors and topics."""
+
+    def find(self, errors: Sequence[BaseException], topic: str, /) -> Delays | None:
+        """Returns the strategy for an error, of which these are the leaves; None: one has none."""
+
+    def labelled(self, label: str, /) -> Delays | None:
+        """Returns the strategy with this label."""
+
+
 @dataclass(frozen=True, slots=True)
 class RetrySettings:
-    """The policy, and how errors are classified. `rng` draws jitter in [0, 1); None: no jitter."""
+    """The policy, and how errors are classified. `rng` draws jitter in [0, 1); None: no jitter.
+
+    `rules` choose the strategy of an error; None: it is the policy's.
+    """
 
     policy: Policy
     is_transient: IsTransient
     scope: AnyScope
     rng: Callable[[], float] | None = None
+    rules: Rules | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Transient:
-    """It may succeed later; `at_least_s` is the wait that the handler asked for (`RetryAfter`)."""
+    """It may succeed later; `at_least_s` is the wait that the handler asked for (`RetryAfter`).
+
+    `strategy` is that of the rule for it; None: the policy's.
+    """
 
     at_least_s: float = 0.0
+    strategy: Delays | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,34 +261,35 @@ Decision: TypeAlias = Wait | Publish | Recover | Defer | Block | Skip | Stop
 filtered out before the hand-over, in `Loop`."""
 
 
-def classify(error: Exception, is_transient: IsTransient) -> Failure:
-    """Whether the error is transient or permanent.
+def classify(
+    error: Exception, is_transient: IsTransient, rules: Rules | None = None, topic: str = ""
+) -> Failure:
+    """Whether the error is transient or permanent, in `topic`, where there are `rules`.
 
     `RetryAfter` is always transient. An `ExceptionGroup` is transient if all its leaves are: one
-    permanent leaf makes every further attempt pointless. Raises `UsageError` if `is_transient`
-    raises.
+    permanent leaf makes every further attempt pointless. Raises `UsageError` if `is_transient`,
+    or a rule's predicate, raises.
     """
+    strategy = None
+    whose = "transient=" if rules is None else "transient= or errors= of a rule"
     found = list(leaves(error)) if isinstance(error, BaseExceptionGroup) else [error]
     asking = [leaf for leaf in found if isinstance(leaf, RetryAfter)]
     others = [leaf for leaf in found if not isinstance(leaf, RetryAfter)]
     try:
         if not all(map(is_transient, others)):
             return Permanent()
+        if rules is not None and (strategy := rules.find(found, topic)) is None:
+            return Permanent()
     except UndoneError as undone:
         raise UsageError(
-            f"transient= returned {undone}; nothing was decided about the message"
+            f"{whose} returned {undone}; nothing was decided about the message"
         ) from None
     except Exception as raised:
         raise UsageError(
-            f"transient= raised {brief(raised)} for {brief(error)}: it must "
+            f"{whose} raised {brief(raised)} for {brief(error)}: it must "
             "return True or False for any exception; nothing was decided about the message"
         ) from raised
-    return Transient(max(map(asked_s, asking), default=0.0))
-
-
-def is_any_of(types: tuple[type[BaseException], ...]) -> IsTransient:
-    """Returns a predicate: whether an error is of one of these types."""
-    return lambda error: isinstance(error, types)
+    return Transient(max(map(asked_s, asking), default=0.0), strategy)
 
 
 def decide(
@@ -281,14 +301,18 @@ def decide(
     elapsed_s: float = 0.0,
     consecutive: int = 0,
     left: Left | None = None,
+    is_other_rule: bool = False,
 ) -> Decision:
     """Decides what to do after failure number `failures` (1-based) of a message.
+
+    `is_other_rule`: another rule was for the failure before. Only one that has seen the message
+    fail twice in a row exhausts it; the first time it is attempted again after the last delay.
 
     `elapsed_s` is the time since its first failure, `consecutive` the number of messages that left
     the line since the last success. `left` is this message's progress off the line; None: its next
     wait is not needed.
     """
-    decision = _by_itself(failure, failures, policy, rng, elapsed_s, left)
+    decision = _by_itself(failure, failures, policy, rng, elapsed_s, left, is_other_rule)
     if isinstance(decision, Publish | Recover):
         limit, hold_s = _limit_of(decision, policy)
         if limit is not None and consecutive >= limit:
@@ -328,6 +352,7 @@ def _by_itself(
     rng: Callable[[], float] | None,
     elapsed_s: float,
     left: Left | None,
+    is_other_rule: bool,
 ) -> Decision:
     match failure:
         case Permanent():
@@ -337,7 +362,7 @@ def _by_itself(
                 return _leave(policy, left, at_least_s, rng)
             strategy = policy.strategy_for(failure)
             delay_s = strategy.delay_s(failures, rng)
-            if delay_s is None and policy.on_exhausted == "repeat":
+            if delay_s is None and (policy.on_exhausted == "repeat" or is_other_rule):
                 delay_s = _last_delay_s(strategy, rng)
             if delay_s is not None:
                 wait_s = max(delay_s, at_least_s)

@@ -39,6 +39,7 @@ from linear_retry.retry.decision import (
     Block,
     Decision,
     Defer,
+    Failure,
     Left,
     Permanent,
     Publish,
@@ -183,12 +184,16 @@ class Engine(Generic[T]):
         self._reading = reading
         self._origins: set[tuple[str, ...]] = set()
 
-    def described(self, error: Exception, *, is_permanent: bool = False) -> FailedAttempt:
+    def described(
+        self, error: Exception, topic: str = "", *, is_permanent: bool = False
+    ) -> FailedAttempt:
         """Classifies and describes the error, which nothing may refer to from then on.
 
         `is_permanent`: whatever `transient` says of it.
         """
-        failure = Permanent() if is_permanent else classify(error, self._settings.is_transient)
+        failure: Failure = Permanent()
+        if not is_permanent:
+            failure = classify(error, self._settings.is_transient, self._settings.rules, topic)
         keep = self._settings.policy.needs_exception(failure)
         return describe_failure(error, failure, keep=keep)
 
@@ -197,8 +202,9 @@ class Engine(Generic[T]):
         lineage = lineage_of(record, self._reading.line)
         now_s, now_ms = self._clock.now_s(), self._clock.utc_ms()
         left = Left.of(lineage, failures.first_ms if failures else now_ms, now_ms)
+        rules = self._settings.rules
         decision = decide(
-            Transient(),
+            Transient(strategy=None if rules is None else rules.labelled(failures.strategy)),
             failures.count + 1,
             self._settings.policy,
             elapsed_s=now_s - failures.first_s if failures else 0.0,
@@ -237,6 +243,7 @@ class Engine(Generic[T]):
             elapsed_s=now_s - failures.first_s,
             consecutive=self._consecutive.counted(self._circuits.letters_in_doubt()),
             left=left,
+            is_other_rule=self._is_other_rule(before.failures, label),
         )
         if isinstance(failure, Permanent) or isinstance(decision, Defer | Skip | Stop):
             self._log_stack(held, attempt)
@@ -339,6 +346,10 @@ class Engine(Generic[T]):
         return Scope.of(self._settings.scope, held.partition, held.key)
 
     # -- inside ----------------------------------------------------------------------------
+
+    def _is_other_rule(self, before: Failures, label: str) -> bool:
+        """Whether the failure before was another rule's; of one before a restart nobody knows."""
+        return self._settings.rules is not None and bool(before) and before.strategy != label
 
     def _log_stack(self, held: Held[T], attempt: FailedAttempt) -> None:
         """Logs the traceback of the first of equal errors: a bug may fail on every message."""

@@ -1,10 +1,12 @@
 """docs/guides/handlers.md is true."""
 
+import ast
 import sqlite3
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, cast
 
+import httpx
 import psycopg
 import pytest
 from confluent_kafka import TIMESTAMP_CREATE_TIME, Message
@@ -12,7 +14,7 @@ from confluent_kafka.schema_registry import SchemaRegistryClient, SchemaRegistry
 from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
-from linear_retry import LinearConsumer, message_id
+from linear_retry import LinearConsumer, Rule, Strategy, message_id
 from linear_retry.dlq.replay.outgoing import outgoing
 from linear_retry.records.text import Header
 from tests.charges import broker_with_orders, reasons, run_example
@@ -20,7 +22,7 @@ from tests.dlq.sample_letters import our_letter
 from tests.docs.markdown import blocks, page
 from tests.postgres import Postgres
 
-_JSON, _HTTP, _DATABASE, _AVRO, _ATTEMPT = blocks(page("docs/guides/handlers.md"), "python")
+_JSON, _HTTP, _DATABASE, _AVRO, _ATTEMPT, _RULES = blocks(page("docs/guides/handlers.md"), "python")
 
 _SCHEMA = '{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}'
 
@@ -198,3 +200,30 @@ def test_the_last_attempt_has_more_time(capsys: pytest.CaptureFixture[str]) -> N
     said = [line.partition(" since ") for line in capsys.readouterr().out.splitlines()]
     assert ["attempt 2 of 0", "attempt 3 of 0"] == [before for before, _, _ in said]
     assert said[0][2] == said[1][2]
+
+
+def test_each_kind_of_error_has_its_strategy() -> None:
+    """And each topic; what no rule takes is a dead letter at once."""
+    (given,) = [
+        node.value
+        for node in ast.walk(ast.parse(_RULES))
+        if isinstance(node, ast.keyword) and node.arg == "strategy"
+    ]
+    rules = eval(ast.unparse(given), {"httpx": httpx, "Rule": Rule})
+    errors = httpx.ReadTimeout("slow"), httpx.ConnectError("refused"), KeyError("id")
+
+    def first(error: Exception, topic: str) -> Strategy | None:
+        return next((rule.strategy for rule in rules if rule.takes(error, topic)), None)
+
+    quick, long, short = (rule.strategy for rule in rules)
+    assert [quick, long, None] == [first(error, "orders") for error in errors]
+    assert [quick, short, None] == [first(error, "refunds") for error in errors]
+    with broker_with_orders(b"{}") as broker:
+        broker.create_topic("refunds", 1)
+        config = {"bootstrap.servers": broker.bootstrap, "group.id": "billing"}
+
+        def settle(_: Message) -> None:
+            raise SystemExit("it runs")
+
+        with pytest.raises(SystemExit, match="it runs"):
+            _defined(_RULES)["consume"](config, settle)

@@ -27,6 +27,7 @@ from linear_retry import (
     Listener,
     PermanentError,
     RetryAfter,
+    Rule,
     Scope,
     Strategy,
     StrategyError,
@@ -261,6 +262,16 @@ async def traced(consumer: LinearConsumer, tracing: Tracing) -> None:
     for attempt in consumer:
         with tracing.attempt(attempt) as message:
             assert_type(message, Message)
+
+
+def choosing(config: dict[str, object]) -> None:
+    rules = [
+        Rule([1, "30s"], errors=TimeoutError),
+        Rule(Strategy([1]), errors=(OSError,), topics=["orders.*"]),
+        Rule([5], errors=lambda error: "down" in str(error), topics="*"),
+    ]
+    assert_type(rules[0].takes(OSError(), "orders"), bool)
+    LinearConsumer(config, ["orders"], strategy=rules, dead_letters="orders.dlq")
 
 
 def asking(attempt: AttemptInfo) -> None:

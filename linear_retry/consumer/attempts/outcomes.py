@@ -96,7 +96,10 @@ class Outcomes:
         self, held: Held[Message], error: Exception, *, is_permanent: bool = False
     ) -> Verdict[Message]:
         """Decides about a failed attempt, and does nothing yet."""
-        return self.engine.judge(held, self.engine.described(error, is_permanent=is_permanent))
+        topic, _ = held.partition
+        return self.engine.judge(
+            held, self.engine.described(error, topic, is_permanent=is_permanent)
+        )
 
     def follow(self, verdict: Verdict[Message]) -> None:
         """Does what follows a verdict.

@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias, cast, get_args
 
@@ -24,7 +24,8 @@ from linear_retry.consumer.settings.line import (
     line_config,
     refuse_own_topics,
 )
-from linear_retry.consumer.settings.values import as_strategy
+from linear_retry.consumer.settings.rules import Rule, Rules, strategies_of
+from linear_retry.consumer.settings.values import Errors, predicate_of
 from linear_retry.errors import ConfigurationError
 from linear_retry.events import Listener
 from linear_retry.journal.journal import Journal
@@ -39,7 +40,7 @@ from linear_retry.log.client_log import with_log
 from linear_retry.records.dead_letter import resolutions_topic
 from linear_retry.records.lineage import Line
 from linear_retry.records.topics.names import check_topic_name
-from linear_retry.retry.callables import check_result, why_not
+from linear_retry.retry.callables import why_not
 from linear_retry.retry.circuits import BreakerError
 from linear_retry.retry.decision import (
     IsTransient,
@@ -48,15 +49,12 @@ from linear_retry.retry.decision import (
     Policy,
     RetrySettings,
     check_repeated,
-    is_any_of,
 )
 from linear_retry.scope import AnyScope
 from linear_retry.strategy.delays import Element
 from linear_retry.strategy.strategy import Strategy
 
-Transient: TypeAlias = (
-    type[BaseException] | Iterable[type[BaseException]] | Callable[[Exception], object]
-)
+Strategies: TypeAlias = Strategy | Sequence[Element] | Sequence[Rule]
 
 MOST_CONCURRENT = 256
 _MOST_NOTED = 160
@@ -71,8 +69,8 @@ def plan(
     config: Mapping[str, Any],
     topics: Topics,
     *,
-    strategy: Strategy | Sequence[Element],
-    transient: Transient,
+    strategy: Strategies,
+    transient: Errors | None,
     dead_letters: str | DeadLetters | None,
     scope: AnyScope | ByKey,
     concurrency: int = 1,
@@ -87,11 +85,11 @@ def plan(
     on_unreadable_note: OnUnreadableNote = "refuse",
 ) -> ConsumerConfig:
     """Checks all arguments and returns them as one value. Raises `ConfigurationError`."""
-    delays = as_strategy(strategy)
+    strategies, rules = strategies_of(strategy, has_transient=transient is not None)
     line = line_config(config, topics, on_exhausted)
     kind, by_key = _scope_of(scope)
     policy, letters = policy_of(
-        delays,
+        strategies,
         line.on_exhausted,
         on_permanent,
         dead_letters,
@@ -124,13 +122,15 @@ def plan(
         retries=line.retries,
         recovery=line.recovery,
         reads_retries=line.reads_retries,
-        retry=RetrySettings(policy, is_transient(transient), kind, dependencies.rng),
+        retry=RetrySettings(
+            policy, is_transient(transient, rules), kind, dependencies.rng, rules=rules
+        ),
         by_key=by_key,
         concurrency=concurrency,
         dead_letters=letters,
         journals=tuple(journals),
         control=control,
-        strategy_total_s=delays.total_s,
+        strategy_total_s=max(each.total_s for each in strategies),
         start_timeout_s=start_timeout_s,
         close_timeout_s=close_timeout_s,
         remember_failures=remember_failures,
@@ -210,36 +210,25 @@ def answer_within_s(for_letters: Mapping[str, Any]) -> float:
     return delivery_timeout_ms(for_letters) / 1000 + _ANSWER_MARGIN_S if for_letters else 0.0
 
 
-def is_transient(transient: Transient) -> IsTransient:
+def is_transient(transient: Errors | None, rules: Rules | None = None) -> IsTransient:
     """Returns `transient` as a predicate, which is always true for pybreaker's own error.
 
-    Warns about `Exception`: bugs in the handler would then be retried like an outage.
+    None: whatever `rules` take. Warns about `Exception`: bugs in the handler would then be retried
+    like an outage.
     """
-    given: object = (transient,) if isinstance(transient, type) else transient
-    if isinstance(given, Iterable) and not isinstance(given, str):
-        types = tuple(given)
-        _check_types(types)
-        return is_any_of((*types, BreakerError))
-    if not callable(given):
-        raise ConfigurationError(
-            f"transient={given!r}: must be exception types, or a predicate on the exception"
-        )
-    # A handler's failure is always an Exception, and so is each error in its groups.
-    predicate = cast(Callable[[BaseException], object], given)
-    _check_predicate(predicate)
-
-    def decided(error: BaseException) -> bool:
-        if isinstance(error, BreakerError):
-            return True
-        answer = predicate(error)
-        check_result(answer)
-        return bool(answer)
-
-    return decided
+    if transient is None:
+        if rules is None:
+            raise ConfigurationError(
+                "transient is missing: name the exception types that are worth another attempt, "
+                "such as transient=ConnectionError"
+            )
+        return lambda _: True
+    takes = predicate_of("transient", transient, depth=5)
+    return lambda error: isinstance(error, BreakerError) or takes(error)
 
 
 def policy_of(
-    strategy: Strategy,
+    strategies: Sequence[Strategy],
     on_exhausted: OnExhausted,
     on_permanent: OnPermanent,
     dead_letters: str | DeadLetters | None,
@@ -250,14 +239,16 @@ def policy_of(
 ) -> tuple[Policy, DeadLetters | None]:
     """Combines these choices into a policy; `may_block`: each key has its own circuit.
 
+    Of several strategies, each for some errors, the last one is that of all others.
+
     Raises `ConfigurationError`.
     """
     _check_choice("on_exhausted", on_exhausted, get_args(OnExhausted))
     _check_choice("on_permanent", on_permanent, get_args(OnPermanent))
-    if on_exhausted == "repeat":
+    for strategy in strategies if on_exhausted == "repeat" else ():
         check_repeated(strategy)
     letters = DeadLetters(dead_letters) if isinstance(dead_letters, str) else dead_letters
-    policy = Policy(strategy, on_exhausted, on_permanent, carrier=retries, recovery=recovery)
+    policy = Policy(strategies[-1], on_exhausted, on_permanent, carrier=retries, recovery=recovery)
     if policy.blocks and not may_block:
         raise ConfigurationError(
             f"on_exhausted={on_exhausted!r}, on_permanent={on_permanent!r}: 'block' is for "
@@ -315,16 +306,6 @@ def check_own_topics(
     return frozenset(written)
 
 
-def _check_predicate(predicate: Callable[..., object]) -> None:
-    """Checks the signature now: the first call would come in an outage, which is too late."""
-    refusal = why_not(predicate, 1)
-    if refusal is not None:
-        raise ConfigurationError(
-            f"transient={predicate!r}: not a predicate on an exception ({refusal}); give a plain "
-            "function of one argument"
-        )
-
-
 def check_listeners(listeners: object) -> tuple[Listener, ...]:
     """Returns the listeners in order. Raises `ConfigurationError` if one would not be run."""
     found = tuple(listeners) if isinstance(listeners, Iterable) else (None,)
@@ -336,26 +317,6 @@ def check_listeners(listeners: object) -> tuple[Listener, ...]:
                 f"({listener!r}: {refusal})"
             )
     return found
-
-
-def _check_types(types: tuple[Any, ...]) -> None:
-    if not types:
-        raise ConfigurationError(
-            "transient=(): no error would ever be retried; name the errors of the dependency, "
-            "or write transient=lambda error: False if that is intended"
-        )
-    wrong = [item for item in types if not (isinstance(item, type) and issubclass(item, Exception))]
-    if wrong:
-        raise ConfigurationError(
-            f"transient: {wrong!r}: not subclasses of Exception, and only those are retried; name "
-            "the errors of the dependency, or give one predicate"
-        )
-    if Exception in types:
-        warnings.warn(
-            "transient=Exception: every bug of the handler will be retried like an outage; name "
-            "the errors of the dependency instead",
-            stacklevel=5,
-        )
 
 
 def _check_timeout(name: str, value_s: object) -> None:

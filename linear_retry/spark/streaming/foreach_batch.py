@@ -20,7 +20,7 @@ from linear_retry.consumer.letters.publisher import (
 from linear_retry.consumer.operations.monitor import Monitor, bind_listeners
 from linear_retry.consumer.runners.run_handler import check_handler
 from linear_retry.consumer.settings.checks import (
-    Transient,
+    Strategies,
     answer_within_s,
     check_listeners,
     check_own_topics,
@@ -29,7 +29,8 @@ from linear_retry.consumer.settings.checks import (
 )
 from linear_retry.consumer.settings.consumer_config import Dependencies, this_process
 from linear_retry.consumer.settings.dead_letters import DeadLetters
-from linear_retry.consumer.settings.values import as_strategy
+from linear_retry.consumer.settings.rules import strategies_of
+from linear_retry.consumer.settings.values import Errors
 from linear_retry.errors import ConfigurationError, UsageError
 from linear_retry.events import Listener
 from linear_retry.journal.journal import Journal
@@ -42,8 +43,6 @@ from linear_retry.retry.clock import Clock
 from linear_retry.retry.decision import OnExhausted, OnPermanent, RetrySettings
 from linear_retry.spark.streaming.batch import COLUMNS, Handler, SparkBatch
 from linear_retry.spark.streaming.runner import MicroBatchRunner
-from linear_retry.strategy.delays import Element
-from linear_retry.strategy.strategy import Strategy
 
 OnPermanentRows: TypeAlias = OnPermanent | Literal["bisect"]
 
@@ -54,8 +53,8 @@ _WITHOUT_BROKERS = {"group.id": "foreach_batch", "bootstrap.servers": "nobody as
 def foreach_batch(
     handler: Handler,
     *,
-    strategy: Strategy | Sequence[Element],
-    transient: Transient,
+    strategy: Strategies,
+    transient: Errors | None = None,
     dead_letters: str | DeadLetters | None = None,
     on_exhausted: OnExhausted = "dead-letter",
     on_permanent: OnPermanentRows = "dead-letter",
@@ -201,8 +200,8 @@ def check_columns(schema: StructType) -> None:
 def _micro_batch_runner(
     config: Mapping[str, Any],
     *,
-    strategy: Strategy | Sequence[Element],
-    transient: Transient,
+    strategy: Strategies,
+    transient: Errors | None,
     dead_letters: str | DeadLetters | None,
     on_exhausted: OnExhausted,
     on_permanent: OnPermanent,
@@ -210,11 +209,14 @@ def _micro_batch_runner(
     dependencies: Dependencies,
 ) -> MicroBatchRunner:
     """Checks everything and builds the runner, without I/O. Raises `ConfigurationError`."""
-    policy, letters = policy_of(as_strategy(strategy), on_exhausted, on_permanent, dead_letters)
+    strategies, rules = strategies_of(strategy, has_transient=transient is not None, by_topic=False)
+    policy, letters = policy_of(strategies, on_exhausted, on_permanent, dead_letters)
     listeners = check_listeners(listeners)
     journals = [listener for listener in listeners if isinstance(listener, Journal)]
     check_own_topics(letters, journals)
-    retry_settings = RetrySettings(policy, is_transient(transient), "consumer", dependencies.rng)
+    retry_settings = RetrySettings(
+        policy, is_transient(transient, rules), "consumer", dependencies.rng, rules=rules
+    )
     config = with_log(config)
     if letters is None and not journals:
         config = {**_WITHOUT_BROKERS, **config}

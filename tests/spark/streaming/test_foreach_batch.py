@@ -22,6 +22,7 @@ from linear_retry import (
     Event,
     Journal,
     RetryAfter,
+    Rule,
     Strategy,
     UsageError,
     events,
@@ -429,6 +430,9 @@ def test_what_cannot_work_is_refused(spark: SparkSession) -> None:
     for handler in (later, 5):
         with pytest.raises(UsageError, match="handler="):
             foreach_batch(handler, **stops)  # type: ignore[arg-type]  # the point of it
+    by_topic = [Rule([1], errors=_DownError, topics="orders")]
+    with pytest.raises(ConfigurationError, match="a micro-batch may be of several topics"):
+        foreach_batch(_never, **stops | {"strategy": by_topic})
     with pytest.raises(ConfigurationError, match="dead_letters is missing"):
         foreach_batch(_never, **plain)
     with pytest.raises(ConfigurationError, match=r"group\.id=None"):

@@ -1,0 +1,109 @@
+"""Several strategies in one line: which of them counts, by the error and the topic."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from linear_retry.consumer.settings.values import Errors, as_strategy, predicate_of
+from linear_retry.errors import ConfigurationError
+from linear_retry.retry.circuits import BreakerError
+from linear_retry.retry.retry_after import RetryAfter
+from linear_retry.strategy.delays import Element
+from linear_retry.strategy.strategy import Strategy
+
+_ALL = ("*",)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Rule:
+    """A strategy for some errors and topics, as one of several: `strategy=[Rule(...), ...]`.
+
+    `errors` are exception types, or a predicate on the exception; None: whatever `transient` takes.
+    `topics` are globs of names, such as `"orders.*"`. Of several rules the first counts that takes
+    an error in its topic; an error that none takes is permanent.
+    """
+
+    strategy: Strategy
+    errors: Errors | None
+    topics: tuple[str, ...]
+    _takes: Callable[[BaseException], bool] = field(repr=False, compare=False)
+
+    def __init__(
+        self,
+        strategy: Strategy | Sequence[Element],
+        *,
+        errors: Errors | None = None,
+        topics: str | Sequence[str] = "*",
+    ) -> None:
+        """Raises `ConfigurationError`, and `StrategyError` for delays that are none."""
+        globs = (topics,) if isinstance(topics, str) else tuple(topics)
+        if not globs or not all(isinstance(each, str) and each for each in globs):
+            raise ConfigurationError(
+                f'topics={topics!r}: must be globs of topics\' names, such as "orders.*"'
+            )
+        takes = (lambda _: True) if errors is None else predicate_of("errors", errors, depth=3)
+        object.__setattr__(self, "strategy", as_strategy(strategy))
+        object.__setattr__(self, "errors", errors)
+        object.__setattr__(self, "topics", globs)
+        object.__setattr__(self, "_takes", takes)
+
+    def takes(self, error: BaseException, topic: str) -> bool:
+        """Whether it is for this error of a message of `topic`. Raises what its predicate does."""
+        return any(fnmatchcase(topic, glob) for glob in self.topics) and self._takes(error)
+
+
+class Rules:
+    """The rules of a line, in their order.
+
+    The strategy of the last one is also that of the probes of a wide circuit, and of a `RetryAfter`
+    and an open breaker that no rule takes: they are transient in any case.
+    """
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self._rules = tuple(rules)
+        self.strategies = tuple(rule.strategy for rule in rules)
+
+    def find(self, errors: Sequence[BaseException], topic: str) -> Strategy | None:
+        """Returns the strategy for an error, of which these are the leaves; None: one has none."""
+        found: list[int] = []
+        for error in errors:
+            numbers = (n for n, rule in enumerate(self._rules) if rule.takes(error, topic))
+            first = next(numbers, None)
+            if first is not None:
+                found.append(first)
+            elif not isinstance(error, BreakerError | RetryAfter):
+                return None
+        return self.strategies[min(found, default=-1)]
+
+    def labelled(self, label: str) -> Strategy | None:
+        """Returns the strategy with this label."""
+        return next((each for each in self.strategies if each.label == label), None)
+
+
+def strategies_of(
+    strategy: object, *, has_transient: bool, by_topic: bool = True
+) -> tuple[tuple[Strategy, ...], Rules | None]:
+    """Returns the strategies given, and the rules that choose among them; None: it is a single one.
+
+    `has_transient`: the user said which errors are transient. Without `by_topic` a rule may not
+    name topics. Raises `ConfigurationError`.
+    """
+    if not isinstance(strategy, list | tuple) or not any(isinstance(one, Rule) for one in strategy):
+        return (as_strategy(strategy),), None
+    for one in strategy:
+        if not isinstance(one, Rule):
+            raise ConfigurationError(
+                f"strategy: {one!r} is among rules; write Rule({one!r}), as the last one, for a "
+                "strategy of all other errors"
+            )
+        if one.errors is None and not has_transient:
+            raise ConfigurationError(
+                "strategy: a rule without errors= takes every error that transient= names, and "
+                "there is no transient=; name the errors in one of them"
+            )
+        if one.topics != _ALL and not by_topic:
+            raise ConfigurationError(
+                f"topics={one.topics!r}: a micro-batch may be of several topics; leave it out"
+            )
+    rules = Rules(strategy)
+    return rules.strategies, rules
