@@ -39,7 +39,8 @@ _PATIENT = {"broker.session.timeout.ms": "60000"}
 and its clients saw a cluster without brokers."""
 
 
-def _started(directory: Path, settings: dict[str, str] | None = None) -> Iterator[RealKafka]:
+def started(directory: Path, settings: dict[str, str] | None = None) -> Iterator[RealKafka]:
+    """A broker while it is wanted; without Java or its jars the test fails."""
     try:
         with RealKafka(directory, settings) as broker:
             yield broker
@@ -69,13 +70,13 @@ def _signals_are_heard() -> None:
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealKafka]:
     """The broker of the whole run, started when the first test asks; leave it running."""
-    yield from _started(tmp_path_factory.mktemp("kafka"), _PATIENT)
+    yield from started(tmp_path_factory.mktemp("kafka"), _PATIENT)
 
 
 @pytest.fixture
 def own_kafka(tmp_path: Path) -> Iterator[RealKafka]:
     """A broker of this test's own, to stop, kill and start."""
-    yield from _started(tmp_path / "kafka")
+    yield from started(tmp_path / "kafka")
 
 
 @pytest.fixture

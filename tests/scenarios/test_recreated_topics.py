@@ -1,23 +1,35 @@
 """A topic is deleted and created again within seconds, on brokers that have failed over before."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from linear_retry import events
 from tests.kafka_operations import wait_until
 from tests.real_kafka import RealKafka
-from tests.scenarios.conftest import SceneFactory
+from tests.scenarios.conftest import SceneFactory, new_topic
 from tests.scenarios.handlers import Dependency
-from tests.scenarios.protocols import each_protocol
-from tests.scenarios.scene import Scene
+from tests.scenarios.protocols import PROTOCOLS, each_protocol
 
 pytestmark = pytest.mark.broker
 
 
-def _failed_over(scene: Scene, kafka: RealKafka) -> None:
-    """With leader epochs at 0, librdkafka finds out by itself: the offset is out of range."""
+@pytest.fixture(scope="module")
+def topics(disturbed_kafka: RealKafka) -> Iterator[str]:
+    """Topics with leader epochs above 0: else librdkafka finds out by itself, as the offset is out
+    of range."""
+    made = [new_topic(disturbed_kafka) for _ in range(2 * len(PROTOCOLS))]
     for _ in range(2):
-        kafka.restart()
-    wait_until(lambda: scene.kafka.end_offsets(scene.topic), "the topic has a leader")
+        disturbed_kafka.restart()
+    return iter(made)
+
+
+@pytest.fixture
+def failed_over(topics: Iterator[str], own_kafka: RealKafka) -> str:
+    """The next of them, once it has a leader."""
+    topic = next(topics)
+    wait_until(lambda: own_kafka.end_offsets(topic), "the topic has a leader")
+    return topic
 
 
 def _again(kafka: RealKafka, topic: str) -> None:
@@ -27,11 +39,10 @@ def _again(kafka: RealKafka, topic: str) -> None:
 
 @each_protocol
 def test_a_topic_that_is_created_again_is_read(
-    protocol: dict[str, str], own_kafka: RealKafka, own_scene: SceneFactory
+    protocol: dict[str, str], failed_over: str, own_kafka: RealKafka, own_scene: SceneFactory
 ) -> None:
     """The bug: librdkafka reads nothing of the new topic and reports nothing, for ever."""
-    group = own_scene(config=protocol)
-    _failed_over(group, own_kafka)
+    group = own_scene(topic=failed_over, config=protocol)
     group.produce(10)
     member = group.join("first", Dependency())
     end = {(group.topic, 0): 10}
@@ -49,12 +60,11 @@ def test_a_topic_that_is_created_again_is_read(
 
 @each_protocol
 def test_a_message_is_held_meanwhile(
-    protocol: dict[str, str], own_kafka: RealKafka, own_scene: SceneFactory
+    protocol: dict[str, str], failed_over: str, own_kafka: RealKafka, own_scene: SceneFactory
 ) -> None:
     """Its offset may be committed in the new topic, and the brokers of a KIP-848 group take the
     partition away and give it again: the new one is read from its first message all the same."""
-    group = own_scene(config=protocol)
-    _failed_over(group, own_kafka)
+    group = own_scene(topic=failed_over, config=protocol)
     group.produce(10)
     dependency = Dependency()
     member = group.join("first", dependency, on_exhausted="repeat")

@@ -46,32 +46,27 @@ def test_pages_say_that_the_broker_is_away_and_go_on(
     """
     line, given = Line.on(own_kafka), Scene(own_kafka, "parcels", "parcels.dlq")
     with _console(line, given, tmp_path) as at:
-        now, letters, jobs = ([new_page(width) for width in WIDTHS] for _ in range(3))
-        for page in now:
-            page.goto(f"{at}/now")
-            expect(page.locator("article.circuit")).to_be_visible()
-        for page in letters:
-            page.goto(f"{at}/letters")
-            expect(page.get_by_role("row", name=given.letters)).to_contain_text("20")
+        (now, letters), jobs = ([new_page(width) for width in WIDTHS] for _ in range(2))
+        now.goto(f"{at}/now")
+        expect(now.locator("article.circuit")).to_be_visible()
+        letters.goto(f"{at}/letters")
+        expect(letters.get_by_role("row", name=given.letters)).to_contain_text("20")
         _start_slowly(jobs[0], f"{at}/jobs/new?topic={given.letters}")
         jobs[1].goto(jobs[0].url)
         wait_until(lambda: len(given.kafka.read(given.source)) >= 3, "three are sent")
         own_kafka.kill()
-        for page in now:
-            trouble = page.get_by_text("This is so since")
-            expect(trouble).to_contain_text("it is tried again")
-            expect(page.locator("article.circuit")).to_be_visible()
-        for page in letters:
-            expect(page.get_by_text("as of 20")).to_be_visible()
-        for page in (now[0], letters[0], _letters_of(given, new_page(400), at)):
+        trouble = now.get_by_text("This is so since")
+        expect(trouble).to_contain_text("it is tried again")
+        expect(now.locator("article.circuit")).to_be_visible()
+        expect(letters.get_by_text("as of 20")).to_be_visible()
+        for page in (now, letters, one := _letters_of(given, new_page(400), at)):
             assert [] == violations(page)
+        one.close()
         for page in jobs:
             expect(page.get_by_text("nothing is half-done")).to_be_visible()
         own_kafka.start()
-        for page in now:
-            expect(page.get_by_text("This is so since")).to_be_hidden()
-        for page in letters:
-            expect(page.get_by_text("indexed", exact=True)).to_be_visible()
+        expect(trouble).to_be_hidden()
+        expect(letters.get_by_text("indexed", exact=True)).to_be_visible()
         jobs[0].get_by_role("button", name="Continue with what is left").click()
         for page in jobs:
             page.goto(jobs[0].url)
