@@ -87,6 +87,11 @@ def plan(
     """Checks all arguments and returns them as one value. Raises `ConfigurationError`."""
     strategies, rules = strategies_of(strategy, has_transient=transient is not None)
     line = line_config(config, topics, on_exhausted)
+    if rules is not None and line.reads_retries:
+        raise ConfigurationError(
+            "strategy: rules are for messages of their own topics, and a retry line reads retry "
+            "topics; give one strategy there"
+        )
     kind, by_key = _scope_of(scope)
     policy, letters = policy_of(
         strategies,

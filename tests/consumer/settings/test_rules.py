@@ -9,6 +9,7 @@ import pytest
 from linear_retry import (
     ConfigurationError,
     RetryAfter,
+    RetryTopics,
     Rule,
     Scheduler,
     Strategy,
@@ -209,10 +210,13 @@ def _consumer(strategy: object, **options: Any) -> object:
 
 
 def test_off_the_line_there_is_one_strategy() -> None:
-    """A topic's delay is that of all its messages."""
-    rules: Any = [Rule([60], errors=OSError)]
+    """A topic's delay is that of all its messages, and its name is not theirs."""
+    rules: Any = [Rule([60], errors=OSError, topics="orders")]
     with pytest.raises(StrategyError, match="Rule"):
         Scheduler("orders.later", strategy=rules)
+    retries = RetryTopics("orders.billing.retry", strategy=["5s"])
+    with pytest.raises(ConfigurationError, match="a retry line reads retry topics; give one"):
+        _consumer(rules, topics=retries)
 
 
 def test_a_predicate_that_raises_decides_nothing(fake: FakeKafka) -> None:
