@@ -59,9 +59,8 @@ def test_pages_say_that_the_broker_is_away_and_go_on(
         expect(trouble).to_contain_text("it is tried again")
         expect(now.locator("article.circuit")).to_be_visible()
         expect(letters.get_by_text("as of 20")).to_be_visible()
-        for page in (now, letters, one := _letters_of(given, new_page(400), at)):
+        for page in (now, letters, _letters_of(given, new_page(400), at)):
             assert [] == violations(page)
-        one.close()
         for page in jobs:
             expect(page.get_by_text("nothing is half-done")).to_be_visible()
         own_kafka.start()
