@@ -19,11 +19,14 @@ from linear_retry.records.durations import duration_text
 from linear_retry.strategy.delays import Element, check_settings, expand, read_max_elapsed_ms, shown
 
 _SETTINGS = ("delays", "jitter", "max_elapsed", "description")
+_CHOICE = ("errors", "topics")
+_RULES = "rules"
 _SCHEMA = "$schema"
 """The key by which editors find the schema of a file; nothing here depends on it."""
 _PATH_START, _PATH_END = 120, 60
 _MAX_DEPTH = 50  # a valid strategy has four
 _FORMS = 'an array of delays such as [1, 5, "30s"], or {"delays": [...], "jitter": 0.1}'
+_A_RULE = '{"rules": [{"errors": ["httpx.ReadTimeout"], "topics": ["orders.*"], "delays": [1, 5]}]}'
 
 
 class Arguments(TypedDict):
@@ -36,13 +39,35 @@ class Arguments(TypedDict):
     description: str
 
 
+class RuleArguments(TypedDict):
+    """A rule of a file: its strategy, the names of errors or None for all, and globs of topics."""
+
+    strategy: Arguments
+    errors: Sequence[str] | None
+    topics: Sequence[str]
+
+
 def load(path: str | os.PathLike[str]) -> Arguments:
     """Reads the strategy at `path`. Raises `StrategyError`, also for an unreadable file."""
+    return parse(_content(path), printable_path(path))
+
+
+def load_rules(path: str | os.PathLike[str]) -> list[RuleArguments]:
+    """Reads the rules at `path`. Raises `StrategyError`, also for an unreadable file."""
+    return parse_rules(_content(path), printable_path(path))
+
+
+def has_rules(path: str | os.PathLike[str]) -> bool:
+    """Whether a file has rules, and not one strategy. Raises `StrategyError`."""
+    document, _ = _document(_content(path), printable_path(path))
+    return isinstance(document, dict) and _RULES in document
+
+
+def _content(path: str | os.PathLike[str]) -> bytes:
     try:
-        content = read_small(path)
+        return read_small(path)
     except ValueError as error:
         raise StrategyError([f"{error}; give the path of a readable JSON file"]) from error
-    return parse(content, printable_path(path))
 
 
 def parse(text: bytes | str, where: str) -> Arguments:
@@ -53,6 +78,68 @@ def parse(text: bytes | str, where: str) -> Arguments:
     """
     where = printable_path(where)
     document, problems = _document(text, where)
+    if isinstance(document, dict) and _RULES in document:
+        raise StrategyError(
+            [f"{where}: it has rules, each a strategy for some errors; read it by Rule.load(path)"]
+        )
+    arguments, found = _arguments(document, where, PurePath(where).stem or "inline")
+    if problems := problems + found:
+        raise StrategyError(problems)
+    return arguments
+
+
+def parse_rules(text: bytes | str, where: str) -> list[RuleArguments]:
+    """Parses the rules in `text`. The strategy of the first in `pay.json` is named `pay.1`.
+
+    Raises `StrategyError` as `parse` does.
+    """
+    where = printable_path(where)
+    document, problems = _document(text, where)
+    rules = document.get(_RULES) if isinstance(document, dict) else None
+    if not isinstance(rules, list) or not rules:
+        problems.append(f'{where}: the key "{_RULES}" must be an array of rules; write {_A_RULE}')
+        raise StrategyError(problems)
+    known = f'"{_RULES}" and "description"'
+    problems += _unknown_keys(document, (_RULES, "description", _SCHEMA), known, where)
+    problems += [
+        _located(problem, where, is_short=False)
+        for problem in check_settings(0.0, "inline", document.get("description", ""))
+    ]
+    found: list[RuleArguments] = []
+    for index, rule in enumerate(rules):
+        place = f"{where} {_RULES}[{index}]"
+        if not isinstance(rule, dict):
+            problems.append(f"{place}: {shown(rule)}: must be an object; write {_A_RULE}")
+            continue
+        strategy = _Object([(key, value) for key, value in rule.items() if key not in _CHOICE])
+        name = f"{PurePath(where).stem or 'inline'}.{index + 1}"
+        arguments, more = _arguments(strategy, place, name)
+        problems += more
+        for key in _CHOICE:
+            if key in rule and not _are_texts(rule[key]):
+                problems.append(
+                    f"{place}.{key}: {shown(rule[key])}: must be an array of texts; write {_A_RULE}"
+                )
+        found.append(
+            RuleArguments(
+                strategy=arguments, errors=rule.get("errors"), topics=rule.get("topics", ["*"])
+            )
+        )
+    if problems:
+        raise StrategyError(problems)
+    return found
+
+
+def _are_texts(value: object) -> bool:
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(isinstance(one, str) and one for one in value)
+    )
+
+
+def _arguments(document: Any, where: str, name: str) -> tuple[Arguments, list[str]]:
+    """Returns the arguments that one strategy's JSON has, and all problems with it."""
     is_short = not isinstance(document, dict)
     written = {"delays": document} if is_short else document
     found: list[str] = []
@@ -61,17 +148,14 @@ def parse(text: bytes | str, where: str) -> Arguments:
         delays=written.get("delays", []),
         jitter=written.get("jitter", 0.0),
         max_elapsed=written.get("max_elapsed"),
-        name=PurePath(where).stem or "inline",
+        name=name,
         description=written.get("description", ""),
     )
     expand(arguments["delays"], found)
     read_max_elapsed_ms(arguments["max_elapsed"], found)
     found += check_settings(arguments["jitter"], arguments["name"], arguments["description"])
-    problems += _structure_problems(document, where)
-    problems += [_located(problem, where, is_short) for problem in found]
-    if problems:
-        raise StrategyError(problems)
-    return arguments
+    problems = _structure_problems(document, where)
+    return arguments, problems + [_located(problem, where, is_short=is_short) for problem in found]
 
 
 def format_file(delays_ms: Sequence[int], description: str) -> str:
@@ -168,16 +252,23 @@ def _integer(digits: str) -> int | float:
 def _structure_problems(document: Any, where: str) -> list[str]:
     problems: list[str] = []
     if isinstance(document, dict):
-        problems += [
-            f"{where}: the key {shown(key)} is unknown; remove it, known are "
-            '"delays", "jitter", "max_elapsed" and "description"'
-            for key in document
-            if key not in (*_SETTINGS, _SCHEMA)
-        ]
-        if not isinstance(document.get(_SCHEMA, ""), str):
-            problems.append(f'{where}: the key "{_SCHEMA}" must be a text: the address of a schema')
+        known = '"delays", "jitter", "max_elapsed" and "description"'
+        problems += _unknown_keys(document, (*_SETTINGS, _SCHEMA), known, where)
         if "delays" not in document:
             problems.append(f'{where}: the key "delays" is missing; write {_FORMS}')
+    return problems
+
+
+def _unknown_keys(
+    document: dict[str, Any], keys: Sequence[str], known: str, where: str
+) -> list[str]:
+    problems = [
+        f"{where}: the key {shown(key)} is unknown; remove it, known are {known}"
+        for key in document
+        if key not in keys
+    ]
+    if not isinstance(document.get(_SCHEMA, ""), str):
+        problems.append(f'{where}: the key "{_SCHEMA}" must be a text: the address of a schema')
     return problems
 
 
@@ -208,7 +299,7 @@ def _cut(path: str) -> str:
     return f"{path[: _PATH_START - 3]}...{path[-_PATH_END:]}"
 
 
-def _located(problem: str, where: str, is_short: bool) -> str:
+def _located(problem: str, where: str, *, is_short: bool) -> str:
     # The short form has no "delays": the constructor's delays[3] is [3] here.
     inside = problem.removeprefix("delays") if is_short else problem
     return f"{where}{inside}" if inside.startswith(":") else f"{where} {inside}"

@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # i
 from linear_retry.errors import StrategyError
 from linear_retry.files import MAX_BYTES
 from linear_retry.strategy.delays import MAX_DELAY_S, MAX_DELAYS
-from linear_retry.strategy.file import format_file, parse, schema
+from linear_retry.strategy.file import format_file, parse, parse_rules, schema
 from linear_retry.strategy.strategy import Strategy
 from tests.strategy.strategy_documents import arrays, documents, texts
 
@@ -29,6 +29,14 @@ def strategy_of(text: bytes | str, where: str) -> Strategy:
 def problems_of(text: bytes | str, where: str = "x.json") -> tuple[str, ...]:
     try:
         parse(text, where)
+    except StrategyError as error:
+        return error.problems
+    return ()
+
+
+def problems_of_rules(document: Any) -> tuple[str, ...]:
+    try:
+        parse_rules(json.dumps(document), "x.json")
     except StrategyError as error:
         return error.problems
     return ()
@@ -128,6 +136,54 @@ def test_schema_and_parser_agree_at_the_edge_of_each_rule(document: Any, is_lega
     """The last legal value and the first illegal one are the same for schema and parser."""
     text = json.dumps(document)
     assert (is_legal, is_legal) == (problems_of(text) == (), SCHEMA.is_valid(json.loads(text)))
+
+
+@given(documents, st.sampled_from(["errors", "topics"]), documents | st.lists(texts, max_size=2))
+@example({"delays": [1]}, "errors", ["OSError"])
+def test_schema_and_parser_agree_on_rules(document: Any, key: str, value: Any) -> None:
+    """A rule is a strategy in its long form, and has arrays of texts beside it."""
+    rule = {**document, key: value} if isinstance(document, dict) else document
+    rules: dict[str, Any] = {"rules": [{"delays": []}, rule]}
+    problems = problems_of_rules(rules)
+    beyond_schema = ("is longer than 7 days", "delays after expansion are more than 1000")
+    expected = all(any(limit in problem for limit in beyond_schema) for problem in problems)
+    assert expected == SCHEMA.is_valid(json.loads(json.dumps(rules)))
+
+
+@pytest.mark.parametrize(
+    ("document", "problem"),
+    [
+        ({"rules": []}, 'x.json: the key "rules" must be an array of rules; write'),
+        ({"rules": {}}, 'x.json: the key "rules" must be an array of rules; write'),
+        ({"rules": [[1]]}, "x.json rules[0]: an array: must be an object; write"),
+        ({"rules": [{}]}, 'x.json rules[0]: the key "delays" is missing; write'),
+        ({"rules": [{"delays": [-1]}]}, "x.json rules[0] delays[0]: -1 "),
+        ({"rules": [{"delays": [], "errors": []}]}, "x.json rules[0].errors: an array: must be an"),
+        ({"rules": [{"delays": [], "topics": "a"}]}, 'x.json rules[0].topics: "a": must be an arr'),
+        (
+            {"rules": [{"delays": [], "topic": ["a"]}]},
+            'x.json rules[0]: the key "topic" is unknown',
+        ),
+        ({"rules": [{"delays": []}], "delays": []}, 'x.json: the key "delays" is unknown; remove'),
+        ({"rules": [{"delays": []}], "$schema": 1}, 'x.json: the key "$schema" must be a text'),
+        ({"rules": [{"delays": []}], "description": "a\n"}, "x.json description: "),
+    ],
+    ids=str,
+)
+def test_what_is_wrong_with_rules(document: Any, problem: str) -> None:
+    """By the rule's place, and with what to write; the schema refuses it, too."""
+    (found,) = problems_of_rules(document)
+    assert found.startswith(problem)
+    assert not SCHEMA.is_valid(document)
+
+
+def test_a_strategy_is_no_file_of_rules_and_the_other_way_round() -> None:
+    """Each says what the other is read by."""
+    assert ('x.json: the key "rules" must be an array of rules',) == tuple(
+        each.partition(";")[0] for each in problems_of_rules([1])
+    )
+    (found,) = problems_of('{"rules": [{"delays": []}]}')
+    assert found.endswith("read it by Rule.load(path)")
 
 
 def test_the_schema_is_a_schema() -> None:
@@ -364,12 +420,13 @@ def test_the_ready_strategies_are_as_their_table_says() -> None:
 
 
 def test_the_json_in_the_readme_is_legal() -> None:
-    """Every JSON example of the strategies' README is a strategy."""
+    """Every JSON example of the strategies' README is a strategy, and the last has rules."""
     readme = (READY / "README.md").read_text("utf-8")
     blocks = re.findall(r"```json\n(.*?)```", readme, re.DOTALL)
     cells = re.findall(r"^\| `(\{.*?\})` \|", readme, re.MULTILINE)
 
-    assert (2, 3) == (len(blocks), len(cells))
+    assert (3, 3) == (len(blocks), len(cells))
+    assert 3 == len(parse_rules(blocks.pop(), "pay.json"))
     assert [()] * 5 == [problems_of(text) for text in (*blocks, *(f"[{cell}]" for cell in cells))]
 
 

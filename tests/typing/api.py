@@ -272,6 +272,7 @@ def choosing(config: dict[str, object]) -> None:
     ]
     assert_type(rules[0].takes(OSError(), "orders"), bool)
     LinearConsumer(config, ["orders"], strategy=rules, dead_letters="orders.dlq")
+    assert_type(Rule.load("rules.json"), list[Rule])
 
 
 def asking(attempt: AttemptInfo) -> None:

@@ -17,7 +17,7 @@ from linear_retry.files import printable_path, read_text
 from linear_retry.records.durations import DAY_MS, DURATION_REMEDY, duration_ms, duration_text
 from linear_retry.retry.clock import now_ms
 from linear_retry.strategy.delays import shown
-from linear_retry.strategy.file import ready_names
+from linear_retry.strategy.file import has_rules, load_rules, ready_names
 from linear_retry.strategy.strategy import Strategy
 
 _MAX_MS = 10 * 365 * DAY_MS
@@ -31,6 +31,9 @@ BY = Annotated[
 PAYLOAD = Annotated[bool, typer.Option("--payload", help="Print keys and values too.")]
 
 FILE_HELP = "A strategy file, or the name of a ready one, such as short-outage."
+RULE = Annotated[
+    int | None, typer.Option(metavar="N", help="Of a file of rules, the one with this number.")
+]
 ALLOW = Annotated[
     list[str],
     typer.Option(
@@ -153,6 +156,31 @@ def load(file: Path) -> Strategy | StrategyError:
         return Strategy.load(file)
     except StrategyError as error:
         return error
+
+
+def load_all(file: Path) -> list[Strategy] | StrategyError:
+    """Returns the strategies of a file of rules, or the one that `load` returns."""
+    try:
+        if file.is_file() and has_rules(file):
+            return [Strategy(**rule["strategy"]) for rule in load_rules(file)]
+    except StrategyError as error:
+        return error
+    loaded = load(file)
+    return loaded if isinstance(loaded, StrategyError) else [loaded]
+
+
+def load_one(file: Path, rule: int | None) -> Strategy | StrategyError:
+    """Returns the strategy in a file, or of its rule with this number, from 1 on."""
+    found = load_all(file)
+    if isinstance(found, StrategyError):
+        return found
+    number = 1 if rule is None and len(found) == 1 else rule
+    if number is None or not 1 <= number <= len(found):
+        wrong = "" if rule is None else f"--rule {rule}: "
+        return StrategyError(
+            [f"{wrong}{printable_path(file)} has {len(found)} rules; give --rule, from 1 on"]
+        )
+    return found[number - 1]
 
 
 def print_heading(strategy: Strategy) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from linear_retry.cli.options.values import FILE_HELP, load, print_heading
+from linear_retry.cli.options.values import FILE_HELP, RULE, load_all, load_one, print_heading
 from linear_retry.cli.output.exit_codes import DONE, NEGATIVE
 from linear_retry.cli.output.rows import plural, write_aligned, write_json
 from linear_retry.errors import StrategyError
@@ -20,7 +20,9 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per file, each on a line.")]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="One JSON object per strategy, each on a line.")
+]
 
 
 @app.command()
@@ -36,20 +38,25 @@ def check(
     """
     is_bad = False
     for file in files:
-        loaded = load(file)
+        loaded = load_all(file)
         is_bad |= isinstance(loaded, StrategyError)
         if as_json:
-            write_json([summary(file, loaded)])
+            every = [loaded] if isinstance(loaded, StrategyError) else loaded
+            write_json([summary(file, each) for each in every])
         elif isinstance(loaded, StrategyError):
             typer.echo(str(loaded))
+        elif len(loaded) == 1:
+            typer.echo(f"{printable_path(file)}: ok, {_totals(loaded[0])}")
         else:
-            typer.echo(f"{printable_path(file)}: ok, {_totals(loaded)}")
+            totals = "; ".join(map(_totals, loaded))
+            typer.echo(f"{printable_path(file)}: ok, {len(loaded)} rules: {totals}")
     raise typer.Exit(NEGATIVE if is_bad else DONE)
 
 
 @app.command()
 def show(
     file: Annotated[Path, typer.Argument(metavar="FILE", help=FILE_HELP)],
+    rule: RULE = None,
     as_json: AsJson = False,
 ) -> None:
     """Show each wait of a strategy, and their total.
@@ -58,7 +65,7 @@ def show(
 
     Exit codes: 1, the file is not a valid strategy (its problems are on stderr).
     """
-    loaded = load(file)
+    loaded = load_one(file, rule)
     if as_json:
         rows = [] if isinstance(loaded, StrategyError) else [*_rows(loaded)]
         write_json([{**summary(file, loaded), "waits": rows}])

@@ -11,8 +11,9 @@ import typer
 from linear_retry.cli.options.connection import with_option_groups
 from linear_retry.cli.options.values import (
     FILE_HELP,
+    RULE,
     length_ms,
-    load,
+    load_one,
     print_heading,
     read_lengths,
     refused,
@@ -79,6 +80,7 @@ def simulate(
         str,
         typer.Option(metavar="TIME", help="With --lake: what an attempt costs, as time waited."),
     ] = "0s",
+    rule: RULE = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object per outage, each on a line.")
     ] = False,
@@ -104,19 +106,19 @@ def simulate(
                 "--group, --current, --seed, --master and --probe-cost are for recorded outages; "
                 "give --lake DIR"
             )
-        _in_given(file, given, as_json)
+        _in_given(file, rule, given, as_json)
     else:
         if given != GivenOutages():
             raise typer.BadParameter(
                 "--outage to --attempt are not for recorded outages; leave them out"
             )
-        _in_recorded(file, lake, length_ms(probe_cost, "--probe-cost"), recorded, as_json)
+        _in_recorded(file, rule, lake, length_ms(probe_cost, "--probe-cost"), recorded, as_json)
 
 
-def _in_given(file: Path, given: GivenOutages, as_json: bool) -> None:
+def _in_given(file: Path, rule: int | None, given: GivenOutages, as_json: bool) -> None:
     outages_ms = [length_ms(text, "--outage") for text in given.outage or []]
     attempt_ms = length_ms(given.attempt, "--attempt")
-    loaded = load(file)
+    loaded = load_one(file, rule)
     problems = [*loaded.problems] if isinstance(loaded, StrategyError) else []
     outages_ms += [] if given.outages is None else read_lengths(given.outages, problems)
     if isinstance(loaded, StrategyError) or problems:
@@ -155,9 +157,14 @@ def _show(simulations: list[Simulation], *, has_jitter: bool) -> None:
 
 
 def _in_recorded(
-    file: Path, lake: str, probe_cost_ms: int, recorded: RecordedOutages, as_json: bool
+    file: Path,
+    rule: int | None,
+    lake: str,
+    probe_cost_ms: int,
+    recorded: RecordedOutages,
+    as_json: bool,
 ) -> None:
-    loaded = load(file)
+    loaded = load_one(file, rule)
     if isinstance(loaded, StrategyError):
         _refuse(file, list(loaded.problems), as_json)
     with exit_on_error(), require_pyspark():

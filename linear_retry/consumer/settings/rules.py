@@ -1,17 +1,22 @@
 """Several strategies in one line: which of them counts, by the error and the topic."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from os import PathLike
 
 from linear_retry.consumer.settings.values import Errors, as_strategy, predicate_of
 from linear_retry.errors import ConfigurationError
 from linear_retry.retry.circuits import BreakerError
 from linear_retry.retry.retry_after import RetryAfter
 from linear_retry.strategy.delays import Element
+from linear_retry.strategy.file import load_rules
 from linear_retry.strategy.strategy import Strategy
 
 _ALL = ("*",)
+_PYTHONS = "builtins."
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -47,9 +52,39 @@ class Rule:
         object.__setattr__(self, "topics", globs)
         object.__setattr__(self, "_takes", takes)
 
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> list[Rule]:
+        """Reads a file of rules, which name errors as logs and letters do: `httpx.ReadTimeout`.
+
+        A rule takes an error if that is the name of its class or of one that this derives from.
+        Raises `StrategyError` with all problems of the file.
+        """
+        return [
+            cls(
+                Strategy(**rule["strategy"]),
+                errors=None if rule["errors"] is None else _Named(rule["errors"]),
+                topics=rule["topics"],
+            )
+            for rule in load_rules(path)
+        ]
+
     def takes(self, error: BaseException, topic: str) -> bool:
         """Whether it is for this error of a message of `topic`. Raises what its predicate does."""
         return any(fnmatchcase(topic, glob) for glob in self.topics) and self._takes(error)
+
+
+class _Named:
+    """Takes errors by the names of their classes, with the module but for Python's own."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = frozenset(name.removeprefix(_PYTHONS) for name in names)
+
+    def __call__(self, error: BaseException) -> bool:
+        kinds = (f"{kind.__module__}.{kind.__qualname__}" for kind in type(error).__mro__)
+        return any(name.removeprefix(_PYTHONS) in self._names for name in kinds)
+
+    def __repr__(self) -> str:
+        return f"<errors named {', '.join(sorted(self._names))}>"
 
 
 class Rules:

@@ -162,6 +162,40 @@ def test_an_empty_strategy_gives_up_at_once(tmp_path: Path) -> None:
     ]
 
 
+@pytest.fixture
+def rules(tmp_path: Path) -> Path:
+    path = tmp_path / "rules.json"
+    first = {"errors": ["httpx.ReadTimeout"], "topics": ["orders.*"], "delays": [1, 5]}
+    path.write_text(json.dumps({"rules": [first, {"delays": ["30s"], "jitter": 0.5}]}))
+    return path
+
+
+def test_a_file_of_rules_is_checked_and_shown_one_by_one(rules: Path) -> None:
+    """Each is a strategy; which one is to be shown must be said."""
+    checked = runner.invoke(app, ["strategy", "check", str(rules)])
+    assert (0, f"{rules}: ok, 2 rules: 2 waits, 6s; 1 wait, 30s to 45s\n") == (
+        checked.exit_code,
+        checked.output,
+    )
+    lines = runner.invoke(app, ["strategy", "check", "--json", str(rules)]).stdout.splitlines()
+    assert ["rules.1", "rules.2"] == [json.loads(line)["name"] for line in lines]
+    shown = runner.invoke(app, ["strategy", "show", str(rules), "--rule", "2"])
+    assert (0, True) == (shown.exit_code, shown.stdout.startswith("rules.2@"))
+    simulated = runner.invoke(
+        app, ["strategy", "simulate", str(rules), "--rule", "1", "--outage", "4s"]
+    )
+    assert "succeeds at 6s" in simulated.stdout
+    for given, wrong in (
+        ([], ""),
+        (["--rule", "3"], "--rule 3: "),
+        (["--rule", "0"], "--rule 0: "),
+    ):
+        for command in (["show"], ["simulate", "--outage", "4s"]):
+            result = runner.invoke(app, ["strategy", *command, str(rules), *given])
+            said = f"{wrong}{rules} has 2 rules; give --rule, from 1 on\n"
+            assert (1, said) == (result.exit_code, result.stderr)
+
+
 def test_show_has_no_output_for_a_bad_file(bad: Path) -> None:
     """The problems of a file that cannot be shown are on stderr, and the exit code is 1."""
     result = runner.invoke(app, ["strategy", "show", str(bad)])

@@ -1,6 +1,8 @@
 """Several strategies in one line: by error, by topic, the first that takes it."""
 
+import json
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pybreaker
@@ -180,6 +182,22 @@ def test_max_elapsed_is_that_of_the_rule_and_counts_from_the_first_failure(
     happened = _run(fake, errors, rules)
     assert [4.0, 1.0] == _delays(happened)
     assert 1 == len([event for event in happened if isinstance(event, events.DeadLettered)])
+
+
+def test_a_file_of_rules(tmp_path: Path) -> None:
+    """It names errors as logs and letters do, and takes what derives from them."""
+    path = tmp_path / "pay.json"
+    busy = {"errors": [f"{__name__}._BusyError"], "topics": ["pay.*"], "delays": [60, 600]}
+    quick = {"errors": ["builtins.TimeoutError", "ConnectionError"], "delays": [1], "jitter": 0.1}
+    path.write_text(json.dumps({"rules": [busy, quick]}))
+    rules = Rule.load(path)
+    assert ["pay.1", "pay.2"] == [rule.strategy.name for rule in rules]
+    assert [(60.0, 600.0), (1.0,)] == [tuple(rule.strategy) for rule in rules]
+    first, second = (rule.strategy for rule in rules)
+    assert first == _strategy(_BusyError(), *rules, topic="pay.in")
+    assert second == _strategy(_BusyError(), *rules, topic="orders")
+    assert second == _strategy(ConnectionResetError(), *rules)
+    assert _strategy(OSError(), *rules) is None
 
 
 @pytest.mark.parametrize(
