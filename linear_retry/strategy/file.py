@@ -80,7 +80,10 @@ def parse(text: bytes | str, where: str) -> Arguments:
     document, problems = _document(text, where)
     if isinstance(document, dict) and _RULES in document:
         raise StrategyError(
-            [f"{where}: it has rules, each a strategy for some errors; read it by Rule.load(path)"]
+            [
+                f"{where}: it has rules, and one strategy is wanted here; only a consumer takes "
+                "rules, strategy=Rule.load(path)"
+            ]
         )
     arguments, found = _arguments(document, where, PurePath(where).stem or "inline")
     if problems := problems + found:
@@ -118,7 +121,8 @@ def parse_rules(text: bytes | str, where: str) -> list[RuleArguments]:
         for key in _CHOICE:
             if key in rule and not _are_texts(rule[key]):
                 problems.append(
-                    f"{place}.{key}: {shown(rule[key])}: must be an array of texts; write {_A_RULE}"
+                    f"{place}.{key}: {shown(rule[key])}: must be an array of one text or more; "
+                    f"write {_A_RULE}"
                 )
         found.append(
             RuleArguments(

@@ -183,7 +183,7 @@ def test_a_strategy_is_no_file_of_rules_and_the_other_way_round() -> None:
         each.partition(";")[0] for each in problems_of_rules([1])
     )
     (found,) = problems_of('{"rules": [{"delays": []}]}')
-    assert found.endswith("read it by Rule.load(path)")
+    assert found.endswith("strategy=Rule.load(path)")
 
 
 def test_the_schema_is_a_schema() -> None:
