@@ -9,10 +9,10 @@ from opentelemetry.metrics import CallbackOptions, Observation
 
 from linear_retry.consumer.linear_consumer import LinearConsumer
 from linear_retry.monitoring.samples import FAMILIES, Gathered
+from linear_retry.monitoring.tracing import CONVENTIONS
 
 __all__ = ["OtelMetrics"]
 
-_CONVENTIONS = "https://opentelemetry.io/schemas/1.45.0"
 _NAMES = {
     "group": "messaging.consumer.group.name",
     "topic": "messaging.destination.name",
@@ -44,7 +44,7 @@ class OtelMetrics:
         self._gathered = Gathered((), 0.0)
         self._gathered_at_s = float("-inf")
         meter = metrics.get_meter(
-            "linear_retry", meter_provider=meter_provider, schema_url=_CONVENTIONS
+            "linear_retry", meter_provider=meter_provider, schema_url=CONVENTIONS
         )
         makes = {
             "gauge": meter.create_observable_gauge,

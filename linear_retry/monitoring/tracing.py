@@ -26,7 +26,7 @@ __all__ = ["Tracing"]
 
 _Returned = TypeVar("_Returned")
 _COORDINATES = ("topic", "partition", "offset")
-_CONVENTIONS = "https://opentelemetry.io/schemas/1.45.0"
+CONVENTIONS = "https://opentelemetry.io/schemas/1.45.0"
 _WAITS = events.CircuitOpened | events.ProbeFailed | events.LimitReached | events.KeyBlocked
 _LEFT = (
     events.DeadLettered
@@ -82,7 +82,7 @@ class Tracing(BoundListener):
     def __init__(self, tracer_provider: trace.TracerProvider | None = None) -> None:
         """`tracer_provider`: by default the global one."""
         self._tracer = trace.get_tracer(
-            "linear_retry", tracer_provider=tracer_provider, schema_url=_CONVENTIONS
+            "linear_retry", tracer_provider=tracer_provider, schema_url=CONVENTIONS
         )
         self._group_id: str | None = None
         # By place, as several handlers may run at once; each entry by one thread at a time.

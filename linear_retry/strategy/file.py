@@ -57,10 +57,13 @@ def load_rules(path: str | os.PathLike[str]) -> list[RuleArguments]:
     return parse_rules(_content(path), printable_path(path))
 
 
-def has_rules(path: str | os.PathLike[str]) -> bool:
-    """Whether a file has rules, and not one strategy. Raises `StrategyError`."""
-    document, _ = _document(_content(path), printable_path(path))
-    return isinstance(document, dict) and _RULES in document
+def load_all(path: str | os.PathLike[str]) -> list[Arguments]:
+    """Reads the strategy at `path`, or those of its rules. Raises as `load` does."""
+    content, where = _content(path), printable_path(path)
+    document, _ = _document(content, where)
+    if _has_rules(document):
+        return [rule["strategy"] for rule in parse_rules(content, where)]
+    return [parse(content, where)]
 
 
 def _content(path: str | os.PathLike[str]) -> bytes:
@@ -78,7 +81,7 @@ def parse(text: bytes | str, where: str) -> Arguments:
     """
     where = printable_path(where)
     document, problems = _document(text, where)
-    if isinstance(document, dict) and _RULES in document:
+    if _has_rules(document):
         raise StrategyError(
             [
                 f"{where}: it has rules, and one strategy is wanted here; only a consumer takes "
@@ -102,8 +105,7 @@ def parse_rules(text: bytes | str, where: str) -> list[RuleArguments]:
     if not isinstance(rules, list) or not rules:
         problems.append(f'{where}: the key "{_RULES}" must be an array of rules; write {_A_RULE}')
         raise StrategyError(problems)
-    known = f'"{_RULES}" and "description"'
-    problems += _unknown_keys(document, (_RULES, "description", _SCHEMA), known, where)
+    problems += _unknown_keys(document, (_RULES, "description", _SCHEMA), where)
     problems += [
         _located(problem, where, is_short=False)
         for problem in check_settings(0.0, "inline", document.get("description", ""))
@@ -114,9 +116,8 @@ def parse_rules(text: bytes | str, where: str) -> list[RuleArguments]:
         if not isinstance(rule, dict):
             problems.append(f"{place}: {shown(rule)}: must be an object; write {_A_RULE}")
             continue
-        strategy = _Object([(key, value) for key, value in rule.items() if key not in _CHOICE])
         name = f"{PurePath(where).stem or 'inline'}.{index + 1}"
-        arguments, more = _arguments(strategy, place, name)
+        arguments, more = _arguments(rule, place, name, (*_CHOICE, *_SETTINGS))
         problems += more
         for key in _CHOICE:
             if key in rule and not _are_texts(rule[key]):
@@ -134,6 +135,10 @@ def parse_rules(text: bytes | str, where: str) -> list[RuleArguments]:
     return found
 
 
+def _has_rules(document: Any) -> bool:
+    return isinstance(document, dict) and _RULES in document
+
+
 def _are_texts(value: object) -> bool:
     return (
         isinstance(value, list)
@@ -142,8 +147,13 @@ def _are_texts(value: object) -> bool:
     )
 
 
-def _arguments(document: Any, where: str, name: str) -> tuple[Arguments, list[str]]:
-    """Returns the arguments that one strategy's JSON has, and all problems with it."""
+def _arguments(
+    document: Any, where: str, name: str, keys: Sequence[str] = (*_SETTINGS, _SCHEMA)
+) -> tuple[Arguments, list[str]]:
+    """Returns the arguments that one strategy's JSON has, and all problems with it.
+
+    `keys` are those that its long form may have.
+    """
     is_short = not isinstance(document, dict)
     written = {"delays": document} if is_short else document
     found: list[str] = []
@@ -158,7 +168,7 @@ def _arguments(document: Any, where: str, name: str) -> tuple[Arguments, list[st
     expand(arguments["delays"], found)
     read_max_elapsed_ms(arguments["max_elapsed"], found)
     found += check_settings(arguments["jitter"], arguments["name"], arguments["description"])
-    problems = _structure_problems(document, where)
+    problems = _structure_problems(document, where, keys)
     return arguments, problems + [_located(problem, where, is_short=is_short) for problem in found]
 
 
@@ -253,25 +263,24 @@ def _integer(digits: str) -> int | float:
     return int(digits) if len(digits) <= 18 else float(digits)
 
 
-def _structure_problems(document: Any, where: str) -> list[str]:
+def _structure_problems(document: Any, where: str, keys: Sequence[str]) -> list[str]:
     problems: list[str] = []
     if isinstance(document, dict):
-        known = '"delays", "jitter", "max_elapsed" and "description"'
-        problems += _unknown_keys(document, (*_SETTINGS, _SCHEMA), known, where)
+        problems += _unknown_keys(document, keys, where)
         if "delays" not in document:
             problems.append(f'{where}: the key "delays" is missing; write {_FORMS}')
     return problems
 
 
-def _unknown_keys(
-    document: dict[str, Any], keys: Sequence[str], known: str, where: str
-) -> list[str]:
+def _unknown_keys(document: dict[str, Any], keys: Sequence[str], where: str) -> list[str]:
+    *others, last = (f'"{key}"' for key in keys if key != _SCHEMA)
+    known = f"{', '.join(others)} and {last}"
     problems = [
         f"{where}: the key {shown(key)} is unknown; remove it, known are {known}"
         for key in document
         if key not in keys
     ]
-    if not isinstance(document.get(_SCHEMA, ""), str):
+    if _SCHEMA in keys and not isinstance(document.get(_SCHEMA, ""), str):
         problems.append(f'{where}: the key "{_SCHEMA}" must be a text: the address of a schema')
     return problems
 

@@ -17,7 +17,8 @@ from linear_retry.files import printable_path, read_text
 from linear_retry.records.durations import DAY_MS, DURATION_REMEDY, duration_ms, duration_text
 from linear_retry.retry.clock import now_ms
 from linear_retry.strategy.delays import shown
-from linear_retry.strategy.file import has_rules, load_rules, ready_names
+from linear_retry.strategy.file import load_all as load_arguments
+from linear_retry.strategy.file import load_ready, ready_names
 from linear_retry.strategy.strategy import Strategy
 
 _MAX_MS = 10 * 365 * DAY_MS
@@ -151,9 +152,7 @@ def web_address(value: str | None) -> str | None:
 def load(file: Path) -> Strategy | StrategyError:
     """Returns the strategy in a file, or the ready-made one of this name if no such file exists."""
     try:
-        if str(file) in ready_names() and not file.is_file():
-            return Strategy.named(str(file))
-        return Strategy.load(file)
+        return Strategy.named(str(file)) if _is_ready(file) else Strategy.load(file)
     except StrategyError as error:
         return error
 
@@ -161,12 +160,14 @@ def load(file: Path) -> Strategy | StrategyError:
 def load_all(file: Path) -> list[Strategy] | StrategyError:
     """Returns the strategies of a file of rules, or the one that `load` returns."""
     try:
-        if file.is_file() and has_rules(file):
-            return [Strategy(**rule["strategy"]) for rule in load_rules(file)]
+        every = [load_ready(str(file))] if _is_ready(file) else load_arguments(file)
+        return [Strategy(**arguments) for arguments in every]
     except StrategyError as error:
         return error
-    loaded = load(file)
-    return loaded if isinstance(loaded, StrategyError) else [loaded]
+
+
+def _is_ready(file: Path) -> bool:
+    return str(file) in ready_names() and not file.is_file()
 
 
 def load_one(file: Path, rule: int | None) -> Strategy | StrategyError:

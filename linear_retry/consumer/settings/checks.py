@@ -87,11 +87,6 @@ def plan(
     """Checks all arguments and returns them as one value. Raises `ConfigurationError`."""
     strategies, rules = strategies_of(strategy, has_transient=transient is not None)
     line = line_config(config, topics, on_exhausted)
-    if rules is not None and line.reads_retries:
-        raise ConfigurationError(
-            "strategy: rules are for messages of their own topics, and a retry line reads retry "
-            "topics; give one strategy there"
-        )
     kind, by_key = _scope_of(scope)
     policy, letters = policy_of(
         strategies,
@@ -102,7 +97,7 @@ def plan(
         line.recovery,
         may_block=by_key is not None,
     )
-    _check_returns(line, letters)
+    _check_retry_line(line, letters, rules)
     _warn_of_long_notes(by_key, concurrency)
     _check_concurrency(concurrency, kind, reads_retries=line.reads_retries)
     _check_choice("on_unreadable_note", on_unreadable_note, get_args(OnUnreadableNote))
@@ -189,9 +184,16 @@ def _check_concurrency(concurrency: object, scope: AnyScope, *, reads_retries: b
         )
 
 
-def _check_returns(line: LineConfig, letters: DeadLetters | None) -> None:
+def _check_retry_line(line: LineConfig, letters: DeadLetters | None, rules: Rules | None) -> None:
+    if not line.reads_retries:
+        return
+    if rules is not None:
+        raise ConfigurationError(
+            "strategy: rules are for messages of their own topics, and a retry line reads retry "
+            "topics; give one strategy there"
+        )
     is_safe = letters is not None and letters.transactional
-    if line.reads_retries and line.retries and line.retries.back_to_source and not is_safe:
+    if line.retries and line.retries.back_to_source and not is_safe:
         raise ConfigurationError(
             "back_to_source=True: a message and its offset go in one transaction, or it could "
             "come back twice; write dead_letters=DeadLetters(topic, transactional=True)"

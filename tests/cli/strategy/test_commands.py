@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from linear_retry.cli import app
+from linear_retry.cli.options import values
 from linear_retry.strategy.strategy import Strategy
 
 runner = CliRunner()
@@ -263,7 +264,7 @@ def test_ctrl_c_ends_quietly(good: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     def interrupted(path: Path) -> Strategy:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Strategy, "load", interrupted)
+    monkeypatch.setattr(values, "load_arguments", interrupted)
     result = runner.invoke(app, ["strategy", "check", str(good)])
     assert (130, "") == (result.exit_code, result.output)
 
