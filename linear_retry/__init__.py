@@ -19,6 +19,7 @@ if typing.TYPE_CHECKING:
     from linear_retry.consumer.settings.retry_topics import RetryTopics
     from linear_retry.consumer.settings.rules import Rule
     from linear_retry.consumer.settings.scheduler import Scheduler
+    from linear_retry.consumer.settings.strategy_file import StrategyFile
     from linear_retry.errors import (
         BrokerError,
         ConfigurationError,
@@ -77,6 +78,7 @@ __all__ = [
     "Scope",
     "Strategy",
     "StrategyError",
+    "StrategyFile",
     "UsageError",
     "current_attempt",
     "message_id",
@@ -116,6 +118,7 @@ _HOMES = {
     "Scope": "scope",
     "Strategy": "strategy.strategy",
     "StrategyError": "errors",
+    "StrategyFile": "consumer.settings.strategy_file",
     "UsageError": "errors",
     "current_attempt": "retry.current_attempt",
     "message_id": "kafka.consumer.messages",

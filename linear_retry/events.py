@@ -152,6 +152,27 @@ class LimitLifted:
 
 
 @dataclass(frozen=True, slots=True)
+class StrategyReloaded:
+    """The file at `path` has changed: `strategy` is in force, and `before` was until now.
+
+    Both are labels, `name@fingerprint`, of rules in their order.
+    """
+
+    path: str
+    before: str
+    strategy: str
+
+
+@dataclass(frozen=True, slots=True)
+class StrategyRefused:
+    """The file at `path` has changed and cannot be in force: `strategy` still is."""
+
+    path: str
+    strategy: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
 class CommandAnswered:
     """A command from the control topic was answered; without coordinates it is about no message."""
 
@@ -374,6 +395,8 @@ Event: TypeAlias = (
     | RetriedNow
     | WaitEnded
     | LimitLifted
+    | StrategyReloaded
+    | StrategyRefused
     | CommandAnswered
     | CircuitClosed
     | BatchTakenApart

@@ -66,7 +66,7 @@ _MAY_IMPORT = {
     "retry": {"retry", "log", "records"} | _EVERYONES,
     "strategy": {"strategy", "files", "records", "retry"} | _EVERYONES,
     "journal": {"journal", "kafka", "log", "records"} | _EVERYONES,
-    "consumer": {"consumer", "journal", "kafka", "log", "records", "retry", "strategy"}
+    "consumer": {"consumer", "files", "journal", "kafka", "log", "records", "retry", "strategy"}
     | _EVERYONES,
     "monitoring": {"monitoring", "consumer", "kafka", "log", "outbox", "records", "retry"}
     | _EVERYONES,

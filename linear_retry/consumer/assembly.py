@@ -213,7 +213,7 @@ def assemble(
         circuits=circuits,
         clock=clock,
         requests=requests,
-        policy=config.retry.policy,
+        settings=config.retry,
         line=config.line,
         emit=emit,
     )

@@ -84,14 +84,13 @@ class LinearConsumer:
 
         `config` holds librdkafka's keys, unchanged. `topics` are names, or patterns that begin with
         ^. `strategy` may be a list of delays, for `Strategy(list)`, or of rules (`Rule`), each with
-        the strategy for some errors and topics. `transient` selects the exceptions that are
-        retried: types, or a predicate on the exception; it may be left out where rules name them.
-        `scope` says what an
-        open circuit pauses: all assigned partitions, the message's topic, or its partition; or,
-        with `"key"` or `ByKey(...)`, that only later messages of its key wait. `concurrency`, with
-        `scope="partition"` or `"key"`, is how many partitions or keys are handled side by side,
-        each in its order: 1 to 256 threads call the handler, which must be thread-safe, or so many
-        tasks of `run_async` await it.
+        the strategy for some errors and topics; or a file of these (`StrategyFile`). `transient`
+        selects the exceptions that are retried: types, or a predicate on the exception; it may be
+        left out where rules name them. `scope` says what an open circuit pauses: all assigned
+        partitions, the message's topic, or its partition; or, with `"key"` or `ByKey(...)`, that
+        only later messages of its key wait. `concurrency`, with `scope="partition"` or `"key"`, is
+        how many partitions or keys are handled side by side, each in its order: 1 to 256 threads
+        call the handler, which must be thread-safe, or so many tasks of `run_async` await it.
         `listeners` are called with each event on the owner thread, after the state is safe; one
         that raises is logged. `control` names the topic over which operators may retry a held
         message or give it up (`linear-retry circuits`); without it they cannot.

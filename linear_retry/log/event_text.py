@@ -25,6 +25,8 @@ _TEXTS: dict[type, str] = {
     e.WaitEnded: "wait ended by an operator ({0.scope}): the next message is attempted "
     "{0.remaining_s:.3f} s early",
     e.LimitLifted: "limit lifted by an operator until a success{many}: {0.reason!r}",
+    e.StrategyReloaded: "strategy reloaded from {0.path}: {0.strategy} in place of {0.before}",
+    e.StrategyRefused: "strategy not reloaded, {0.strategy} remains in force: {0.error}",
     e.CommandAnswered: "{0.command}{place} by {0.by}: {0.answer} (command {0.command_id})",
     e.BatchTakenApart: "taken apart: the batch of {0.messages} from {0.place}, failures: "
     "{0.failures}; its messages are attempted apart: {0.error}",

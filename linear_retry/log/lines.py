@@ -348,7 +348,7 @@ def _plain(value: object) -> object:
 
 _ERRORS = (
     *(e.DeadLettered, e.DeadLetterFailed, e.LimitReached, e.KeyBlocked, e.Skipped),
-    *(e.PartitionUnreadable, e.DataLost, e.HandlerTooSlow),
+    *(e.PartitionUnreadable, e.DataLost, e.HandlerTooSlow, e.StrategyRefused),
 )
 _INFOS = (
     e.Assigned,

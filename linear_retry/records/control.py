@@ -26,7 +26,7 @@ DEFAULT_TOPIC = "linear-retry.control"
 COMMAND_TTL_MS = 60_000
 """How long after it was sent a command may still be carried out."""
 
-CommandName: TypeAlias = Literal["retry", "give-up", "lift-limit"]
+CommandName: TypeAlias = Literal["retry", "give-up", "lift-limit", "reload"]
 AnswerName: TypeAlias = Literal[
     "heard",
     "pending",
@@ -45,6 +45,10 @@ AnswerName: TypeAlias = Literal[
     "no-message",
     "last-attempt",
     "lifted",
+    "reloaded",
+    "unchanged",
+    "refused",
+    "no-file",
     "not-held",
     "none-open",
     "no-dead-letters",
@@ -103,7 +107,8 @@ class Answer:
 
     `is_final`: no other answer follows from this member. `topic`, `partition` and `offset` name
     the message, if it is about one; `failures`, `retry_at_ms` and the last `error` describe its
-    failures so far.
+    failures so far. `strategy` has the labels of what is in force, and `error` why it is not what
+    the file has.
     """
 
     command_id: str
@@ -117,6 +122,7 @@ class Answer:
     failures: int | None = None
     retry_at_ms: int | None = None
     error: str | None = None
+    strategy: str | None = None
 
     @property
     def place(self) -> Place | None:

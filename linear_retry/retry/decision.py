@@ -8,6 +8,7 @@ from math import inf
 from typing import Literal, Protocol, TypeAlias, assert_never
 
 from linear_retry.errors import ConfigurationError, UsageError
+from linear_retry.events import StrategyRefused, StrategyReloaded
 from linear_retry.records.lineage import Hop, Lineage
 from linear_retry.records.text import brief, leaves
 from linear_retry.retry.callables import UndoneError
@@ -157,13 +158,20 @@ class Policy:
 
 
 class Rules(Protocol):
-    """Several strategies, each for some errors and topics."""
+    """Strategies for some errors and topics each, which may change between two failures."""
+
+    @property
+    def are_several(self) -> bool:
+        """Whether there is more than one."""
 
     def find(self, errors: Sequence[BaseException], topic: str, /) -> Delays | None:
         """Returns the strategy for an error, of which these are the leaves; None: one has none."""
 
     def labelled(self, label: str, /) -> Delays | None:
         """Returns the strategy with this label."""
+
+    def look(self) -> StrategyReloaded | StrategyRefused | None:
+        """Reads their file again, if it has changed. Returns what has happened, once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +186,10 @@ class RetrySettings:
     scope: AnyScope
     rng: Callable[[], float] | None = None
     rules: Rules | None = None
+
+    def transient_again(self, label: str) -> Transient:
+        """A failure as one before, whose strategy had this label."""
+        return Transient(strategy=None if self.rules is None else self.rules.labelled(label))
 
 
 @dataclass(frozen=True, slots=True)

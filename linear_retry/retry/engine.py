@@ -48,7 +48,6 @@ from linear_retry.retry.decision import (
     RetrySettings,
     Skip,
     Stop,
-    Transient,
     Wait,
     classify,
     decide,
@@ -184,6 +183,11 @@ class Engine(Generic[T]):
         self._reading = reading
         self._origins: set[tuple[str, ...]] = set()
 
+    def look(self) -> events.Event | None:
+        """Puts strategies into force whose file has changed. Returns what has happened, once."""
+        rules = self._settings.rules
+        return None if rules is None else rules.look()
+
     def described(
         self, error: Exception, topic: str = "", *, is_permanent: bool = False
     ) -> FailedAttempt:
@@ -202,9 +206,8 @@ class Engine(Generic[T]):
         lineage = lineage_of(record, self._reading.line)
         now_s, now_ms = self._clock.now_s(), self._clock.utc_ms()
         left = Left.of(lineage, failures.first_ms if failures else now_ms, now_ms)
-        rules = self._settings.rules
         decision = decide(
-            Transient(strategy=None if rules is None else rules.labelled(failures.strategy)),
+            self._settings.transient_again(failures.strategy),
             failures.count + 1,
             self._settings.policy,
             elapsed_s=now_s - failures.first_s if failures else 0.0,
@@ -348,8 +351,14 @@ class Engine(Generic[T]):
     # -- inside ----------------------------------------------------------------------------
 
     def _is_other_rule(self, before: Failures, label: str) -> bool:
-        """Whether the failure before was another rule's; of one before a restart nobody knows."""
-        return self._settings.rules is not None and bool(before) and before.strategy != label
+        """Whether the failure before was by another strategy than this one.
+
+        After a restart nobody knows which of several it was.
+        """
+        rules = self._settings.rules
+        if rules is None or not before:
+            return False
+        return before.strategy != label if before.strategy else rules.are_several
 
     def _log_stack(self, held: Held[T], attempt: FailedAttempt) -> None:
         """Logs the traceback of the first of equal errors: a bug may fail on every message."""

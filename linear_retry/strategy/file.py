@@ -49,24 +49,21 @@ class RuleArguments(TypedDict):
 
 def load(path: str | os.PathLike[str]) -> Arguments:
     """Reads the strategy at `path`. Raises `StrategyError`, also for an unreadable file."""
-    return parse(_content(path), printable_path(path))
+    return parse(content_of(path), printable_path(path))
 
 
 def load_rules(path: str | os.PathLike[str]) -> list[RuleArguments]:
     """Reads the rules at `path`. Raises `StrategyError`, also for an unreadable file."""
-    return parse_rules(_content(path), printable_path(path))
+    return parse_rules(content_of(path), printable_path(path))
 
 
 def load_all(path: str | os.PathLike[str]) -> list[Arguments]:
     """Reads the strategy at `path`, or those of its rules. Raises as `load` does."""
-    content, where = _content(path), printable_path(path)
-    document, _ = _document(content, where)
-    if _has_rules(document):
-        return [rule["strategy"] for rule in parse_rules(content, where)]
-    return [parse(content, where)]
+    return [rule["strategy"] for rule in parse_all(content_of(path), printable_path(path))]
 
 
-def _content(path: str | os.PathLike[str]) -> bytes:
+def content_of(path: str | os.PathLike[str]) -> bytes:
+    """Returns what is in the file at `path`. Raises `StrategyError` if it cannot be read."""
     try:
         return read_small(path)
     except ValueError as error:
@@ -133,6 +130,17 @@ def parse_rules(text: bytes | str, where: str) -> list[RuleArguments]:
     if problems:
         raise StrategyError(problems)
     return found
+
+
+def parse_all(text: bytes | str, where: str) -> list[RuleArguments]:
+    """Parses the rules in `text`; a single strategy is one rule, of all errors and topics.
+
+    Raises `StrategyError` as `parse` does.
+    """
+    document, _ = _document(text, where)
+    if _has_rules(document):
+        return parse_rules(text, where)
+    return [RuleArguments(strategy=parse(text, where), errors=None, topics=["*"])]
 
 
 def _has_rules(document: Any) -> bool:

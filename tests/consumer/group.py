@@ -29,7 +29,7 @@ from linear_retry.consumer.partitions.offsets import StartPositions
 from linear_retry.consumer.partitions.read_ahead import partition_of
 from linear_retry.consumer.runners.run_handler import Results, attempt_all, attempt_batch
 from linear_retry.consumer.settings.by_key import ByKey
-from linear_retry.consumer.settings.checks import plan
+from linear_retry.consumer.settings.checks import Strategies, plan
 from linear_retry.consumer.settings.consumer_config import Dependencies
 from linear_retry.consumer.settings.line import WhenExhausted
 from linear_retry.kafka import Message
@@ -129,7 +129,7 @@ class Member:
             {"bootstrap.servers": "fake:9092", "group.id": GROUP, **PROTOCOL_KEYS[protocol]}
             | group.config,
             group.reads or group.topics,
-            strategy=group.strategy,
+            strategy=group.given,
             transient=OutageError,
             dead_letters=group.dead_letters,
             scope=group.scope,
@@ -219,6 +219,7 @@ class FakeGroup:
         topics: Iterable[str] = (TOPIC,),
         partitions: int = 3,
         strategy: Iterable[Any] | Strategy = (1, 2, 5),
+        given: Strategies | None = None,
         config: dict[str, Any] | None = None,
         scope: AnyScope | ByKey = "consumer",
         letter_limit: int | None = None,
@@ -233,7 +234,10 @@ class FakeGroup:
         remember_failures: bool = True,
         on_unreadable_note: OnUnreadableNote = "refuse",
     ) -> None:
-        """Each of `topics` has as many `partitions`. `reads`: it is a retry line, of these."""
+        """Each of `topics` has as many `partitions`. `reads`: it is a retry line, of these.
+
+        `given` is what members get in place of `strategy`, of which the guarantees know.
+        """
         self.fake = fake or FakeKafka()
         self.reads = reads
         self.start_positions = start_positions
@@ -249,6 +253,7 @@ class FakeGroup:
         if LETTERS not in self.fake.topics:
             self.fake.create_topic(LETTERS, partitions)
         self.strategy = strategy if isinstance(strategy, Strategy) else Strategy(list(strategy))
+        self.given: Strategies = self.strategy if given is None else given
         self.protocol: Protocol = protocol
         self.config = config or {}
         self.scope: AnyScope | ByKey = scope

@@ -25,7 +25,7 @@ from linear_retry.kafka.consumer.settings import consumer_settings
 from linear_retry.kafka.topics.batch_end import BatchEnd
 from linear_retry.records.lineage import Line
 from linear_retry.retry.circuits import Circuits
-from linear_retry.retry.decision import Policy
+from linear_retry.retry.decision import Policy, RetrySettings
 from linear_retry.scope import Partition
 from tests.fake.clock import VirtualClock
 from tests.recording_consumer import RecordingConsumer
@@ -120,7 +120,8 @@ class Joined:
 
     def operator_actions(self, policy: Policy, requests: Requests | None = None) -> OperatorActions:
         return OperatorActions(
-            *(self.circuits, self.clock, requests or Requests(), policy),
+            *(self.circuits, self.clock, requests or Requests()),
+            RetrySettings(policy, lambda _: True, "consumer"),
             Line(self.settings.group_id),
             self.emit,
         )

@@ -68,7 +68,7 @@ def test_what_is_typed_takes_effect(broker: EmbeddedKafka) -> None:
     exec(compile(_CODE, "operating.md", "exec"), names)
     handler = Dependency()
     consumer = names["operated"]({"bootstrap.servers": broker.bootstrap, "group.id": "billing"})
-    list_, give_up, retry, retry_all, lift_limit = _COMMANDS
+    list_, give_up, retry, retry_all, lift_limit, reload = _COMMANDS
     with living(consumer, handler):
         wait_until(lambda: ("orders", 0, 0) in names["held"](consumer), "the first is held")
         wait_until(lambda: "orders[0]@0" in _typed(list_, broker), "it is in the journal")
@@ -80,18 +80,19 @@ def test_what_is_typed_takes_effect(broker: EmbeddedKafka) -> None:
         assert "no circuit is open" in _typed(retry_all, broker)
         lifted = "the limit is lifted until a success, or for 5000 messages"
         assert lifted in _typed(lift_limit, broker)
+        assert "is not read from a file (StrategyFile)" in _typed(reload, broker, says_no=True)
     (letter,) = TopicReader({"bootstrap.servers": broker.bootstrap}).read_all("orders.dlq")
     assert (b"first", b"given-up") == (letter.value, dict(letter.headers)["retry-reason"])
 
 
-def _typed(command: str, broker: EmbeddedKafka) -> str:
+def _typed(command: str, broker: EmbeddedKafka, *, says_no: bool = False) -> str:
     """What a person reads who types it, and says yes."""
     program, *arguments = shlex.split(command.replace("localhost:9092", broker.bootstrap))
     assert "linear-retry" == program
     done = CliRunner().invoke(app, arguments, input="y\n")
     # No event yet: the group is not known.
-    assert done.exit_code == 0 or "has no entries" in done.output, done.output
-    return done.stdout
+    assert done.exit_code == says_no or "has no entries" in done.output, done.output
+    return done.stderr if says_no else done.stdout
 
 
 def test_every_answer_is_there() -> None:

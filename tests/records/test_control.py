@@ -98,7 +98,7 @@ def test_what_breaks_parsers_is_refused(value: bytes | None) -> None:
     ("changes", "reason"),
     [
         ({"v": 2}, "v is 2: this release reads 1"),
-        ({"command": "drain"}, "command is 'drain': one of retry, give-up, lift-limit"),
+        ({"command": "drain"}, "command is 'drain': one of retry, give-up, lift-limit, reload"),
         ({"command_id": "812"}, "command_id is '812': a UUID"),
         ({"offset": -1}, "offset is -1: a whole number from 0"),
         ({"partition": True}, "partition is True: a whole number from 0"),

@@ -31,6 +31,7 @@ from linear_retry import (
     Scope,
     Strategy,
     StrategyError,
+    StrategyFile,
     current_attempt,
     run_together,
     run_together_async,
@@ -273,6 +274,9 @@ def choosing(config: dict[str, object]) -> None:
     assert_type(rules[0].takes(OSError(), "orders"), bool)
     LinearConsumer(config, ["orders"], strategy=rules, dead_letters="orders.dlq")
     assert_type(Rule.load("rules.json"), list[Rule])
+    file = StrategyFile("pay.json")
+    LinearConsumer(config, ["orders"], strategy=file, transient=OSError, dead_letters="orders.dlq")
+    assert_type(file.current(), Strategy)
 
 
 def asking(attempt: AttemptInfo) -> None:

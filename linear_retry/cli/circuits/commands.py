@@ -240,3 +240,24 @@ def lift_limit(
         raise typer.Exit(NEGATIVE)
     with exit_on_error():
         raise typer.Exit(_written(sender, sender.send([command]), connection))
+
+
+@app.command()
+@with_option_groups
+def reload(target: CommandTarget, connection: Connection, member: MEMBER = None) -> None:
+    """Have each member read its strategy's file now.
+
+    A member with strategy=StrategyFile(...) looks for itself whenever a message fails; this shows,
+    before one does, what is in force in each, by name and fingerprint. What is wrong with a file
+    leaves everything as it is. The consumers must follow the control topic, as with `circuits
+    retry`.
+
+    Example: linear-retry circuits reload --group billing --bootstrap localhost:9092
+
+    Exit codes: 1, a member refuses its file, has none, or the command has expired; 3, nobody in the
+    group has answered; 6, a member has not looked in time.
+    """
+    sender = target.sender(connection)
+    with exit_on_error():
+        sent = sender.send([target.command("reload", member=member)])
+        raise typer.Exit(_written(sender, sent, connection))

@@ -29,7 +29,15 @@ LIVENESS_STYLES: Mapping[Liveness, str] = {
     "past": "dim",
     "unknown": "yellow",
 }
-_YES: tuple[AnswerName, ...] = ("recovered", "returned", "no-message", "lifted", "none-open")
+_YES: tuple[AnswerName, ...] = (
+    "recovered",
+    "returned",
+    "no-message",
+    "lifted",
+    "none-open",
+    "reloaded",
+    "unchanged",
+)
 _NOT_YET: tuple[AnswerName, ...] = ("heard", "pending", "begun")
 _WORST_FIRST = (UNAVAILABLE, PENDING, NEGATIVE, DONE)
 

@@ -95,7 +95,9 @@ class Outcomes:
     def judge(
         self, held: Held[Message], error: Exception, *, is_permanent: bool = False
     ) -> Verdict[Message]:
-        """Decides about a failed attempt, and does nothing yet."""
+        """Decides about a failed attempt, by what a strategy's file has now; does nothing yet."""
+        if (event := self.engine.look()) is not None:
+            self.emit(event)
         topic, _ = held.partition
         return self.engine.judge(
             held, self.engine.described(error, topic, is_permanent=is_permanent)

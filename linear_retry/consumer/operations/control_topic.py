@@ -13,6 +13,7 @@ from linear_retry import events
 from linear_retry.consumer.operations.monitor import Monitor
 from linear_retry.consumer.operations.operator_actions import OperatorActions
 from linear_retry.consumer.ownership.requests import GiveUp, LiftLimit, OperatorRequest, Retry
+from linear_retry.consumer.settings.strategy_file import FileRules
 from linear_retry.errors import BrokerError, LinearRetryError
 from linear_retry.kafka import KafkaException, Message
 from linear_retry.kafka.producers.journal import JournalProducer
@@ -147,11 +148,28 @@ class RemoteCommands:
             self._answer(work, "no-dead-letters")
         elif command.command == "lift-limit" and not self._operator_actions.has_limit:
             self._answer(work, "no-limit")
+        elif command.command == "reload":
+            self._reload(work)
         elif place is not None:
             self._ask(work, GiveUp(_of(place)), "dead-lettered", "not-held")
         else:
             wish = LiftLimit(command.letters or None, command.reason or "")
             self._ask(work, wish, "lifted", "dropped")
+
+    def _reload(self, work: _Pending) -> None:
+        rules = self._operator_actions.settings.rules
+        if not isinstance(rules, FileRules):
+            self._answer(work, "no-file")
+            return
+        event = rules.look()
+        if event is not None:
+            self._monitor.emit(event)
+        now = rules.labels[:_LONGEST_ERROR]
+        if rules.problem:
+            error = one_line(rules.problem)[:_LONGEST_ERROR]
+            self._answer(work, "refused", strategy=now, error=error)
+        else:
+            self._answer(work, "unchanged" if event is None else "reloaded", strategy=now)
 
     def _ask(
         self, work: _Pending, wish: OperatorRequest, done: AnswerName, refused: AnswerName

@@ -24,12 +24,11 @@ from linear_retry.retry.clock import Clock
 from linear_retry.retry.decision import (
     GIVEN_UP,
     Left,
-    Policy,
     Publish,
     Recover,
+    RetrySettings,
     Skip,
     Stop,
-    Transient,
     decide,
 )
 from linear_retry.retry.engine import ConsecutiveDeadLetters
@@ -52,17 +51,17 @@ class OperatorActions:
         circuits: Circuits[Message],
         clock: Clock,
         requests: Requests,
-        policy: Policy,
+        settings: RetrySettings,
         line: Line,
         emit: Callable[[Event], None],
     ) -> None:
         self.circuits = circuits
         self.clock = clock
         self.requests = requests
-        self._policy = policy
+        self.settings = settings
         self._line = line
         self._emit = emit
-        self.has_limit = policy.has_limit
+        self.has_limit = settings.policy.has_limit
         self.consecutive = ConsecutiveDeadLetters()
         self.is_attempted: Callable[[Scope], bool] = _nobody
 
@@ -123,9 +122,9 @@ class OperatorActions:
         elapsed_s = self.clock.now_s() - failures.first_s
         lineage = lineage_of(read(held.message), self._line)
         decision = decide(
-            Transient(),
+            self.settings.transient_again(failures.strategy),
             failures.count + 1,
-            self._policy,
+            self.settings.policy,
             elapsed_s=elapsed_s,
             consecutive=in_a_row,
             left=Left.of(lineage, failures.first_ms, self.clock.utc_ms()),
@@ -192,8 +191,8 @@ class OperatorActions:
         if not self.requests.claim(request):
             return False
         if not (isinstance(case, Leaving) and case.letter.reason == GIVEN_UP):
-            record, route = read(case.held.message), ToDeadLetters(self._policy.dead_letters)
-            given_up = leaving(case.held, record, GIVEN_UP, self._line, route)
+            route = ToDeadLetters(self.settings.policy.dead_letters)
+            given_up = leaving(case.held, read(case.held.message), GIVEN_UP, self._line, route)
             sends = case.sends if isinstance(case, Leaving) else 0
             self.circuits.hold(scope, replace(given_up, sends=sends))
         return True

@@ -24,8 +24,9 @@ from linear_retry.consumer.settings.line import (
     line_config,
     refuse_own_topics,
 )
-from linear_retry.consumer.settings.rules import Rule, Rules, strategies_of
-from linear_retry.consumer.settings.values import Errors, predicate_of
+from linear_retry.consumer.settings.rules import Rule, Rules, check_rules
+from linear_retry.consumer.settings.strategy_file import FileRules, StrategyFile
+from linear_retry.consumer.settings.values import Errors, as_strategy, predicate_of
 from linear_retry.errors import ConfigurationError
 from linear_retry.events import Listener
 from linear_retry.journal.journal import Journal
@@ -43,6 +44,7 @@ from linear_retry.records.topics.names import check_topic_name
 from linear_retry.retry.callables import why_not
 from linear_retry.retry.circuits import BreakerError
 from linear_retry.retry.decision import (
+    Delays,
     IsTransient,
     OnExhausted,
     OnPermanent,
@@ -54,7 +56,7 @@ from linear_retry.scope import AnyScope
 from linear_retry.strategy.delays import Element
 from linear_retry.strategy.strategy import Strategy
 
-Strategies: TypeAlias = Strategy | Sequence[Element] | Sequence[Rule]
+Strategies: TypeAlias = Strategy | Sequence[Element] | Sequence[Rule] | StrategyFile
 
 MOST_CONCURRENT = 256
 _MOST_NOTED = 160
@@ -85,11 +87,14 @@ def plan(
     on_unreadable_note: OnUnreadableNote = "refuse",
 ) -> ConsumerConfig:
     """Checks all arguments and returns them as one value. Raises `ConfigurationError`."""
-    strategies, rules = strategies_of(strategy, has_transient=transient is not None)
     line = line_config(config, topics, on_exhausted)
+    given = chosen_strategy(
+        strategy, has_transient=transient is not None, repeats=line.on_exhausted == "repeat"
+    )
+    rules = given if isinstance(given, Rules) else None
     kind, by_key = _scope_of(scope)
     policy, letters = policy_of(
-        strategies,
+        given,
         line.on_exhausted,
         on_permanent,
         dead_letters,
@@ -130,7 +135,7 @@ def plan(
         dead_letters=letters,
         journals=tuple(journals),
         control=control,
-        strategy_total_s=max(each.total_s for each in strategies),
+        strategy_total_s=given.total_s,
         start_timeout_s=start_timeout_s,
         close_timeout_s=close_timeout_s,
         remember_failures=remember_failures,
@@ -189,8 +194,8 @@ def _check_retry_line(line: LineConfig, letters: DeadLetters | None, rules: Rule
         return
     if rules is not None:
         raise ConfigurationError(
-            "strategy: rules are for messages of their own topics, and a retry line reads retry "
-            "topics; give one strategy there"
+            "strategy: rules, and a file that may have them, are for messages of their own topics, "
+            "and a retry line reads retry topics; give one strategy there"
         )
     is_safe = letters is not None and letters.transactional
     if line.retries and line.retries.back_to_source and not is_safe:
@@ -234,8 +239,33 @@ def is_transient(transient: Errors | None, rules: Rules | None = None) -> IsTran
     return lambda error: isinstance(error, BreakerError) or takes(error)
 
 
+def chosen_strategy(
+    strategy: object, *, has_transient: bool, repeats: bool, by_topic: bool = True
+) -> Strategy | Rules:
+    """Returns the strategy given, or the rules among which an error chooses.
+
+    `repeats`: an exhausted strategy repeats its last delay. `has_transient` and `by_topic` as in
+    `check_rules`. Raises `ConfigurationError`.
+    """
+
+    def check(rules: Sequence[Any]) -> None:
+        check_rules(rules, has_transient=has_transient, by_topic=by_topic)
+        for rule in rules if repeats else ():
+            check_repeated(rule.strategy)
+
+    if isinstance(strategy, StrategyFile):
+        return FileRules(strategy, check)
+    if isinstance(strategy, list | tuple) and any(isinstance(one, Rule) for one in strategy):
+        check(strategy)
+        return Rules(strategy)
+    single = as_strategy(strategy)
+    if repeats:
+        check_repeated(single)
+    return single
+
+
 def policy_of(
-    strategies: Sequence[Strategy],
+    strategy: Delays,
     on_exhausted: OnExhausted,
     on_permanent: OnPermanent,
     dead_letters: str | DeadLetters | None,
@@ -246,16 +276,12 @@ def policy_of(
 ) -> tuple[Policy, DeadLetters | None]:
     """Combines these choices into a policy; `may_block`: each key has its own circuit.
 
-    Of several strategies, each for some errors, the last one is that of all others.
-
     Raises `ConfigurationError`.
     """
     _check_choice("on_exhausted", on_exhausted, get_args(OnExhausted))
     _check_choice("on_permanent", on_permanent, get_args(OnPermanent))
-    for strategy in strategies if on_exhausted == "repeat" else ():
-        check_repeated(strategy)
     letters = DeadLetters(dead_letters) if isinstance(dead_letters, str) else dead_letters
-    policy = Policy(strategies[-1], on_exhausted, on_permanent, carrier=retries, recovery=recovery)
+    policy = Policy(strategy, on_exhausted, on_permanent, carrier=retries, recovery=recovery)
     if policy.blocks and not may_block:
         raise ConfigurationError(
             f"on_exhausted={on_exhausted!r}, on_permanent={on_permanent!r}: 'block' is for "

@@ -9,10 +9,11 @@ from os import PathLike
 
 from linear_retry.consumer.settings.values import Errors, as_strategy, predicate_of
 from linear_retry.errors import ConfigurationError
+from linear_retry.events import StrategyRefused, StrategyReloaded
 from linear_retry.retry.circuits import BreakerError
 from linear_retry.retry.retry_after import RetryAfter
 from linear_retry.strategy.delays import Element
-from linear_retry.strategy.file import load_rules
+from linear_retry.strategy.file import RuleArguments, load_rules
 from linear_retry.strategy.strategy import Strategy
 
 _ALL = ("*",)
@@ -59,18 +60,21 @@ class Rule:
         A rule takes an error if that is the name of its class or of one that this derives from.
         Raises `StrategyError` with all problems of the file.
         """
-        return [
-            cls(
-                Strategy(**rule["strategy"]),
-                errors=None if rule["errors"] is None else _Named(rule["errors"]),
-                topics=rule["topics"],
-            )
-            for rule in load_rules(path)
-        ]
+        return list(map(rule_of, load_rules(path)))
 
     def takes(self, error: BaseException, topic: str) -> bool:
         """Whether it is for this error of a message of `topic`. Raises what its predicate does."""
         return any(fnmatchcase(topic, glob) for glob in self.topics) and self._takes(error)
+
+
+def rule_of(arguments: RuleArguments) -> Rule:
+    """Makes a rule of what a file has."""
+    names = arguments["errors"]
+    return Rule(
+        Strategy(**arguments["strategy"]),
+        errors=None if names is None else _Named(names),
+        topics=arguments["topics"],
+    )
 
 
 class _Named:
@@ -88,15 +92,27 @@ class _Named:
 
 
 class Rules:
-    """The rules of a line, in their order.
+    """The rules of a line, in their order. To those who ask for one strategy, it is the last one's.
 
-    The strategy of the last one is also that of the probes of a wide circuit, and of a `RetryAfter`
-    and an open breaker that no rule takes: they are transient in any case.
+    That is the strategy of the probes of a wide circuit, and of a `RetryAfter` and an open breaker
+    that no rule takes: they are transient in any case.
     """
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self._rules = tuple(rules)
-        self.strategies = tuple(rule.strategy for rule in rules)
+
+    @property
+    def strategies(self) -> tuple[Strategy, ...]:
+        return tuple(rule.strategy for rule in self._rules)
+
+    @property
+    def total_s(self) -> float:
+        """The longest sum of all waits of a strategy, in seconds."""
+        return max(each.total_s for each in self.strategies)
+
+    @property
+    def are_several(self) -> bool:
+        return len(self._rules) > 1
 
     def find(self, errors: Sequence[BaseException], topic: str) -> Strategy | None:
         """Returns the strategy for an error, of which these are the leaves; None: one has none."""
@@ -108,24 +124,44 @@ class Rules:
                 found.append(first)
             elif not isinstance(error, BreakerError | RetryAfter):
                 return None
-        return self.strategies[min(found, default=-1)]
+        return self._rules[min(found, default=-1)].strategy
 
     def labelled(self, label: str) -> Strategy | None:
         """Returns the strategy with this label."""
         return next((each for each in self.strategies if each.label == label), None)
 
+    def look(self) -> StrategyReloaded | StrategyRefused | None:
+        """Returns None: rules in the program do not change."""
+        return None
 
-def strategies_of(
-    strategy: object, *, has_transient: bool, by_topic: bool = True
-) -> tuple[tuple[Strategy, ...], Rules | None]:
-    """Returns the strategies given, and the rules that choose among them; None: it is a single one.
+    # -- the last one's ----------------------------------------------------------------------
+
+    @property
+    def label(self) -> str:
+        return self._rules[-1].strategy.label
+
+    @property
+    def max_elapsed_s(self) -> float | None:
+        return self._rules[-1].strategy.max_elapsed_s
+
+    def __len__(self) -> int:
+        return len(self._rules[-1].strategy)
+
+    def __bool__(self) -> bool:
+        """Always true, as of a strategy."""
+        return True
+
+    def delay_s(self, failures: int, rng: Callable[[], float] | None = None) -> float | None:
+        return self._rules[-1].strategy.delay_s(failures, rng)
+
+
+def check_rules(rules: Sequence[object], *, has_transient: bool, by_topic: bool) -> None:
+    """Raises `ConfigurationError` for rules that cannot be in force.
 
     `has_transient`: the user said which errors are transient. Without `by_topic` a rule may not
-    name topics. Raises `ConfigurationError`.
+    name topics.
     """
-    if not isinstance(strategy, list | tuple) or not any(isinstance(one, Rule) for one in strategy):
-        return (as_strategy(strategy),), None
-    for one in strategy:
+    for one in rules:
         if not isinstance(one, Rule):
             raise ConfigurationError(
                 f"strategy: {one!r} is among rules; write Rule({one!r}), as the last one, for a "
@@ -140,5 +176,3 @@ def strategies_of(
             raise ConfigurationError(
                 f"topics={one.topics!r}: a micro-batch may be of several topics; leave it out"
             )
-    rules = Rules(strategy)
-    return rules.strategies, rules

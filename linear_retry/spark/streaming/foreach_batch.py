@@ -24,12 +24,13 @@ from linear_retry.consumer.settings.checks import (
     answer_within_s,
     check_listeners,
     check_own_topics,
+    chosen_strategy,
     is_transient,
     policy_of,
 )
 from linear_retry.consumer.settings.consumer_config import Dependencies, this_process
 from linear_retry.consumer.settings.dead_letters import DeadLetters
-from linear_retry.consumer.settings.rules import strategies_of
+from linear_retry.consumer.settings.rules import Rules
 from linear_retry.consumer.settings.values import Errors
 from linear_retry.errors import ConfigurationError, UsageError
 from linear_retry.events import Listener
@@ -209,8 +210,14 @@ def _micro_batch_runner(
     dependencies: Dependencies,
 ) -> MicroBatchRunner:
     """Checks everything and builds the runner, without I/O. Raises `ConfigurationError`."""
-    strategies, rules = strategies_of(strategy, has_transient=transient is not None, by_topic=False)
-    policy, letters = policy_of(strategies, on_exhausted, on_permanent, dead_letters)
+    given = chosen_strategy(
+        strategy,
+        has_transient=transient is not None,
+        repeats=on_exhausted == "repeat",
+        by_topic=False,
+    )
+    rules = given if isinstance(given, Rules) else None
+    policy, letters = policy_of(given, on_exhausted, on_permanent, dead_letters)
     listeners = check_listeners(listeners)
     journals = [listener for listener in listeners if isinstance(listener, Journal)]
     check_own_topics(letters, journals)

@@ -148,6 +148,8 @@ class MicroBatchRunner:
         if batch.is_stopping():
             batch.end()  # a stop may make the handler fail with any error
         may_halve = may_halve and not isinstance(error, BadRows)
+        if (event := self._engine.look()) is not None:
+            self._emit(event)
         attempt = self._described(held, error)
         del error  # sending the letters takes its time, and may wait
         if may_halve and (halves := self._halves(held, attempt)):

@@ -1,12 +1,13 @@
 """The commands of `circuits` refuse what cannot work, and report what came of the rest."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TypeAlias
 
 import pytest
 from typer.testing import CliRunner
 
-from linear_retry import LinearConsumer, Scope
+from linear_retry import LinearConsumer, Scope, Strategy, StrategyFile
 from linear_retry.cli import app
 from linear_retry.kafka import Message
 from linear_retry.testing import EmbeddedKafka
@@ -152,3 +153,22 @@ def test_a_missing_control_topic_is_reported() -> None:
         kafka.create_topic("orders")
         code, output = _run("retry", _PLACE, "--bootstrap", kafka.bootstrap)
     assert (3, True) == (code, "topic 'linear-retry.control' does not exist" in output)
+
+
+def test_a_reload_says_what_is_in_force(tmp_path: Path) -> None:
+    """In each member; exit code 1 where a file is refused, with what is wrong with it."""
+    path = tmp_path / "pay.json"
+    path.write_text("[1, 5]")
+    with broker_of_orders() as kafka:
+        options = {"strategy": StrategyFile(path), "control": "linear-retry.control"}
+        asked = "reload", "--timeout", "1", "--bootstrap", kafka.bootstrap
+        with living(patient_consumer(kafka.bootstrap, **options), lambda _: None):
+            wait_until(lambda: 0 == _run(*asked)[0], "it follows the control topic")
+            path.write_text("[1, 6]")
+            code, output = _run("reload", "--bootstrap", kafka.bootstrap)
+            label = Strategy([1, 6], name="pay").label
+            assert (0, True) == (code, f": reloaded: {label} is in force" in output), output
+            path.write_text("[1, six]")
+            code, output = _run("reload", "--bootstrap", kafka.bootstrap)
+            assert (1, True) == (code, f"not reloaded, {label} remains in force" in output), output
+            assert "this is not JSON" in output

@@ -1,19 +1,20 @@
 """A remote command takes effect in the right member, and is on record."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from confluent_kafka import KafkaError
 
-from linear_retry import Strategy, events
+from linear_retry import Rule, Strategy, StrategyFile, events
 from linear_retry.consumer.operations.control_topic import RemoteCommands
 from linear_retry.consumer.operations.operator_actions import OperatorActions
 from linear_retry.records.control import COMMAND_TTL_MS, AnswerName, Command, CommandName
 from linear_retry.records.lineage import Line
-from linear_retry.retry.decision import Policy
-from tests.consumer.group import GROUP, TOPIC, FakeGroup, Member
+from linear_retry.retry.decision import Policy, RetrySettings
+from tests.consumer.group import GROUP, TOPIC, FakeGroup, Member, OutageError
 from tests.consumer.misbehaviours.misbehaving import emitted, turn_until
 from tests.consumer.ownership.test_requests import reasons, waiting
 
@@ -302,9 +303,9 @@ def test_what_is_given_up_nowhere_is_refused() -> None:
     """A consumer without a dead-letter topic cannot give up; it says so, whatever is held."""
     group, member = waiting()
     parts, emit = member.parts, member.events.append
-    policy = Policy(Strategy([1]))
+    settings = RetrySettings(Policy(Strategy([1])), lambda _: True, "consumer")
     operator_actions = OperatorActions(
-        parts.circuits, parts.clock, parts.requests, policy, Line("billing"), emit
+        parts.circuits, parts.clock, parts.requests, settings, Line("billing"), emit
     )
     commands = RemoteCommands(
         "pod-1", parts.assignment, operator_actions, member.monitor, gives_up=False
@@ -319,3 +320,45 @@ def test_what_is_given_up_nowhere_is_refused() -> None:
         ("give-up", "ops@desk", "no-dead-letters"),
         ("lift-limit", "ops@desk", "no-limit"),
     ] == _on_record(member)
+
+
+def test_a_reload_says_what_is_in_force(tmp_path: Path) -> None:
+    """Before any message fails by it: the labels, or why the file is not in force."""
+    path = tmp_path / "pay.json"
+    path.write_text("[60, 600]")
+    group, member = waiting(given=StrategyFile(path))
+
+    def answered() -> tuple[AnswerName, str | None, str | None]:
+        member.parts.commands.post(_to_all(group, "reload"))
+        group.turn()
+        (answer,) = member.parts.commands.answers()
+        return answer.answer, answer.strategy, answer.error
+
+    before, after = (Strategy(each, name="pay").label for each in ([60, 600], [60, 601]))
+    assert ("unchanged", before, None) == answered()
+    path.write_text("[60, 601]")
+    assert ("reloaded", after, None) == answered()
+    path.write_text("[60, ]")
+    for _ in range(2):
+        name, label, error = answered()
+        assert ("refused", after) == (name, label)
+        assert "this is not JSON" in (error or "")
+    assert 1 == len(emitted(member, events.StrategyReloaded))
+    assert 1 == len(emitted(member, events.StrategyRefused))
+
+
+def test_a_reload_without_a_file_is_answered() -> None:
+    """The strategy is in the program."""
+    group, member = waiting()
+    member.parts.commands.post(_to_all(group, "reload"))
+    group.turn()
+    assert ["no-file"] == _answers(member)
+
+
+def test_the_last_attempt_is_that_of_the_rule_for_the_failure_before() -> None:
+    """Another rule's longer array said that there was time, and the message was given up."""
+    rules = [Rule([60], errors=OutageError), Rule([1] * 9, errors=KeyError)]
+    group, member = waiting(given=rules)
+    member.parts.commands.post(_command(group, "retry"))
+    group.turn(2)
+    assert ["last-attempt"] == _answers(member)

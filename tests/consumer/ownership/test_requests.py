@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError
 
 from linear_retry import BrokerError, LinearConsumer, RetryTopics, Strategy, UsageError, events
 from linear_retry.consumer.ownership.requests import GiveUp, Requests, Retry
+from linear_retry.consumer.settings.checks import Strategies
 from linear_retry.consumer.settings.line import WhenExhausted
 from linear_retry.kafka import Message
 from linear_retry.scope import Scope, ScopeKind
@@ -67,6 +68,7 @@ def waiting(
     on_exhausted: WhenExhausted = "dead-letter",
     *,
     remember_failures: bool = True,
+    given: Strategies | None = None,
 ) -> tuple[FakeGroup, Member]:
     """A member that holds the first message of partition 0 for a while; two more are behind it."""
     fake = FakeKafka()
@@ -81,6 +83,7 @@ def waiting(
         on_exhausted=on_exhausted,
         fake=fake,
         remember_failures=remember_failures,
+        given=given,
     )
     group.produce(0, 3)
     group.dependency.down = True

@@ -19,8 +19,8 @@ from linear_retry import (
     UsageError,
     events,
 )
-from linear_retry.consumer.settings.checks import is_transient
-from linear_retry.consumer.settings.rules import Rules, strategies_of
+from linear_retry.consumer.settings.checks import chosen_strategy, is_transient
+from linear_retry.consumer.settings.rules import Rules
 from linear_retry.events import Event
 from linear_retry.kafka import Message
 from linear_retry.retry.decision import Permanent, Transient, classify
@@ -39,8 +39,8 @@ class _BusyError(TimeoutError):
 
 
 def _rules(*rules: Rule) -> Rules:
-    _, found = strategies_of(rules, has_transient=True)
-    assert found is not None
+    found = chosen_strategy(rules, has_transient=True, repeats=False)
+    assert isinstance(found, Rules)
     return found
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaError
@@ -10,6 +11,7 @@ from linear_retry import (
     ConfigurationError,
     Event,
     RetryAfter,
+    StrategyFile,
     UsageError,
     events,
 )
@@ -50,6 +52,24 @@ def test_a_transient_error_is_waited_for_in_place() -> None:
     assert isinstance(failed, events.ProbeFailed)
     assert (2, 7.0) == (failed.failures, failed.delay_s)
     assert events.CircuitClosed(Scope(), "recovered", 8.0) == closed
+
+
+def test_a_changed_file_is_in_force_from_the_next_failure_on(tmp_path: Path) -> None:
+    """As for a consumer's messages: a query need not be restarted in an outage."""
+    path = tmp_path / "pay.json"
+    path.write_text("[60, 600]")
+    world = World(StrategyFile(path))
+    left = ["[60, 600]", "[1, 5]"]
+
+    def handler(_: int) -> None:
+        if left:
+            path.write_text(left.pop(0))
+            raise OutageError
+
+    stream = world.stream(handler)
+    world.runner.handle(stream)
+    assert [60.0, 5.0] == stream.waits_s
+    assert "StrategyReloaded" in world.kinds()
 
 
 def test_work_that_nobody_would_do_is_refused() -> None:

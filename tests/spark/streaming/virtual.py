@@ -5,13 +5,15 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from linear_retry import Event, Strategy, UsageError
+from linear_retry import Event, Strategy, StrategyFile, UsageError
 from linear_retry.consumer.letters.publisher import (
     AckWait,
     DeadLetterPublisher,
     PlainDelivery,
     Stop,
 )
+from linear_retry.consumer.settings.checks import chosen_strategy
+from linear_retry.consumer.settings.rules import Rules
 from linear_retry.events import Listener
 from linear_retry.kafka.producers.acknowledged import AcknowledgedProducer
 from linear_retry.records.record import Record
@@ -127,7 +129,7 @@ class World:
 
     def __init__(
         self,
-        delays: Sequence[float] | Strategy,
+        delays: Sequence[float] | Strategy | StrategyFile,
         *,
         on_exhausted: OnExhausted = "dead-letter",
         on_permanent: OnPermanent = "dead-letter",
@@ -141,10 +143,11 @@ class World:
         self.kafka.create_topic(LETTERS, 2)
         self.events: list[Event] = []
         self.circuits: Circuits[SparkBatch] = Circuits("billing")
-        strategy = delays if isinstance(delays, Strategy) else Strategy(list(delays))
+        strategy = chosen_strategy(delays, has_transient=True, repeats=False, by_topic=False)
+        rules = strategy if isinstance(strategy, Rules) else None
         policy = Policy(strategy, on_exhausted, on_permanent, limit, dead_letters=LETTERS)
         self.runner = MicroBatchRunner(
-            RetrySettings(policy, is_transient, "consumer"),
+            RetrySettings(policy, is_transient, "consumer", rules=rules),
             self.circuits,
             self._emit,
             self.kafka.clock,

@@ -92,7 +92,7 @@ CHOSEN = (
     .of(CommitNotes, lambda it: (it._digests, it._group_id, it._most, it._on_unreadable))
     .of(CommitNotes, lambda it: (it._ignored, it._remembers))
     .of(Outcomes, lambda it: (it.emit, it.line))
-    .of(OperatorActions, lambda it: (it._line, it._policy, it.is_attempted))
+    .of(OperatorActions, lambda it: (it._line, it.is_attempted, it.settings))
     .of(DeadLetterPublisher, lambda it: (it._oversized, it.poll, it.prepare, it.topic))
     .of(AckWait, lambda it: it._answer_within_s)
     .of(AcknowledgedProducer, lambda it: (it._config, it._make, it.topic))
