@@ -11,7 +11,7 @@ CloseOutcome: TypeAlias = Literal[
     "recovered", "dead-lettered", "sent-to-retry", "returned", "handed-over", "skipped", "dropped"
 ]
 
-WaitReason: TypeAlias = Literal["failed", "letter", "limit", "operator"]
+WaitReason: TypeAlias = Literal["failed", "letter", "limit", "operator", "pause"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +149,28 @@ class LimitLifted:
 
     letters: int | None
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PausedByHand:
+    """An operator, `by`, has paused what is in `scope`: nothing of it is attempted until `until`.
+
+    It is after the message in hand. What is held keeps its failures and its `max_elapsed`.
+    """
+
+    scope: Scope
+    by: str
+    reason: str
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class PauseEnded:
+    """The pause of `scope` is over, by its time or, if it was `closed`, by an operator."""
+
+    scope: Scope
+    closed: bool
+    paused_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,6 +417,8 @@ Event: TypeAlias = (
     | RetriedNow
     | WaitEnded
     | LimitLifted
+    | PausedByHand
+    | PauseEnded
     | StrategyReloaded
     | StrategyRefused
     | CommandAnswered

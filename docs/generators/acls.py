@@ -47,7 +47,7 @@ def _of_commands(setup: TopicSetup, journal: str, control: str) -> Iterator[Acl]
     (source, *_), letters = setup.sources, setup.dead_letters
     resolutions = resolutions_topic(letters)
     yield from watch_acls(setup)
-    operate = "`circuits retry`, `give-up`, `lift-limit`"
+    operate = "`circuits retry`, `give-up`, `lift-limit`, `open`, `close`, `reload`"
     yield Acl(operate, "Topic", control, ("Read", "Write"))
     yield Acl(operate, "Topic", journal, ("Read",))
     read = "`dlq list`, `show`, `stats`, `export`"

@@ -33,6 +33,7 @@ from linear_retry.consumer.operations.lag import Lag
 from linear_retry.consumer.operations.lifecycle import Brokers, Shutdown, Startup
 from linear_retry.consumer.operations.monitor import Monitor
 from linear_retry.consumer.operations.operator_actions import OperatorActions
+from linear_retry.consumer.operations.operator_pauses import OperatorPauses
 from linear_retry.consumer.operations.overrun import HangingHandlers
 from linear_retry.consumer.operations.replaced_log import ReplacedLogWatchdog
 from linear_retry.consumer.operations.retention import HeldMessages, RetentionCheck
@@ -323,6 +324,14 @@ def assemble(
     commands = RemoteCommands(
         config.member, assignment, actions, monitor, gives_up=letters is not None
     )
+    pauses = OperatorPauses(
+        flow_control=flow_control,
+        assignment=assignment,
+        requests=requests,
+        clock=clock,
+        longest_s=config.group_pause_max_s,
+        emit=emit,
+    )
     second_reader = SecondReader(settings.config, dependencies.consumer)
     chores: list[Chore] = [
         (reset, reset.tick),
@@ -338,6 +347,8 @@ def assemble(
         (retention, retention.tick),
         (held_messages, held_messages.tick),
         (commands, commands.tick),
+        (requests, pauses.consider),
+        (pauses, pauses.tick),
         (joining, joining.tick),
     ]
     if isinstance(read_ahead, DelayedReadAhead):
@@ -393,6 +404,7 @@ def assemble(
             ),
         )
         rebalance.drain = lanes.drain
+        pauses.on_begin, pauses.on_end = lanes.pause, lanes.resume
 
     return Parts(
         config=config,
@@ -536,4 +548,5 @@ def _follower(config: ConsumerConfig, commands: RemoteCommands) -> ControlTopicF
         since=lambda since_ms: TopicTail(keys, topic, since_ms, _CONTROL_PATIENCE_S),
         # As for journals: nobody waits for this producer, and it recovers by itself.
         writer=JournalProducer(journal_config(keys, {}), clock.now_s, config.dependencies.producer),
+        group_pause_max_s=config.group_pause_max_s,
     )

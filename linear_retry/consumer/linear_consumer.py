@@ -12,10 +12,13 @@ from linear_retry.consumer.operations.health import Health
 from linear_retry.consumer.operations.lag import Backlog
 from linear_retry.consumer.operations.monitor import Counts, Monitor, bind_listeners
 from linear_retry.consumer.ownership.requests import (
+    EndPause,
     GiveUp,
+    PauseWish,
     Retry,
     SkipUnreadable,
     checked_lift,
+    checked_pause,
     checked_place,
 )
 from linear_retry.consumer.partitions.batches import BatchLimits
@@ -53,11 +56,11 @@ class LinearConsumer:
     strategy is exhausted, or the error is permanent, the message goes to the dead-letter topic.
 
     One thread owns the consumer: the one that first calls `run` or `next`, or the thread of
-    `run_async`. `stop`, `close`, `retry_now`, `give_up`, `lift_limit`, `skip_unreadable`,
-    `circuits`, `breaker`, `health`, `counts` and `lag` are for any thread. It is a context manager,
-    for `with` and `async with`: leaving it closes the consumer. `group_id` is the name of its
-    group; `member` is its `group.instance.id`, else a name made for this instance; `journals` are
-    the journals among its listeners.
+    `run_async`. `stop`, `close`, `retry_now`, `give_up`, `lift_limit`, `open_circuit`,
+    `close_circuit`, `skip_unreadable`, `circuits`, `breaker`, `health`, `counts` and `lag` are for
+    any thread. It is a context manager, for `with` and `async with`: leaving it closes the
+    consumer. `group_id` is the name of its group; `member` is its `group.instance.id`, else a name
+    made for this instance; `journals` are the journals among its listeners.
     """
 
     def __init__(
@@ -78,6 +81,7 @@ class LinearConsumer:
         on_unreadable_note: OnUnreadableNote = "refuse",
         start_timeout_s: float = 30.0,
         close_timeout_s: float = 10.0,
+        group_pause_max_s: float = 3600.0,
         _dependencies: Dependencies | None = None,
     ) -> None:
         """Checks everything that can be checked without I/O.
@@ -99,7 +103,8 @@ class LinearConsumer:
         offset, so that after a restart, a kill or a rebalance its wait and its strategy continue.
         False: the next owner starts with the first delay. `on_unreadable_note` is about such a note
         of a newer release: `"refuse"` to run, or `"handle-again"`. `start_timeout_s` limits the
-        wait for the first broker, `close_timeout_s` that of `close`.
+        wait for the first broker, `close_timeout_s` that of `close`, `group_pause_max_s` each pause
+        by an operator.
 
         Raises `ConfigurationError` with key, value, rule and remedy.
         """
@@ -117,6 +122,7 @@ class LinearConsumer:
             on_permanent=on_permanent,
             start_timeout_s=start_timeout_s,
             close_timeout_s=close_timeout_s,
+            group_pause_max_s=group_pause_max_s,
             remember_failures=remember_failures,
             on_unreadable_note=on_unreadable_note,
             dependencies=_dependencies or Dependencies(),
@@ -401,6 +407,29 @@ class LinearConsumer:
                 "RetryTopics(limit=...)"
             )
         return self._session.submit(checked_lift(letters, reason))
+
+    def open_circuit(self, for_s: float, reason: str, *, topic: str | None = None) -> Future[bool]:
+        """Pauses this consumer, or one `topic` of it, for `for_s` seconds. For operators.
+
+        For a maintenance window: after the message in hand nothing is attempted until it is over,
+        or `close_circuit` ends it. It is no failure: what is held keeps its failures, and the time
+        does not count towards `max_elapsed`. A second call replaces the first. `reason` is recorded
+        (`PausedByHand`). True once it has begun; otherwise as `retry_now`. `linear-retry circuits
+        open` pauses a whole group, and those who join it meanwhile.
+
+        Also raises `UsageError` for `for_s` above `group_pause_max_s`, and without a reason.
+        """
+        longest_s = self._config.group_pause_max_s
+        for_ms = checked_pause(for_s, reason, longest_s)
+        until_ms = self._config.dependencies.clock.utc_ms() + for_ms
+        return self._session.submit(PauseWish(Scope(topic), until_ms, "the program", reason))
+
+    def close_circuit(self, *, topic: str | None = None) -> Future[bool]:
+        """Ends the pauses by operators, or that of one `topic`. For operators.
+
+        True if there was one; otherwise as `retry_now`.
+        """
+        return self._session.submit(EndPause(Scope(topic)))
 
     def skip_unreadable(self, topic: str, partition: int, offset: int) -> Future[bool]:
         """Skips the batch at which this partition is blocked, for good. For operators.

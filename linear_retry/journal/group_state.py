@@ -178,6 +178,7 @@ class InstanceState:
     stopped: e.Stopped | None = None
     ownerships: dict[Partition, Ownership] = field(default_factory=dict)
     _circuits: dict[Scope, tuple[int, OpenCircuit | None]] = field(default_factory=dict)
+    _pauses: dict[Scope, tuple[int, OpenCircuit | None]] = field(default_factory=dict)
     _seen: Runs = field(default_factory=Runs)
     _last: int = 0
     _missing_ms: int | None = None
@@ -202,6 +203,10 @@ class InstanceState:
                     ownership.gone = max(ownership.gone, entry.sequence)
             case e.CircuitClosed(scope):
                 self._put(scope, entry.sequence, None)
+            case e.PausedByHand(scope=scope) as paused:
+                _put_last(self._pauses, scope, entry.sequence, self._paused(entry, paused))
+            case e.PauseEnded(scope=scope):
+                _put_last(self._pauses, scope, entry.sequence, None)
             case e.WaitEnded(scope):
                 self._update(scope, entry, retried_ms=entry.at_ms)
             case e.WaitingBehind(scope=scope, messages=messages):
@@ -230,6 +235,9 @@ class InstanceState:
     def open_circuits(self, taken: Mapping[Partition, str]) -> Iterator[OpenCircuit]:
         """Yields its open circuits over a partition that it still has."""
         here = [p for p, one in self.ownerships.items() if one.is_there and p not in taken]
+        for scope, (_, pause) in self._pauses.items():
+            if pause is not None and any(map(scope.concerns, here)):
+                yield replace(pause, process=self.process)
         for scope, (number, circuit) in self._circuits.items():
             if circuit is None or not any(map(scope.concerns, here)):
                 continue
@@ -279,9 +287,20 @@ class InstanceState:
             ownership.assigned_ms = max(ownership.assigned_ms, entry.at_ms)
 
     def _put(self, scope: Scope, number: int, circuit: OpenCircuit | None) -> None:
-        last, _ = self._circuits.get(scope, (0, None))
-        if number > last:
-            self._circuits[scope] = number, circuit
+        _put_last(self._circuits, scope, number, circuit)
+
+    def _paused(self, entry: Entry, event: e.PausedByHand) -> OpenCircuit:
+        _, before = self._pauses.get(event.scope, (0, None))
+        return OpenCircuit(
+            self.member,
+            self.instance,
+            event.scope,
+            since_ms=entry.at_ms if before is None else before.since_ms,
+            retry_at_ms=to_ms(event.until),
+            last_event_ms=entry.at_ms,
+            waits_for="pause",
+            error=f"paused by {event.by}: {event.reason}",
+        )
 
     def _update(self, scope: Scope, entry: Entry, **changes: Any) -> None:
         """Changes a circuit that is open, as of this entry."""
@@ -297,6 +316,18 @@ class InstanceState:
         known = before or OpenCircuit(self.member, self.instance, event.scope, at_ms, at_ms, at_ms)
         held = Place(event.topic, event.partition, event.offset)
         return _after(replace(known, held=held, last_event_ms=at_ms), event)
+
+
+def _put_last(
+    known: dict[Scope, tuple[int, OpenCircuit | None]],
+    scope: Scope,
+    number: int,
+    circuit: OpenCircuit | None,
+) -> None:
+    """Keeps what the entry with the highest number says of this scope."""
+    last, _ = known.get(scope, (0, None))
+    if number > last:
+        known[scope] = number, circuit
 
 
 def _after(before: OpenCircuit, event: _Held) -> OpenCircuit:

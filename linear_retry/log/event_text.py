@@ -25,6 +25,8 @@ _TEXTS: dict[type, str] = {
     e.WaitEnded: "wait ended by an operator ({0.scope}): the next message is attempted "
     "{0.remaining_s:.3f} s early",
     e.LimitLifted: "limit lifted by an operator until a success{many}: {0.reason!r}",
+    e.PausedByHand: "paused ({0.scope}) by {0.by} until {until}: {0.reason!r}",
+    e.PauseEnded: "pause ended{how} ({0.scope}) after {0.paused_s:.3f} s",
     e.StrategyReloaded: "strategy reloaded from {0.path}: {0.strategy} in place of {0.before}",
     e.StrategyRefused: "strategy not reloaded, {0.strategy} remains in force: {0.error}",
     e.CommandAnswered: "{0.command}{place} by {0.by}: {0.answer} (command {0.command_id})",
@@ -85,6 +87,10 @@ def _parts(event: e.Event) -> dict[str, object]:
             return {"partitions": ", ".join(each) or "nothing"}
         case e.LimitLifted(letters):
             return {"many": "" if letters is None else f", or for {letters} messages"}
+        case e.PausedByHand(until=until):
+            return {"until": f"{until:%Y-%m-%dT%H:%M:%SZ}"}
+        case e.PauseEnded(closed=closed):
+            return {"how": " by an operator" if closed else ""}
         case e.CommandAnswered(topic, partition, offset):
             return {"place": f" {topic}[{partition}]@{offset}" if topic else ""}
         case e.DeadLettered(escaped_headers=names):

@@ -160,6 +160,9 @@ def _outcome(command: Command, answer: Answer) -> str:
         "no-message": "the wait is over; the next message is attempted",
         "last-attempt": "not attempted: one more failure would be its last; --yes attempts it",
         "lifted": _lifted(command),
+        "paused": _paused(command, answer),
+        "ended": "the pause is ended",
+        "not-paused": "not paused, or no longer",
         "reloaded": f"reloaded: {answer.strategy} is in force",
         "unchanged": f"the file has not changed: {answer.strategy} is in force",
         "refused": f"not reloaded, {answer.strategy} remains in force: {answer.error}",
@@ -183,6 +186,12 @@ def _again(answer: Answer) -> str:
     if answer.error is not None:
         facts.append(f"; {answer.error}")
     return "".join(facts)
+
+
+def _paused(command: Command, answer: Answer) -> str:
+    until_ms = answer.retry_at_ms or 0
+    is_cut = until_ms < command.until_ms - 1000
+    return f"paused until {moment(until_ms)}" + is_cut * ", as it allows no more: group_pause_max_s"
 
 
 def _lifted(command: Command) -> str:

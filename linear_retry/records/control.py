@@ -19,14 +19,14 @@ from linear_retry.records.json_fields import (
     readers_of,
 )
 from linear_retry.records.retry_headers import INT64_MAX
-from linear_retry.scope import Place
+from linear_retry.scope import Place, Scope
 
 VERSION = 1
 DEFAULT_TOPIC = "linear-retry.control"
 COMMAND_TTL_MS = 60_000
 """How long after it was sent a command may still be carried out."""
 
-CommandName: TypeAlias = Literal["retry", "give-up", "lift-limit", "reload"]
+CommandName: TypeAlias = Literal["retry", "give-up", "lift-limit", "reload", "open", "close"]
 AnswerName: TypeAlias = Literal[
     "heard",
     "pending",
@@ -45,6 +45,9 @@ AnswerName: TypeAlias = Literal[
     "no-message",
     "last-attempt",
     "lifted",
+    "paused",
+    "ended",
+    "not-paused",
     "reloaded",
     "unchanged",
     "refused",
@@ -67,7 +70,9 @@ class Command:
     With `topic` it targets one held message, which a give-up requires; without it, all circuits
     of `member`, or of every member of the group (None). `letters` and `reason` belong to
     `lift-limit`: how many letters, and why. `last`: attempt the message even if one more failure
-    would be final. `command_id` is a UUID. `by` names the sender, unverified.
+    would be final. `open` pauses for `for_s` seconds from `at_ms` on, for a `reason`, and `close`
+    ends that: of `only_topic`, or of everything. `command_id` is a UUID. `by` names the sender,
+    unverified.
     """
 
     command_id: str
@@ -82,10 +87,27 @@ class Command:
     letters: int | None = None
     reason: str | None = None
     last: bool = False
+    for_s: int | None = None
+    only_topic: str | None = None
 
     @property
     def place(self) -> Place | None:
         return _place_of(self)
+
+    @property
+    def scope(self) -> Scope:
+        """What is paused."""
+        return Scope(self.only_topic)
+
+    @property
+    def until_ms(self) -> int:
+        """When the pause is over, UTC."""
+        return self.at_ms + 1000 * (self.for_s or 0)
+
+    @property
+    def is_standing(self) -> bool:
+        """Whether it is for those too who join the group later: until the pause is over."""
+        return self.command in ("open", "close")
 
     def is_for(self, member: str) -> bool:
         """Whether it is addressed to this member, by name."""
@@ -96,6 +118,8 @@ class Command:
 
         A command from the future would be read and carried out after each restart.
         """
+        if self.is_standing and now_ms > self.at_ms:
+            return self.command == "open" and now_ms >= self.until_ms
         return abs(now_ms - self.at_ms) > COMMAND_TTL_MS
 
 
@@ -107,8 +131,8 @@ class Answer:
 
     `is_final`: no other answer follows from this member. `topic`, `partition` and `offset` name
     the message, if it is about one; `failures`, `retry_at_ms` and the last `error` describe its
-    failures so far. `strategy` has the labels of what is in force, and `error` why it is not what
-    the file has.
+    failures so far. `retry_at_ms` is also when a pause is over, `strategy` has the labels of what
+    is in force, and `error` says why it is not what the file has.
     """
 
     command_id: str
@@ -174,6 +198,8 @@ def _read(found: Found) -> Command | Answer:
     command = Command(**read_fields(found, _COMMAND | place))
     if command.command == "give-up" and command.topic is None:
         invalid("topic", None, "a give-up must name one message")
+    if command.command == "open" and not (command.reason and command.for_s):
+        invalid("reason", command.reason, "a pause needs a reason, and at least one second")
     if command.command == "lift-limit" and (command.reason is None or command.letters == 0):
         rule = "lifting a limit needs a reason, and at least one letter"
         invalid("reason", command.reason, rule)

@@ -12,8 +12,9 @@ import pybreaker
 
 from linear_retry.events import WaitReason
 from linear_retry.log.lines import log_listener_failure
-from linear_retry.retry.case import Blocked, Case, Failing, Held, Leaving, Limited, T
+from linear_retry.retry.case import Blocked, Case, Failing, Held, Leaving, Limited, T, ToCallback
 from linear_retry.retry.decision import GIVEN_UP
+from linear_retry.retry.pauses import Pause, Pauses
 from linear_retry.scope import Partition, Scope
 
 Breaker: TypeAlias = pybreaker.CircuitBreaker
@@ -51,7 +52,8 @@ class CircuitView:
     `retry_at` and `since` (when it opened) are aware, UTC; None if the circuit is closed.
     `waits_for` is `failed` for another attempt, `letter` for another try at sending the dead
     letter, `limit` for another attempt because `DeadLetters(limit=...)` is reached, and `operator`
-    if it is blocked: then it has no `retry_at`.
+    if it is blocked: then it has no `retry_at`. `pause`: an operator has paused the scope until
+    `retry_at`, and `error` says who and why.
     """
 
     state: CircuitState
@@ -71,7 +73,8 @@ _CLOSED = CircuitView("closed")
 class Circuits(Generic[T]):
     """The circuits of one consumer, by scope. Closed circuits take no memory.
 
-    `next_retry_at_s` is when the next probe is due; infinity if no circuit waits.
+    `next_retry_at_s` is when the next probe is due, or a pause ends; infinity if nothing waits.
+    Of what an operator has paused nothing is due.
     """
 
     def __init__(self, name: str, *, pauses: bool = True) -> None:
@@ -82,6 +85,7 @@ class Circuits(Generic[T]):
         self._name = name
         self.pauses = pauses
         self._open: dict[Scope, Circuit[T]] = {}
+        self.by_hand = Pauses()
         self.all_closed = True
         self.next_retry_at_s = math.inf
         self._places: dict[tuple[str | None, int | None], Scope] = {}
@@ -108,6 +112,8 @@ class Circuits(Generic[T]):
     def views(self) -> Mapping[Scope, CircuitView]:
         """A snapshot of all circuits, with the whole consumer's. Thread-safe: one atomic copy."""
         views = {scope: _view(circuit) for scope, circuit in self._open.copy().items()}
+        for scope, pause in self.by_hand.views.items():
+            views[scope] = _paused_view(views.get(scope, _CLOSED), pause)
         return MappingProxyType({Scope(): _CLOSED} | views)
 
     def __iter__(self) -> Iterator[tuple[Scope, Circuit[T]]]:
@@ -143,8 +149,9 @@ class Circuits(Generic[T]):
 
     def stops(self, partition: Partition) -> bool:
         """Whether `partition` must be paused now."""
-        return self.pauses and any(
-            not self._awaits_probe(self._open[scope]) for scope in self._over(partition)
+        return self.pauses and (
+            self.by_hand.covers(partition)
+            or any(not self._awaits_probe(self._open[scope]) for scope in self._over(partition))
         )
 
     def wanting_probe(self, partition: Partition) -> Scope | None:
@@ -163,7 +170,28 @@ class Circuits(Generic[T]):
         ]
         return [scope for _, scope in sorted(ready, key=lambda pair: pair[0])]
 
+    def is_paused(self, scope: Scope) -> bool:
+        """Whether an operator has paused what this circuit is about, but for a letter of it."""
+        if not self.by_hand:
+            return False
+        case = self._open[scope].case
+        if case is None:
+            return self.by_hand.covers_all_of(scope)
+        is_letter = isinstance(case, Leaving) and not isinstance(case.route, ToCallback)
+        return not is_letter and self.by_hand.covers(case.held.partition)
+
     # -- commands --------------------------------------------------------------------------
+
+    def pause(self, scope: Scope, pause: Pause) -> None:
+        """Lets nothing in `scope`, the whole consumer or a topic, be due until the pause ends."""
+        self.by_hand.put(scope, pause)
+        self._note_changed()
+
+    def end_pause(self, scope: Scope) -> Pause | None:
+        """Ends the pause of exactly this scope, and returns it, if there was one."""
+        pause = self.by_hand.take_out(scope)
+        self._note_changed()
+        return pause
 
     def open(
         self, scope: Scope, case: Case[T] | None, now_s: float, delay_s: float, now_ms: int
@@ -232,8 +260,11 @@ class Circuits(Generic[T]):
         return [self._places[place] for place in places if place in self._places]
 
     def _is_waited_for(self, scope: Scope, circuit: Circuit[Any]) -> bool:
-        """Whether it has no time of its own: its probe is to arrive, or a wider circuit's is."""
-        if self._awaits_probe(circuit):
+        """Whether it has no time of its own: its probe is to arrive, or a wider circuit's is.
+
+        Or a pause is to end.
+        """
+        if self._awaits_probe(circuit) or self.is_paused(scope):
             return True
         is_attempt = not isinstance(circuit.case, Leaving)
         return scope.key is not None and is_attempt and bool(self._over(scope.home))
@@ -267,9 +298,9 @@ class Circuits(Generic[T]):
             del self._keys[scope.home]
 
     def _note_changed(self) -> None:
-        self.all_closed = not self._open
+        self.all_closed = not (self._open or self.by_hand)
         times = [c.retry_at_s for s, c in self._open.items() if not self._is_waited_for(s, c)]
-        self.next_retry_at_s = min(times, default=math.inf)
+        self.next_retry_at_s = min([*times, self.by_hand.next_end_s])
 
     def _driven(self, scope: Scope) -> _Driven:
         # Any thread may call this; two threads must not create two breakers for one scope.
@@ -314,6 +345,17 @@ def _view(circuit: Circuit[Any]) -> CircuitView:
         None if failures.error is None else failures.text,
         circuit.opened_at,
         _wait_reason(circuit.case),
+    )
+
+
+def _paused_view(view: CircuitView, pause: Pause) -> CircuitView:
+    return replace(
+        view,
+        state="open",
+        retry_at=pause.until,
+        since=pause.since,
+        error=pause.text,
+        waits_for="pause",
     )
 
 

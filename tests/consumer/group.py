@@ -44,6 +44,7 @@ from tests.fake.consumer import FakeConsumer
 from tests.fake.topic import Headers
 from tests.fake.workers import FakeWorkers
 from tests.testing.nothing_late import NothingLate
+from tests.testing.nothing_while_paused import NothingWhilePaused
 from tests.testing.violations import others_go_on, violations
 from tests.testing.within_time import WithinTime
 
@@ -406,7 +407,7 @@ class FakeGroup:
         limit_s = None if self.keys else self.strategy.max_elapsed_s
         # Workers that are tests' own begin a probe some time after it is handed to them.
         prompt = [] if self.concurrency > 1 or self.keys else [NothingLate()]
-        timed = [*prompt, *([] if limit_s is None else [WithinTime(limit_s)])]
+        timed = [NothingWhilePaused(), *prompt, *([] if limit_s is None else [WithinTime(limit_s)])]
         late = broken(self.witness.entries, timed)
         return [*found, *map(str, late)]
 

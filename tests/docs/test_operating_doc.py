@@ -13,9 +13,11 @@ from linear_retry.cli import app
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from linear_retry.kafka.topics.reader import TopicReader
 from linear_retry.records.control import AnswerName, Command, encode, read_control
+from linear_retry.scope import Scope
 from tests.docs.markdown import blocks, code, page, table
 from tests.kafka_operations import wait_until
 from tests.living import broker_of_orders, living, patient_consumer
+from tests.patience import PATIENCE_S
 
 _PAGE = page("docs/operations/held-messages.md")
 _CODE = "\n".join(blocks(_PAGE, "python"))
@@ -54,6 +56,9 @@ def test_the_code_operates_a_consumer(broker: EmbeddedKafka) -> None:
         assert names["give_up"](consumer, *first)
         wait_until(lambda: second in names["held"](consumer), "the second is held")
         assert not names["give_up"](consumer, *first)
+        assert names["maintain"](consumer)
+        assert "pause" == consumer.circuits[Scope()].waits_for
+        assert consumer.close_circuit().result(timeout=PATIENCE_S)
         handler.is_up = True
         assert [second] == names["retry_all"](consumer)
         wait_until(lambda: [b"second"] == handler.took, "the second is handled")
@@ -68,7 +73,7 @@ def test_what_is_typed_takes_effect(broker: EmbeddedKafka) -> None:
     exec(compile(_CODE, "operating.md", "exec"), names)
     handler = Dependency()
     consumer = names["operated"]({"bootstrap.servers": broker.bootstrap, "group.id": "billing"})
-    list_, give_up, retry, retry_all, lift_limit, reload = _COMMANDS
+    list_, give_up, retry, retry_all, lift_limit, pause, end_pause, reload, _ = _COMMANDS
     with living(consumer, handler):
         wait_until(lambda: ("orders", 0, 0) in names["held"](consumer), "the first is held")
         wait_until(lambda: "orders[0]@0" in _typed(list_, broker), "it is in the journal")
@@ -80,6 +85,9 @@ def test_what_is_typed_takes_effect(broker: EmbeddedKafka) -> None:
         assert "no circuit is open" in _typed(retry_all, broker)
         lifted = "the limit is lifted until a success, or for 5000 messages"
         assert lifted in _typed(lift_limit, broker)
+        assert "paused until 20" in _typed(pause, broker)
+        assert "paused by" in str(consumer.circuits[Scope()].error)
+        assert "the pause is ended" in _typed(end_pause, broker)
         assert "is not read from a file (StrategyFile)" in _typed(reload, broker, says_no=True)
     (letter,) = TopicReader({"bootstrap.servers": broker.bootstrap}).read_all("orders.dlq")
     assert (b"first", b"given-up") == (letter.value, dict(letter.headers)["retry-reason"])

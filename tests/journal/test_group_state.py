@@ -92,6 +92,25 @@ def test_a_blocked_key_has_no_time() -> None:
     assert ("half-open", 50) == (retried.state(51), retried.due_ms)
 
 
+def test_a_pause_is_listed_beside_what_is_held() -> None:
+    """Until it ends; with who has paused it and why, and since when, though it is renewed."""
+    life, held = Life("pod-1"), (Scope(), *_P0, 7)
+    written = [
+        life.says(1, e.CircuitOpened(*held, "bad", 1, 5.0, at(5000))),
+        life.says(2, e.PausedByHand(Scope(), "ops@desk", "it moves", at(9000))),
+        life.says(3, e.PausedByHand(Scope(), "ann", "it still moves", at(9500))),
+        life.says(4, e.PauseEnded(Scope(), True, 2.0)),
+    ]
+    for count, by, until_ms in ((2, "ops@desk: it moves", 9000), (3, "ann: it still moves", 9500)):
+        circuit, pause = _view(*written[:count]).circuits
+        assert ("pause", None, 2, until_ms) == (
+            *(pause.waits_for, pause.held, pause.since_ms, pause.due_ms),
+        )
+        assert f"paused by {by}" == pause.error
+        assert "failed" == circuit.waits_for
+    assert ["failed"] == [one.waits_for for one in _view(*written).circuits]
+
+
 def test_what_waits_behind_a_held_message() -> None:
     """As last reported; nothing once its circuit has closed, though the report comes twice."""
     life, held = Life("pod-1"), (Scope(*_P0, "5a1b7acd8a3f"), *_P0, 7)

@@ -27,14 +27,20 @@ _COMMANDS = st.builds(
     _IDS,
     st.sampled_from(get_args(CommandName)),
     *(_TEXTS, _TEXTS, _WHOLE, _WHOLE, _TEXTS, _WHOLE, st.none() | _TEXTS),
-    *(st.integers(1, 9), _TEXTS, st.booleans()),
+    *(st.integers(1, 9), _TEXTS, st.booleans(), st.integers(1, 9), st.none() | _TEXTS),
 )
 _TO_ALL = st.builds(
     Command,
     _IDS,
-    st.sampled_from(["retry", "lift-limit"]),
+    st.sampled_from([name for name in get_args(CommandName) if name != "give-up"]),
     *(_TEXTS, st.none(), st.none(), st.none(), _TEXTS, _WHOLE, st.none() | _TEXTS),
-    *(st.none() | st.integers(1, 9), _TEXTS, st.booleans()),
+    *(
+        st.none() | st.integers(1, 9),
+        _TEXTS,
+        st.booleans(),
+        st.integers(1, 2**63 - 1),
+        st.none() | _TEXTS,
+    ),
 )
 _ANSWERS = st.builds(
     Answer,
@@ -98,7 +104,10 @@ def test_what_breaks_parsers_is_refused(value: bytes | None) -> None:
     ("changes", "reason"),
     [
         ({"v": 2}, "v is 2: this release reads 1"),
-        ({"command": "drain"}, "command is 'drain': one of retry, give-up, lift-limit, reload"),
+        (
+            {"command": "drain"},
+            "command is 'drain': one of retry, give-up, lift-limit, reload, open, close",
+        ),
         ({"command_id": "812"}, "command_id is '812': a UUID"),
         ({"offset": -1}, "offset is -1: a whole number from 0"),
         ({"partition": True}, "partition is True: a whole number from 0"),
@@ -116,6 +125,14 @@ def test_what_breaks_parsers_is_refused(value: bytes | None) -> None:
         (
             {"command": "lift-limit"},
             "reason is None: lifting a limit needs a reason, and at least one letter",
+        ),
+        (
+            {"command": "open", "for_s": 60},
+            "reason is None: a pause needs a reason, and at least one second",
+        ),
+        (
+            {"command": "open", "for_s": 0, "reason": "r"},
+            "reason is 'r': a pause needs a reason, and at least one second",
         ),
         ({"last": 1}, "last is 1: true or false"),
         ({"answer": "maybe"}, "member is None: a printable text of at most 255 characters"),

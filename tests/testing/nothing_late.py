@@ -95,6 +95,11 @@ class NothingLate(Guarantee):
                 open_now[event.scope] = _OpenCircuit(emitted, event.place, float("inf"))
             case events.CircuitClosed():
                 open_now.pop(event.scope, None)
+            case events.PauseEnded(scope=scope):
+                for item in open_now.values():
+                    if item.held is None or scope.covers(item.held[:2]):
+                        item.idle_s, item.others = 0.0, 0
+                        item.retry_at_s = max(item.retry_at_s, emitted.at_s)
             case events.Revoked() | events.Lost():
                 for item in open_now.values():
                     if item.held is not None and item.held[:2] in event.partitions:

@@ -309,6 +309,8 @@ def operating(consumer: LinearConsumer) -> None:
     assert_type(consumer.retry_now("orders", 3, 1042), Future[bool])
     assert_type(consumer.skip_unreadable("orders", 3, 1042), Future[bool])
     assert_type(consumer.give_up("orders", partition=3, offset=1042).result(timeout=5), bool)
+    assert_type(consumer.open_circuit(60, "maintenance", topic="orders"), Future[bool])
+    assert_type(consumer.close_circuit(), Future[bool])
 
 
 def listener(event: Event) -> None:

@@ -13,6 +13,7 @@ from linear_retry.cli.options.values import BY, topic_name, whoami
 from linear_retry.cli.output.exit_codes import NEGATIVE, confirmed, exit_on_error
 from linear_retry.errors import ConfigurationError
 from linear_retry.records.control import DEFAULT_TOPIC, Command, CommandName
+from linear_retry.records.durations import duration_ms, duration_text
 from linear_retry.scope import Place
 from linear_retry.strategy.delays import shown
 
@@ -242,6 +243,77 @@ def lift_limit(
         raise typer.Exit(_written(sender, sender.send([command]), connection))
 
 
+TOPIC = Annotated[
+    str | None,
+    typer.Option(metavar="TOPIC", help="This topic only; else everything that they read."),
+]
+
+
+def _seconds(text: str) -> int:
+    found_ms = duration_ms(text)
+    if found_ms is None or found_ms < 1000:
+        raise typer.BadParameter(f"{shown(text)} is not a duration; write one such as 30m or 1h30m")
+    return round(found_ms / 1000)
+
+
+@app.command("open")
+@with_option_groups
+def open_(
+    target: CommandTarget,
+    connection: Connection,
+    for_s: Annotated[
+        int,
+        typer.Option("--for", metavar="DURATION", parser=_seconds, help="How long, such as 30m."),
+    ],
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="The reason, for the record.")],
+    topic: TOPIC = None,
+    member: MEMBER = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it without asking.")] = False,
+) -> None:
+    """Pause a group for a maintenance window.
+
+    Asks first. Each member attempts nothing after the message in hand, until the time is over or
+    `circuits close` ends it. Nothing fails by it, and no delay is used up. Members that join
+    meanwhile obey too: they read the control topic. A second command replaces the first. The
+    consumers must follow the control topic, as with `circuits retry`; none pauses for longer than
+    its group_pause_max_s, an hour by default.
+
+    Example: linear-retry circuits open --group billing --bootstrap localhost:9092 --for 30m
+    --reason 'the ledger moves to its new host' --yes
+
+    Exit codes: 1, the command has expired, or you said no; 3, nobody in the group has answered; 6,
+    accepted, but not paused in time: a handler is busy.
+    """
+    command = target.command("open", member=member, for_s=for_s, only_topic=topic, reason=reason)
+    sender = target.sender(connection)
+    what = shown(target.group) if topic is None else f"{shown(target.group)}, topic {shown(topic)}"
+    question = f"Pause group {what}, for {duration_text(for_s * 1000)}?"
+    if not yes and not confirmed(question):
+        raise typer.Exit(NEGATIVE)
+    with exit_on_error():
+        raise typer.Exit(_written(sender, sender.send([command]), connection))
+
+
+@app.command()
+@with_option_groups
+def close(
+    target: CommandTarget, connection: Connection, topic: TOPIC = None, member: MEMBER = None
+) -> None:
+    """End the pauses that `circuits open` began, before their time.
+
+    Keys begin one by one then, and twice as many after each success.
+
+    Example: linear-retry circuits close --group billing --bootstrap localhost:9092
+
+    Exit codes: 1, a member was not paused, or the command has expired; 3, nobody in the group has
+    answered; 6, accepted, but not ended in time.
+    """
+    command = target.command("close", member=member, only_topic=topic)
+    sender = target.sender(connection)
+    with exit_on_error():
+        raise typer.Exit(_written(sender, sender.send([command]), connection))
+
+
 @app.command()
 @with_option_groups
 def reload(target: CommandTarget, connection: Connection, member: MEMBER = None) -> None:
@@ -255,7 +327,7 @@ def reload(target: CommandTarget, connection: Connection, member: MEMBER = None)
     Example: linear-retry circuits reload --group billing --bootstrap localhost:9092
 
     Exit codes: 1, a member refuses its file, has none, or the command has expired; 3, nobody in the
-    group has answered; 6, a member has not looked in time.
+    group has answered; 6, accepted, but not looked at in time.
     """
     sender = target.sender(connection)
     with exit_on_error():

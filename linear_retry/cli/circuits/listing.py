@@ -30,13 +30,8 @@ LIVENESS_STYLES: Mapping[Liveness, str] = {
     "unknown": "yellow",
 }
 _YES: tuple[AnswerName, ...] = (
-    "recovered",
-    "returned",
-    "no-message",
-    "lifted",
-    "none-open",
-    "reloaded",
-    "unchanged",
+    *("recovered", "returned", "no-message", "lifted", "none-open"),
+    *("paused", "ended", "reloaded", "unchanged"),
 )
 _NOT_YET: tuple[AnswerName, ...] = ("heard", "pending", "begun")
 _WORST_FIRST = (UNAVAILABLE, PENDING, NEGATIVE, DONE)
@@ -154,6 +149,8 @@ def _facts(circuit: OpenCircuit, now_ms: int) -> Iterable[str]:
         yield "held by the limit"
     if circuit.waits_for == "operator":
         yield "waits for an operator"
+    if circuit.waits_for == "pause":
+        yield "paused by an operator"
     if circuit.scope.topic is not None:
         verb = "pauses" if circuit.scope.key is None else "stops"
         yield f"{verb} {in_one_line(str(circuit.scope))} only"

@@ -172,6 +172,15 @@ class LaneLoop:
             else:
                 self._back.append(work)
 
+    def pause(self, _: Scope, partitions: Collection[Partition]) -> None:
+        """Lets what runs in partitions that an operator pauses end after the message in hand."""
+        self._workers.hurry(partitions)
+
+    def resume(self, _: Scope, partitions: Collection[Partition]) -> None:
+        """Lets keys of partitions that were paused begin slowly, as after an outage."""
+        if self._wide is not None:
+            self._wide.begin_slowly(partitions)
+
     def close(self) -> None:
         """Ends the workers, each once its handler returns."""
         self._workers.close()
@@ -204,12 +213,18 @@ class LaneLoop:
                 continue
             if not self._is_idle(lane) or self._circuits.get(lane) is not None:
                 continue  # it gets a turn once that ends
-            if self._wide is not None and not self._wide.may_begin(lane, self._workers.running):
+            if not self._may_begin(lane):
                 passed_over.append(lane)
             else:
                 self._begin(lane, self._next_of(lane), attempt)
         for lane in passed_over:
             self._read_ahead.let_go(lane)
+
+    def _may_begin(self, lane: Scope) -> bool:
+        """Whether neither an operator nor the circuit over many keys has stopped this lane."""
+        if self._circuits.by_hand and self._circuits.by_hand.covers(lane.home):
+            return False
+        return self._wide is None or self._wide.may_begin(lane, self._workers.running)
 
     def _is_wide(self, scope: Scope) -> bool:
         """Whether it is the circuit over many keys."""
@@ -241,7 +256,8 @@ class LaneLoop:
         while found is None and (lane := self._read_ahead.next_ready()) is not None:
             if self._circuits.get(lane) is not None:
                 continue
-            if wide.over(lane) == scope and self._may_probe(lane):
+            is_paused = self._circuits.by_hand.covers(lane.home)
+            if wide.over(lane) == scope and not is_paused and self._may_probe(lane):
                 found = lane
             else:
                 passed_over.append(lane)

@@ -1,6 +1,6 @@
 """The wide circuit: tells an outage from keys that fail by themselves, and stops all in one."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from linear_retry.consumer.settings.by_key import ByKey
@@ -10,7 +10,7 @@ from linear_retry.retry.case import Blocked, Failing, Held, Limited, waiting
 from linear_retry.retry.circuits import Circuit, Circuits
 from linear_retry.retry.clock import Clock
 from linear_retry.retry.decision import Delays
-from linear_retry.scope import Scope
+from linear_retry.scope import Partition, Scope
 
 _LEAST_S = 0.1
 
@@ -82,7 +82,9 @@ class WideCircuits:
         """Yields those whose wait is over, and that have no probe yet."""
         for scope, wide in self._wide.items():
             circuit = self._circuits.get(scope)
-            if circuit is not None and circuit.state == "half-open" and wide.probing is None:
+            if circuit is None or circuit.state != "half-open" or wide.probing is not None:
+                continue
+            if not self._circuits.is_paused(scope):
                 yield scope
 
     def prefers_held(self, scope: Scope) -> bool:
@@ -96,6 +98,7 @@ class WideCircuits:
             (circuit.retry_at_s, lane)
             for lane, circuit in self._keys(scope)
             if circuit.retry_at_s <= now_s and isinstance(circuit.case, Failing | Limited)
+            if not self._circuits.is_paused(lane)
         ]
         return min(due, key=lambda pair: pair[0])[1] if due else None
 
@@ -152,6 +155,12 @@ class WideCircuits:
             wide.at_once *= 2
         if wide.at_once is None or wide.at_once >= self._concurrency:
             del self._wide[scope]
+
+    def begin_slowly(self, partitions: Iterable[Partition]) -> None:
+        """Begins one key at a time, then twice as many: nothing of these was attempted for long."""
+        for scope in {Scope.of(self._by_key.opens, partition) for partition in partitions}:
+            if self._circuits.get(scope) is None:  # else it does so once it closes
+                self._of(scope).at_once = 1
 
     def ended(self, lane: Scope) -> None:
         """Notes that what came of this lane does not count: it is the probe of nobody."""

@@ -12,7 +12,14 @@ from typing import Any
 from linear_retry import events
 from linear_retry.consumer.operations.monitor import Monitor
 from linear_retry.consumer.operations.operator_actions import OperatorActions
-from linear_retry.consumer.ownership.requests import GiveUp, LiftLimit, OperatorRequest, Retry
+from linear_retry.consumer.ownership.requests import (
+    EndPause,
+    GiveUp,
+    LiftLimit,
+    OperatorRequest,
+    PauseWish,
+    Retry,
+)
 from linear_retry.consumer.settings.strategy_file import FileRules
 from linear_retry.errors import BrokerError, LinearRetryError
 from linear_retry.kafka import KafkaException, Message
@@ -150,11 +157,25 @@ class RemoteCommands:
             self._answer(work, "no-limit")
         elif command.command == "reload":
             self._reload(work)
+        elif command.command == "open":
+            pause = PauseWish(command.scope, command.until_ms, command.by, command.reason or "")
+            self._works[command.command_id] = work
+            self._requests.submit(pause).add_done_callback(partial(self._paused, work))
+        elif command.command == "close":
+            self._ask(work, EndPause(command.scope), "ended", "not-paused")
         elif place is not None:
             self._ask(work, GiveUp(_of(place)), "dead-lettered", "not-held")
         else:
             wish = LiftLimit(command.letters or None, command.reason or "")
             self._ask(work, wish, "lifted", "dropped")
+
+    def _paused(self, work: _Pending, asked: Future[bool]) -> None:
+        pause = self._circuits.by_hand.views.get(work.command.scope)
+        if pause is None or not asked.result():
+            self._answer(work, "dropped")
+        else:  # until when, as it may not last as long as it was to
+            until_ms = round(pause.until.timestamp() * 1000)
+            self._answer(work, "paused", retry_at_ms=until_ms)
 
     def _reload(self, work: _Pending) -> None:
         rules = self._operator_actions.settings.rules
@@ -281,6 +302,7 @@ class ControlTopicFollower:
         since: Callable[[int], TopicTail],
         writer: JournalProducer,
         *,
+        group_pause_max_s: float,
         again_after_s: float = 5.0,
     ) -> None:
         """`groups` are the names of ours: a retry line has that of its live line, too.
@@ -296,6 +318,8 @@ class ControlTopicFollower:
         self._since = since
         self._writer = writer
         self._again_after_s = again_after_s
+        # A pause may have begun that long ago, and is for those too who join the group meanwhile.
+        self._read_back_ms = max(_READ_BACK_MS, round(group_pause_max_s * 1000))
         self._unposted: dict[str, Command] = {}
         self._known: deque[str] = deque(maxlen=_KNOWN)
         self._garbled = 0
@@ -333,13 +357,15 @@ class ControlTopicFollower:
         Commands of the last minute are still valid. Before any is carried out, the whole rest of
         the topic is read, to know which are answered already. What is for all members is done by
         those that were there when it was sent: we were not before our first reading. By the place
-        in the topic, as clocks differ.
+        in the topic, as clocks differ. But a pause is for those too who join before it is over: the
+        topic is the group's memory of it.
         """
         self._is_following = False
-        topic = self._since(self._clock.utc_ms() - _READ_BACK_MS)
+        topic = self._since(self._clock.utc_ms() - self._read_back_ms)
         self._unposted.clear()
         for records in topic.backlog():
             self._handle(records)
+        self._drop_old()
         if self._is_first_reading:
             self._pass_over_for_all()
             self._is_first_reading = False
@@ -374,14 +400,31 @@ class ControlTopicFollower:
                     if self._may_log("garbled"):
                         log_control_garbled(str(record.place), reason, self._garbled)
 
+    def _drop_old(self) -> None:
+        """Drops what expired long ago: only a pause may be in force for longer than a minute."""
+        oldest_ms = self._clock.utc_ms() - _READ_BACK_MS
+        for command in list(self._unposted.values()):
+            if not command.is_standing and command.at_ms < oldest_ms:
+                del self._unposted[command.command_id]
+
     def _pass_over_for_all(self) -> None:
+        pauses: dict[Scope, str] = {}
+        now_ms = self._clock.utc_ms()
         for command in self._unposted.values():
-            if command.place is None:
+            if command.command == "open" and not command.has_expired(now_ms):
+                pauses[command.scope] = command.command_id
+            elif command.command == "close":
+                for scope in [each for each in pauses if command.scope in (Scope(), each)]:
+                    del pauses[scope]
+        for command in self._unposted.values():
+            if command.place is None and command.command_id not in pauses.values():
                 self._is_new(command.command_id)  # so that no later reading takes it
 
     def _ends(self, answer: Answer) -> bool:
         """Whether this answer completes the command for us: each member answers for itself."""
         command = self._unposted.get(answer.command_id)
+        if command is not None and command.is_standing:
+            return False  # it may have been answered by an earlier life of this member
         return (
             command is None or command.place is not None or answer.member == self._commands.member
         )

@@ -225,6 +225,8 @@ def _with_held_keys(well: Health, inputs: HealthInputs, first: Scope) -> Health:
 
 def _until(view: CircuitView) -> str:
     """Says until when it waits, and for what."""
+    if view.waits_for == "pause":
+        return f"{_when(view)}: {view.error}"
     held = (
         "the next message is its probe"
         if view.offset is None

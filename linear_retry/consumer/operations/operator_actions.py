@@ -6,9 +6,11 @@ from typing import assert_never
 
 from linear_retry import events
 from linear_retry.consumer.ownership.requests import (
+    EndPause,
     GiveUp,
     LiftLimit,
     OperatorRequest,
+    PauseWish,
     Request,
     Requests,
     Retry,
@@ -76,8 +78,8 @@ class OperatorActions:
         now: list[Scope] = []
         to_attempt: set[Scope] = set()
         for request in self.requests.pending():
-            if isinstance(request.wish, SkipUnreadable):
-                continue  # not about a circuit: `UnreadableBatches` handles it
+            if isinstance(request.wish, SkipUnreadable | PauseWish | EndPause):
+                continue  # not about a circuit: `UnreadableBatches` or `OperatorPauses` handles it
             found = self._find(request.wish)
             if found is None:
                 self.requests.answer(request, False)
@@ -86,6 +88,8 @@ class OperatorActions:
             if self.is_attempted(scope):
                 continue  # a worker has its message, which may succeed: in a later turn
             if isinstance(request.wish, Retry):
+                if self.circuits.is_paused(scope):
+                    continue  # nothing is attempted: once the pause ends
                 if self.requests.claim(request):
                     to_attempt.add(scope)
                     now.append(scope)
@@ -142,7 +146,7 @@ class OperatorActions:
             case LiftLimit():
                 scopes = [scope for scope, each in self.circuits if isinstance(each.case, Limited)]
                 truth = True
-            case Retry() | GiveUp() | SkipUnreadable():
+            case Retry() | GiveUp() | SkipUnreadable() | PauseWish() | EndPause():
                 return
             case _:
                 assert_never(request.wish)

@@ -150,6 +150,6 @@ class OwnerThread:
         if self.elsewhere:
             raise UsageError(
                 f"this LinearConsumer belongs to the thread {self._owner!r}; only stop, close, "
-                "retry_now, give_up, lift_limit, skip_unreadable, circuits, breaker, health, "
-                "counts and lag are for other threads"
+                "retry_now, give_up, lift_limit, open_circuit, close_circuit, skip_unreadable, "
+                "circuits, breaker, health, counts and lag are for other threads"
             )

@@ -43,7 +43,24 @@ class SkipUnreadable:
     target: Place
 
 
-OperatorRequest: TypeAlias = Retry | GiveUp | LiftLimit | SkipUnreadable
+@dataclass(frozen=True, slots=True)
+class PauseWish:
+    """Attempt nothing in `scope`, the whole consumer or a topic, until `until_ms`, UTC."""
+
+    scope: Scope
+    until_ms: int
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class EndPause:
+    """End the pause of `scope`; of the whole consumer, also those of its topics."""
+
+    scope: Scope
+
+
+OperatorRequest: TypeAlias = Retry | GiveUp | LiftLimit | SkipUnreadable | PauseWish | EndPause
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +173,18 @@ def checked_lift(letters: object, reason: object) -> LiftLimit:
             f"reason={reason!r}: must be a text; say why the limit is lifted, for the record"
         )
     return LiftLimit(letters, reason)
+
+
+def checked_pause(for_s: object, reason: object, longest_s: float) -> int:
+    """Returns milliseconds. Raises `UsageError` for a pause that may not be, or has no reason."""
+    if not isinstance(for_s, int | float) or isinstance(for_s, bool) or not 0 < for_s <= longest_s:
+        raise UsageError(
+            f"for_s={for_s!r}: must be a number of seconds above 0, and at most group_pause_max_s, "
+            f"{longest_s:g}"
+        )
+    if not isinstance(reason, str) or not reason.strip():
+        raise UsageError(f"reason={reason!r}: must be a text; say why it is paused, for the record")
+    return round(for_s * 1000)
 
 
 def refused() -> Future[bool]:

@@ -89,13 +89,12 @@ class FlowControl:
         self.seek(partitions)
 
     def resume(self, scope: Scope) -> None:
-        """Resumes everything in scope.
+        """Resumes everything in scope, but for what is paused for another reason.
 
         Resume, *then* seek: librdkafka then fetches at once (1 ms); a resume alone, or after the
         seek, takes up to a second.
         """
-        stopped = self._assignment.stopped
-        partitions = [key for key in self._owned(scope.covers) if key not in stopped]
+        partitions = [key for key in self._owned(scope.covers) if not self.is_paused(key)]
         self._each(self._client.resume, partitions)
         self.seek(partitions)
         self._read_ahead.let_go(scope)

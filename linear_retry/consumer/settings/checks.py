@@ -59,6 +59,7 @@ from linear_retry.strategy.strategy import Strategy
 Strategies: TypeAlias = Strategy | Sequence[Element] | Sequence[Rule] | StrategyFile
 
 MOST_CONCURRENT = 256
+GROUP_PAUSE_MAX_S = 3600.0
 _MOST_NOTED = 160
 _ANSWER_MARGIN_S = 10.0
 _READ_HERE = (
@@ -80,6 +81,7 @@ def plan(
     on_permanent: OnPermanent,
     start_timeout_s: float,
     close_timeout_s: float,
+    group_pause_max_s: float = GROUP_PAUSE_MAX_S,
     dependencies: Dependencies,
     journals: Sequence[Journal] = (),
     control: str | None = None,
@@ -110,6 +112,7 @@ def plan(
         raise ConfigurationError(f"remember_failures={remember_failures!r}: must be True or False")
     _check_timeout("start_timeout_s", start_timeout_s)
     _check_timeout("close_timeout_s", close_timeout_s)
+    _check_timeout("group_pause_max_s", group_pause_max_s)
     settings = consumer_settings(with_log(line.config))
     if line.retries is not None and letters is not None:
         refuse_another_cluster(settings, letters.config, _READ_HERE)
@@ -138,6 +141,7 @@ def plan(
         strategy_total_s=given.total_s,
         start_timeout_s=start_timeout_s,
         close_timeout_s=close_timeout_s,
+        group_pause_max_s=group_pause_max_s,
         remember_failures=remember_failures,
         on_unreadable_note=on_unreadable_note,
         dependencies=dependencies,

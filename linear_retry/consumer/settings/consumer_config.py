@@ -78,6 +78,7 @@ class ConsumerConfig:
     answer_within_s: float
     start_timeout_s: float
     close_timeout_s: float
+    group_pause_max_s: float
     remember_failures: bool
     on_unreadable_note: OnUnreadableNote
     dependencies: Dependencies

@@ -172,3 +172,34 @@ def test_a_reload_says_what_is_in_force(tmp_path: Path) -> None:
             code, output = _run("reload", "--bootstrap", kafka.bootstrap)
             assert (1, True) == (code, f"not reloaded, {label} remains in force" in output), output
             assert "this is not JSON" in output
+
+
+def test_a_group_is_paused_and_goes_on() -> None:
+    """Asked about, with who and how long; a member that joins meanwhile obeys."""
+    options = {"control": "linear-retry.control"}
+    with broker_of_orders(b"first") as kafka:
+        asked = ["--for", "30m", "--reason", "the ledger moves", "--bootstrap", kafka.bootstrap]
+        code, output = _run("open", *asked, says="n\n")
+        assert (1, True) == (code, 'Pause group "billing", for 30m?' in output), output
+        with living(patient_consumer(kafka.bootstrap, **options), lambda _: None):
+            asked += ["--yes", "--timeout", "2"]
+            wait_until(lambda: ": paused until 20" in _run("open", *asked)[1], "it follows")
+            code, output = _run("open", *asked, "--for", "8h")
+            assert (0, True) == (code, ", as it allows no more: group_pause_max_s" in output)
+            _run("open", *asked)
+        handled = list[int | None]()
+        with living(
+            patient_consumer(kafka.bootstrap, **options), lambda one: handled.append(one.offset())
+        ) as second:
+            wait_until(lambda: second.circuits[Scope()].waits_for == "pause", "it obeys")
+            kafka.produce("orders", [b"second"])
+            code, output = _run("close", "--bootstrap", kafka.bootstrap)
+            assert (0, True) == (code, output.endswith("the pause is ended")), output
+            wait_until(lambda: 1 in handled, "it goes on")
+
+
+@pytest.mark.parametrize("wrong", ["soon", "0s", "-5m"])
+def test_how_long_is_a_duration(wrong: str) -> None:
+    """Exit code 2, with what it would be."""
+    code, output = _run("open", f"--for={wrong}", "--reason", "r", "--bootstrap", "127.0.0.1:9")
+    assert (2, True) == (code, "is not a duration; write one such as 30m" in output), output

@@ -13,6 +13,7 @@ from linear_retry.events import (
     Event,
     KeyBlocked,
     LimitReached,
+    PausedByHand,
     WaitingBehind,
 )
 from linear_retry.journal.entry import Entry
@@ -131,6 +132,22 @@ def test_no_two_elements_have_one_id(server: HttpServer, services: Services) -> 
     ids = re.findall(r' id="([^"]*)"', page)
     assert 2 == page.count("Lift the limit")
     assert sorted(set(ids)) == sorted(ids)
+
+
+def test_a_pause_says_who_and_why(server: HttpServer, services: Services) -> None:
+    """And until when; nothing of it can be retried from here."""
+    states = GroupStates()
+    states.take(_entry("billing", 1, Assigned((("orders", 0),))))
+    until = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    states.take(_entry("billing", 2, PausedByHand(Scope(), "ops@desk", "the ledger moves", until)))
+    services.live.hub.change(views=(states.view("billing"),), is_complete=True)
+    shown = _now(server)
+    assert "paused by hand until 2026-01-02 03:04:05" in shown
+    assert "paused by ops@desk: the ledger moves" in shown
+    with signed_in(server, "ann") as operator:
+        page = operator.get("/now").text
+    assert "Retry now" not in page
+    assert "Retry all now" not in page
 
 
 def test_a_blocked_key_has_no_next_attempt(server: HttpServer, services: Services) -> None:

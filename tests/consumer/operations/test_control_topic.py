@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,19 +14,23 @@ import pytest
 
 from linear_retry import Strategy
 from linear_retry.consumer.operations.control_topic import ControlTopicFollower, RemoteCommands
+from linear_retry.consumer.ownership.requests import OperatorRequest, PauseWish
 from linear_retry.errors import UnknownTopicError
-from linear_retry.records.control import Answer, Command, encode, read_control
+from linear_retry.records.control import Answer, Command, CommandName, encode, read_control
 from linear_retry.records.record import OutgoingRecord, Record
 from linear_retry.retry.decision import Policy
+from linear_retry.scope import Scope
 from tests.consumer.joined_parts import Joined
 from tests.kafka_operations import wait_until
 
 _TOPIC = "linear-retry.control"
 _Said = Command | Answer | bytes
+_SENT_MS = Joined().clock.utc_ms() - 61_000
+"""Expired a moment ago."""
 
 
 def _command(group: str = "billing", partition: int = 0) -> Command:
-    return Command(str(uuid4()), "retry", group, "orders", partition, 812, "ops@desk", 17)
+    return Command(str(uuid4()), "retry", group, "orders", partition, 812, "ops@desk", _SENT_MS)
 
 
 def _records(emitted: Iterable[_Said]) -> list[Record]:
@@ -60,7 +65,14 @@ class Topic:
         )
         topic: Any = self
         self.follower = ControlTopicFollower(
-            _TOPIC, self.groups, self.commands, parts.clock, topic.since, topic, again_after_s=0
+            _TOPIC,
+            self.groups,
+            self.commands,
+            parts.clock,
+            topic.since,
+            topic,
+            group_pause_max_s=3600.0,
+            again_after_s=0,
         )
 
     def follow_all(self) -> list[Answer]:
@@ -116,7 +128,50 @@ def test_it_begins_two_minutes_ago() -> None:
     topic = Topic(past=[_command()], batches=[[], []])
     now_ms = topic.joined.clock.utc_ms()
     assert 1 == len(topic.follow_all())
-    assert [now_ms - 125_000] == topic.begun_ms
+    assert [now_ms - 3_600_000] == topic.begun_ms
+
+
+def test_what_expired_longer_ago_is_dropped() -> None:
+    """An hour of the topic is read, for the sake of pauses: nobody waits for these answers."""
+    old = replace(_command(), at_ms=_SENT_MS - 65_000)
+    assert [] == Topic(past=[old], batches=[[], []]).follow_all()
+
+
+def _pause(for_s: int, command: CommandName = "open", topic: str | None = None) -> Command:
+    made = replace(_to_all(), command=command, for_s=for_s, only_topic=topic)
+    return replace(made, reason="the ledger moves")
+
+
+def test_a_pause_is_for_whoever_joins_before_it_is_over() -> None:
+    """A deployment in a maintenance window began to call what was being maintained. It may even
+    have been answered: by an earlier life of this member."""
+    over, last = _pause(60), _pause(300)
+    earlier = Answer(last.command_id, "pod-1", "paused", 18)
+    asked = _asked(over, _pause(200), last, earlier)
+    assert [PauseWish(Scope(), last.until_ms, "ops@desk", "the ledger moves")] == asked
+
+
+def test_a_pause_that_was_ended_is_for_nobody() -> None:
+    """That of everything, or of its topic; that of another topic is."""
+    of_topic, of_another = _pause(300, topic="orders"), _pause(300, topic="refunds")
+    assert [] == _asked(_pause(300), of_topic, _pause(0, "close"))
+    wish = PauseWish(Scope("refunds"), of_another.until_ms, "ops@desk", "the ledger moves")
+    assert [wish] == _asked(of_topic, of_another, _pause(0, "close", "orders"))
+
+
+def _asked(*past: _Said) -> list[OperatorRequest]:
+    """What a member that starts is asked to do by what is in the topic."""
+    topic = Topic(past=list(past), batches=[[], [], []])
+    requests, asked = topic.commands._requests, list[OperatorRequest]()
+    submit = requests.submit
+
+    def submitted(wish: OperatorRequest) -> Future[bool]:
+        asked.append(wish)
+        return submit(wish)
+
+    requests.submit = submitted  # type: ignore[method-assign]  # watched
+    topic.follow_all()
+    return asked
 
 
 def test_what_all_were_to_do_before_it_started() -> None:
@@ -187,7 +242,8 @@ def test_garbled_records_are_passed_over(caplog: pytest.LogCaptureFixture) -> No
 def test_a_missing_topic_is_reported_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     """It is tried again every few seconds, and heard once it is there."""
     with caplog.at_level(logging.WARNING, logger="linear_retry"):
-        assert 1 == len(Topic(missing=14, past=[_command()], batches=[[], []]).follow_all())
+        command = replace(_command(), at_ms=_SENT_MS + 61_000)
+        assert 1 == len(Topic(missing=14, past=[command], batches=[[], []]).follow_all())
     missing = [text for text in caplog.messages if "cannot read commands" in text]
     assert 2 == len(missing)
     assert "topic 'linear-retry.control' does not exist" in missing[0]
@@ -204,7 +260,7 @@ def test_trouble_that_lasts_begins_a_new_reading(caplog: pytest.LogCaptureFixtur
 
 def _to_all(member: str | None = None) -> Command:
     place = None, None, None
-    return Command(str(uuid4()), "retry", "billing", *place, "ops@desk", 17, member)
+    return Command(str(uuid4()), "retry", "billing", *place, "ops@desk", _SENT_MS, member)
 
 
 def test_what_all_carry_out_is_acknowledged_at_once() -> None:

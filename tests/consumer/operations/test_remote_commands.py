@@ -362,3 +362,36 @@ def test_the_last_attempt_is_that_of_the_rule_for_the_failure_before() -> None:
     member.parts.commands.post(_command(group, "retry"))
     group.turn(2)
     assert ["last-attempt"] == _answers(member)
+
+
+def test_a_pause_is_answered_as_it_begins_and_as_it_ends() -> None:
+    """And on record with who sent it."""
+    group, member = waiting()
+    pause = {"for_s": 60, "reason": "the ledger moves"}
+    member.parts.commands.post(_to_all(group, "open", **pause))
+    group.turn()
+    assert ["paused"] == _answers(member)
+    (began,) = emitted(member, events.PausedByHand)
+    assert ("ops@desk", "the ledger moves") == (began.by, began.reason)
+    for _ in range(2):
+        member.parts.commands.post(_to_all(group, "close"))
+        group.turn()
+    assert ["ended", "not-paused"] == _answers(member)
+    assert 1 == len(emitted(member, events.PauseEnded))
+    group.dependency.down = False
+    group.finish()
+    assert [] == group.violations()
+
+
+def test_a_pause_counts_from_when_it_was_sent() -> None:
+    """A member that reads it late pauses for what is left, or not at all."""
+    group, member = waiting()
+    sent_ms = group.fake.clock.utc_ms() - 50_000
+    late = replace(_to_all(group, "open", for_s=60, reason="r"), at_ms=sent_ms)
+    member.parts.commands.post(late)
+    group.turn()
+    (began,) = emitted(member, events.PausedByHand)
+    assert sent_ms + 60_000 == pytest.approx(began.until.timestamp() * 1000, abs=20)
+    member.parts.commands.post(replace(late, at_ms=sent_ms - 11_000, command_id=str(uuid4())))
+    group.turn()
+    assert ["paused", "expired"] == _answers(member)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from itertools import product
 from typing import TYPE_CHECKING
 
-from linear_retry.consumer.ownership.requests import LiftLimit, Retry
+from linear_retry.consumer.ownership.requests import EndPause, LiftLimit, PauseWish, Retry
+from linear_retry.scope import Scope
 from tests.torture.schedules.group import KEYS
 from tests.torture.schedules.kinds import Kinds
 from tests.torture.schedules.operators import RequestKind
@@ -190,6 +191,21 @@ def retry_all(world: World, member: int) -> None:
 def lift_limit(world: World, member: int, letters: int) -> None:
     """Whether there is one or not; 0: until a success."""
     world.operators.ask_of_all(world.member(member), LiftLimit(letters or None, "a bad batch"))
+
+
+@MOVES.add(member=MEMBERS, seconds=(1, 8), all_topics=(True, False))
+def pause(world: World, member: int, seconds: int, all_topics: bool) -> None:
+    """For a maintenance window; a second one replaces the first."""
+    until_ms = world.fake.clock.utc_ms() + 1000 * seconds
+    scope = Scope() if all_topics else Scope(world.group.topics[0])
+    wish = PauseWish(scope, until_ms, "ops@desk", "maintenance")
+    world.operators.ask_of_all(world.member(member), wish)
+
+
+@MOVES.add(member=MEMBERS)
+def end_pause(world: World, member: int) -> None:
+    """Whether there is one or not."""
+    world.operators.ask_of_all(world.member(member), EndPause(Scope()))
 
 
 @MOVES.add(member=MEMBERS, partition=PARTITIONS, gives_up=(False, True))

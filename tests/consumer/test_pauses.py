@@ -1,0 +1,227 @@
+"""An operator pauses a consumer: nothing of it is attempted, and nothing has failed."""
+
+from typing import Any
+
+import pytest
+
+from linear_retry import Strategy, UsageError, events
+from linear_retry.consumer.ownership.requests import EndPause, GiveUp, PauseWish, Retry
+from linear_retry.scope import Scope
+from linear_retry.testing import AttemptStarted, EventEmitted
+from tests.consumer.group import (
+    OTHER_TOPIC,
+    TOPIC,
+    FakeGroup,
+    Member,
+    Protocol,
+    consumer_on,
+)
+from tests.consumer.misbehaviours.misbehaving import all_protocols, begun, emitted, until
+from tests.consumer.ownership.test_requests import reasons
+from tests.fake.cluster import FakeKafka
+
+_ALL = Scope()
+_WAYS: list[dict[str, Any]] = [
+    {"scope": "consumer"},
+    {"scope": "topic"},
+    {"scope": "partition"},
+    {"scope": "partition", "concurrency": 2},
+    {"scope": "key"},
+    {"scope": "key", "concurrency": 4},
+]
+_each_way = pytest.mark.parametrize("way", _WAYS, ids=lambda way: "-".join(map(str, way.values())))
+
+
+def _group(**options: Any) -> tuple[FakeGroup, Member]:
+    """One member of two partitions, with three messages of two keys in each."""
+    chosen: dict[str, Any] = {"partitions": 2, "strategy": [2, 4, 60]} | options
+    group = FakeGroup(**chosen)
+    for partition in group.partitions:
+        group.produce_keys(partition, [b"a", b"b", b"a"])
+    member = group.join()
+    group.share([0] * len(group.partitions))
+    if group.scope != "key":
+        group.keys.clear()
+    return group, member
+
+
+def _pause(group: FakeGroup, member: Member, for_s: float = 20, scope: Scope = _ALL) -> None:
+    until_ms = group.fake.clock.utc_ms() + round(for_s * 1000)
+    member.parts.requests.submit(PauseWish(scope, until_ms, "ops@desk", "the ledger moves"))
+
+
+def _begun_before_it_ended(group: FakeGroup, member: Member) -> int:
+    """How many attempts: the turn that ends a pause may begin some more."""
+    kinds = (AttemptStarted, EventEmitted)
+    entries = [each for each in group.witness.entries if isinstance(each, kinds)]
+    ends = [isinstance(getattr(each, "event", None), events.PauseEnded) for each in entries]
+    before = entries[: ends.index(True)]
+    return sum(isinstance(each, AttemptStarted) for each in before)
+
+
+@_each_way
+@all_protocols
+def test_nothing_is_attempted_until_it_is_over(way: dict[str, Any], protocol: Protocol) -> None:
+    """Then all is, in order; the record says who paused it, why and for how long."""
+    group, member = _group(protocol=protocol, **way)
+    until(group, lambda: member.parts.assignment.partitions)
+    before = len(begun(group))
+    _pause(group, member)
+    until(group, lambda: emitted(member, events.PausedByHand))
+    paused = len(begun(group))
+    until(group, lambda: emitted(member, events.PauseEnded))
+    assert paused == _begun_before_it_ended(group, member)
+    group.finish()
+    (began,), (ended,) = emitted(member, events.PausedByHand), emitted(member, events.PauseEnded)
+    assert (_ALL, "ops@desk", "the ledger moves") == (began.scope, began.by, began.reason)
+    assert (_ALL, False) == (ended.scope, ended.closed)
+    assert 20.0 == pytest.approx(ended.paused_s, abs=1.1)
+    assert before <= paused < len(begun(group))
+    assert [] == group.violations()
+
+
+@_each_way
+def test_it_ends_early_when_an_operator_says_so(way: dict[str, Any]) -> None:
+    """Whoever asks for that twice is told that there was none."""
+    group, member = _group(**way)
+    group.turn()
+    _pause(group, member)
+    until(group, lambda: emitted(member, events.PausedByHand))
+    ends = [member.parts.requests.submit(EndPause(_ALL)) for _ in range(2)]
+    group.turn(2)
+    assert [True, False] == [end.result(0) for end in ends]
+    (ended,) = emitted(member, events.PauseEnded)
+    assert ended.closed
+    group.finish()
+    assert [] == group.violations()
+
+
+@_each_way
+def test_what_is_held_keeps_its_failures_and_its_time(way: dict[str, Any]) -> None:
+    """The pause is longer than `max_elapsed`, and uses nothing of it up."""
+    group, member = _group(strategy=Strategy([2, 4, 8], max_elapsed=15), **way)
+    group.dependency.down = True
+    until(group, lambda: emitted(member, events.CircuitOpened))
+    _pause(group, member)
+    until(group, lambda: emitted(member, events.PausedByHand))
+    before = len(begun(group))
+    until(group, lambda: emitted(member, events.PauseEnded))
+    assert before == _begun_before_it_ended(group, member)
+    assert [] == emitted(member, events.DeadLettered)
+    group.dependency.down = False
+    group.finish()
+    assert [] == emitted(member, events.DeadLettered)
+    assert [] == group.violations()
+
+
+def test_one_topic_may_be_paused_alone() -> None:
+    """The others go on, whatever the scope of circuits is."""
+    group, member = _group(topics=(TOPIC, OTHER_TOPIC), scope="partition")
+    until(group, lambda: len(member.parts.assignment.partitions) == 4)
+    _pause(group, member, scope=Scope(TOPIC))
+    until(group, lambda: emitted(member, events.PausedByHand))
+    for partition in group.partitions:
+        group.produce(partition, 2)
+    until(group, lambda: emitted(member, events.PauseEnded))
+    committed = group.fake.group(group.group_id)
+    assert [5, 5] == [committed[OTHER_TOPIC, number] for number in range(2)]
+    assert all(committed.get((TOPIC, number), 0) < 5 for number in range(2))
+    group.finish()
+    assert [] == group.violations()
+
+
+@_each_way
+@all_protocols
+def test_partitions_that_come_meanwhile_are_paused_too(
+    way: dict[str, Any], protocol: Protocol
+) -> None:
+    """A rebalance in a maintenance window must not end it."""
+    group, member = _group(protocol=protocol, **way)
+    group.share([0, 1 if len(group.members) > 1 else 0])
+    second = group.join()
+    group.share([0, 1])
+    until(group, lambda: second.parts.assignment.partitions)
+    _pause(group, member)
+    until(group, lambda: emitted(member, events.PausedByHand))
+    group.leave(second)
+    group.produce(1, 3)
+    group.share([0, 0])
+    paused = len(begun(group))
+    until(group, lambda: emitted(member, events.PauseEnded))
+    assert paused == _begun_before_it_ended(group, member)
+    group.finish()
+    assert [] == group.violations()
+
+
+def test_a_retry_waits_for_the_end_and_a_letter_does_not() -> None:
+    """Nothing is attempted, whoever asks; giving up needs no attempt."""
+    group, member = _group(scope="partition", strategy=[3600])
+    group.dependency.down = True
+    until(group, lambda: len(emitted(member, events.CircuitOpened)) == 2)
+    _pause(group, member)
+    until(group, lambda: emitted(member, events.PausedByHand))
+    retried = member.parts.requests.submit(Retry(((TOPIC, 0), 0)))
+    given_up = member.parts.requests.submit(GiveUp(((TOPIC, 1), 0)))
+    group.turn(5)
+    assert (False, True) == (retried.done(), given_up.done())
+    assert ["given-up"] == reasons(group)
+    group.dependency.down = False
+    until(group, lambda: emitted(member, events.PauseEnded))
+    group.turn(3)
+    assert retried.result(0)
+    group.finish()
+    assert [] == group.violations()
+
+
+def test_what_is_given_up_resumes_nothing() -> None:
+    """Its circuit closes; the rest of its partition is paused by the operator still."""
+    group, member = _group(scope="partition", strategy=[3600])
+    group.dependency.down = True
+    until(group, lambda: len(emitted(member, events.CircuitOpened)) == 2)
+    _pause(group, member)
+    until(group, lambda: emitted(member, events.PausedByHand))
+    group.dependency.down = False
+    member.parts.requests.submit(GiveUp(((TOPIC, 1), 0)))
+    before = len(begun(group))
+    until(group, lambda: emitted(member, events.PauseEnded))
+    assert before == _begun_before_it_ended(group, member)
+    assert [] == emitted(member, events.LeakDropped)
+    group.finish(within_s=4000)
+    assert [] == group.violations()
+
+
+def test_a_second_pause_replaces_the_first_and_none_is_longer_than_allowed() -> None:
+    """Since when it is paused remains; a forged end in a year is cut to an hour."""
+    group, member = _group()
+    group.turn()
+    _pause(group, member, for_s=1)
+    group.turn()
+    _pause(group, member, for_s=365 * 86_400)
+    group.turn()
+    views = member.circuits.views
+    left_s = views[_ALL].retry_at.timestamp() - group.fake.clock.utc_ms() / 1000  # type: ignore[union-attr]
+    assert 3600 == pytest.approx(left_s, abs=2)
+    assert ("open", "pause") == (views[_ALL].state, views[_ALL].waits_for)
+    assert "paused by ops@desk: the ledger moves" == views[_ALL].error
+    past = PauseWish(_ALL, group.fake.clock.utc_ms() - 1, "ops@desk", "too late")
+    refused = member.parts.requests.submit(past)
+    group.turn()
+    assert refused.result(0) is False
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"for_s": 0, "reason": "r"}, "for_s=0: must be a number of seconds above 0, and at most"),
+        ({"for_s": 3601, "reason": "r"}, "at most group_pause_max_s, 3600"),
+        ({"for_s": True, "reason": "r"}, "for_s=True"),
+        ({"for_s": 5, "reason": " "}, "reason=' ': must be a text; say why"),
+    ],
+)
+def test_what_cannot_be_a_pause_is_refused(given: dict[str, Any], sentence: str) -> None:
+    """With the value and the rule."""
+    with (
+        consumer_on(FakeKafka()) as consumer,
+        pytest.raises(UsageError, match=sentence),
+    ):
+        consumer.open_circuit(**given)
