@@ -131,6 +131,7 @@ class Parts:
         now_s = self.clock.now_s
         give_up_at_s = now_s() + timeout_s
         self.requests.close()
+        self.commands.close()
         try:
             if self.letters is not None:
                 self.letters.close()

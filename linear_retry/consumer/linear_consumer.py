@@ -4,9 +4,11 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import Any, Never, Self, overload
+from uuid import uuid4
 
 from linear_retry.consumer.operations.health import Health
 from linear_retry.consumer.operations.lag import Backlog
@@ -43,6 +45,7 @@ from linear_retry.errors import LinearRetryError, UsageError
 from linear_retry.events import Listener
 from linear_retry.journal.journal import Journal
 from linear_retry.kafka import Message
+from linear_retry.records.control import Command, CommandName
 from linear_retry.retry.circuits import Breaker, Circuits, CircuitView
 from linear_retry.retry.decision import OnPermanent
 from linear_retry.scope import AnyScope, Partition, Scope
@@ -408,28 +411,44 @@ class LinearConsumer:
             )
         return self._session.submit(checked_lift(letters, reason))
 
-    def open_circuit(self, for_s: float, reason: str, *, topic: str | None = None) -> Future[bool]:
+    def open_circuit(
+        self, for_s: float, reason: str, *, topic: str | None = None, group: bool = False
+    ) -> Future[bool]:
         """Pauses this consumer, or one `topic` of it, for `for_s` seconds. For operators.
 
         For a maintenance window: after the message in hand nothing is attempted until it is over,
         or `close_circuit` ends it. It is no failure: what is held keeps its failures, and the time
         does not count towards `max_elapsed`. A second call replaces the first. `reason` is recorded
-        (`PausedByHand`). True once it has begun; otherwise as `retry_now`. `linear-retry circuits
-        open` pauses a whole group, and those who join it meanwhile.
+        (`PausedByHand`). True once it has begun; otherwise as `retry_now`. `group`: all members, by
+        the control topic, as `linear-retry circuits open` does, and who joins meanwhile; it is true
+        once this member has paused too.
 
-        Also raises `UsageError` for `for_s` above `group_pause_max_s`, and without a reason.
+        Also raises `UsageError` for `for_s` above `group_pause_max_s`, without a reason, and for a
+        `group` without `control`.
         """
-        longest_s = self._config.group_pause_max_s
-        for_ms = checked_pause(for_s, reason, longest_s)
+        for_ms = checked_pause(for_s, reason, self._config.group_pause_max_s)
+        if group:
+            # Rounded up: a command has whole seconds.
+            return self._order("open", topic, for_s=-(-for_ms // 1000), reason=reason)
         until_ms = self._config.dependencies.clock.utc_ms() + for_ms
         return self._session.submit(PauseWish(Scope(topic), until_ms, "the program", reason))
 
-    def close_circuit(self, *, topic: str | None = None) -> Future[bool]:
-        """Ends the pauses by operators, or that of one `topic`. For operators.
+    def close_circuit(self, *, topic: str | None = None, group: bool = False) -> Future[bool]:
+        """Ends the pauses by operators, or that of one `topic`; of all the `group`. For operators.
 
-        True if there was one; otherwise as `retry_now`.
+        True if there was one here; otherwise as `open_circuit`.
         """
+        if group:
+            return self._order("close", topic)
         return self._session.submit(EndPause(Scope(topic)))
+
+    def _order(self, name: CommandName, topic: str | None, **more: Any) -> Future[bool]:
+        if self._config.control is None:
+            raise UsageError("group=True: the consumer follows no control topic; give it control=")
+        place = None, None, None
+        now_ms, group = self._config.dependencies.clock.utc_ms(), self._config.line.group_id
+        command = Command(str(uuid4()), name, group, *place, self.member, now_ms)
+        return self._session.order(replace(command, only_topic=topic, **more))
 
     def skip_unreadable(self, topic: str, partition: int, offset: int) -> Future[bool]:
         """Skips the batch at which this partition is blocked, for good. For operators.

@@ -38,6 +38,7 @@ from linear_retry.consumer.settings.consumer_config import ConsumerConfig
 from linear_retry.errors import UsageError
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.fatal_errors import as_library_errors
+from linear_retry.records.control import Command
 from linear_retry.retry.circuits import Circuits
 from linear_retry.scope import Partition
 
@@ -65,6 +66,13 @@ class Session:
         if self.parts is None or not self._owner_thread.joined or self.stop.asked:
             return refused()
         return self.parts.requests.submit(request)
+
+    def order(self, command: Command) -> Future[bool]:
+        """Sends a command to the whole group; False at once if no turn will see it."""
+        self._owner_thread.check_process()
+        if self.parts is None or not self._owner_thread.joined or self.stop.asked:
+            return refused()
+        return self.parts.commands.order(command)
 
     def health(self) -> Health:
         clock, handed_out = self._plan.dependencies.clock, self._monitor.handed_out

@@ -1,5 +1,6 @@
 """An operator pauses a consumer: nothing of it is attempted, and nothing has failed."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -225,3 +226,14 @@ def test_what_cannot_be_a_pause_is_refused(given: dict[str, Any], sentence: str)
         pytest.raises(UsageError, match=sentence),
     ):
         consumer.open_circuit(**given)
+
+
+def test_a_group_is_paused_by_the_control_topic() -> None:
+    """Without one, nobody else would learn of it."""
+    with consumer_on(FakeKafka()) as consumer:
+        for asked in (
+            partial(consumer.open_circuit, 60, "the ledger moves", group=True),
+            partial(consumer.close_circuit, group=True),
+        ):
+            with pytest.raises(UsageError, match="the consumer follows no control topic; give it"):
+                asked()

@@ -14,8 +14,10 @@ from linear_retry import Journal, events
 from linear_retry.cli import app
 from linear_retry.journal.entry import Entry, read_entry
 from linear_retry.records.control import Answer, Command, CommandName, encode, read_control
+from linear_retry.scope import Scope
 from tests.conftest import TopicFactory
 from tests.kafka_operations import KafkaOperations, wait_until
+from tests.patience import PATIENCE_S
 from tests.real_kafka import RealKafka
 from tests.scenarios.conftest import SceneFactory
 from tests.scenarios.handlers import Dependency
@@ -138,3 +140,28 @@ def test_a_restarted_member_repeats_nothing(
     assert [] == group.dead_letters()
     assert f"control: {control}[0]@" in caplog.text
     assert [] == group.violations(finished=False)
+
+
+def test_a_group_is_paused_by_its_program_and_who_joins_obeys(
+    scene: SceneFactory, topic: TopicFactory
+) -> None:
+    """A rebalance and a new member in a maintenance window call nobody; afterwards all is done."""
+    group, control, dependency = scene(partitions=4), topic(), Dependency()
+    first = group.join("first", dependency, control=control)
+    group.produce(20)
+    group.wait_until_done()
+    pause = first.consumer.open_circuit(600, "the ledger moves", group=True)
+    assert pause.result(timeout=PATIENCE_S)
+    before = len(group.attempts())
+    group.produce(20)
+    second = group.join("second", dependency, control=control)
+    group.wait_for(events.PausedByHand, 2)
+    assert "pause" == second.consumer.circuits[Scope()].waits_for
+    wait_until(lambda: len(group.emitted(events.Assigned)) >= 2, "the second has its share")
+    assert before == len(group.attempts())
+    assert second.consumer.close_circuit(group=True).result(timeout=PATIENCE_S)
+    group.wait_until_done()
+    assert 2 == len(group.emitted(events.PauseEnded))
+    for member in (first, second):
+        member.stop()
+    assert [] == group.violations()

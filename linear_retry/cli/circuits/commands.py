@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Never
 
 import typer
 
@@ -168,6 +168,16 @@ def _written(sender: CommandSender, sent: Sequence[SentCommand], connection: Con
     return write(sender, sent, as_json=connection.as_json)
 
 
+def _send(
+    sender: CommandSender, command: Command, connection: Connection, *, question: str | None = None
+) -> Never:
+    """Sends a command, asks before if there is a `question`, and exits with what came of it."""
+    if question is not None and not confirmed(question):
+        raise typer.Exit(NEGATIVE)
+    with exit_on_error():
+        raise typer.Exit(_written(sender, sender.send([command]), connection))
+
+
 def _last_attempts(sent: Sequence[SentCommand]) -> list[Place]:
     """Returns the messages whose next attempt would be the last."""
     answers = [answer for one in sent for answer in one.answers()]
@@ -200,12 +210,9 @@ def give_up(
     Exit codes: 1, it is no longer held, its consumer has no dead-letter topic, the command has
     expired, or you said no; 3, nobody in the group has answered; 6, accepted, but not sent in time.
     """
-    command, sender = target.command("give-up", message), target.sender(connection)
+    command = target.command("give-up", message)
     question = f"Send {message}, held by group {shown(target.group)}, to the dead letters?"
-    if not yes and not confirmed(question):
-        raise typer.Exit(NEGATIVE)
-    with exit_on_error():
-        raise typer.Exit(_written(sender, sender.send([command]), connection))
+    _send(target.sender(connection), command, connection, question=None if yes else question)
 
 
 @app.command()
@@ -234,13 +241,9 @@ def lift_limit(
     group has answered; 6, accepted, but not finished in time.
     """
     command = target.command("lift-limit", member=member, letters=letters, reason=reason)
-    sender = target.sender(connection)
     amount = "without a number" if letters is None else f"for {letters}"
     question = f"Lift the limit of dead letters of group {shown(target.group)}, {amount}?"
-    if not yes and not confirmed(question):
-        raise typer.Exit(NEGATIVE)
-    with exit_on_error():
-        raise typer.Exit(_written(sender, sender.send([command]), connection))
+    _send(target.sender(connection), command, connection, question=None if yes else question)
 
 
 TOPIC = Annotated[
@@ -285,13 +288,9 @@ def open_(
     accepted, but not paused in time: a handler is busy.
     """
     command = target.command("open", member=member, for_s=for_s, only_topic=topic, reason=reason)
-    sender = target.sender(connection)
     what = shown(target.group) if topic is None else f"{shown(target.group)}, topic {shown(topic)}"
     question = f"Pause group {what}, for {duration_text(for_s * 1000)}?"
-    if not yes and not confirmed(question):
-        raise typer.Exit(NEGATIVE)
-    with exit_on_error():
-        raise typer.Exit(_written(sender, sender.send([command]), connection))
+    _send(target.sender(connection), command, connection, question=None if yes else question)
 
 
 @app.command()
@@ -309,9 +308,7 @@ def close(
     answered; 6, accepted, but not ended in time.
     """
     command = target.command("close", member=member, only_topic=topic)
-    sender = target.sender(connection)
-    with exit_on_error():
-        raise typer.Exit(_written(sender, sender.send([command]), connection))
+    _send(target.sender(connection), command, connection)
 
 
 @app.command()
@@ -329,7 +326,5 @@ def reload(target: CommandTarget, connection: Connection, member: MEMBER = None)
     Exit codes: 1, a member refuses its file, has none, or the command has expired; 3, nobody in the
     group has answered; 6, accepted, but not looked at in time.
     """
-    sender = target.sender(connection)
-    with exit_on_error():
-        sent = sender.send([target.command("reload", member=member)])
-        raise typer.Exit(_written(sender, sent, connection))
+    command = target.command("reload", member=member)
+    _send(target.sender(connection), command, connection)

@@ -56,6 +56,7 @@ _FLUSH_S = 1.0
 # be stamped that much ahead of our clock, and its answer that much behind the command.
 _READ_BACK_MS = 2 * COMMAND_TTL_MS + 5_000
 _KNOWN = 10_000
+_CARRIED_OUT: tuple[AnswerName, ...] = ("paused", "ended")
 
 
 @dataclass(slots=True)
@@ -97,6 +98,9 @@ class RemoteCommands:
         # to the topic can write any number: neither memory nor a turn may grow with it.
         self._arrived: deque[Command] = deque(maxlen=_WAITING)
         self._answers: deque[Answer] = deque()
+        self._orders: deque[Command] = deque()
+        self._own: dict[str, Future[bool]] = {}
+        self._closed = False
         self.due_at_s = math.inf
         self._works: dict[str, _Pending] = {}
         self._watched: dict[Scope, list[tuple[_Pending, Place]]] = {}
@@ -106,9 +110,30 @@ class RemoteCommands:
         self._arrived.append(command)
         self.due_at_s = -math.inf  # after the append, as the owner resets it before it reads
 
+    def order(self, command: Command) -> Future[bool]:
+        """Sends a command of this program to its group. For any thread.
+
+        True once this member has carried it out too, False if it has refused.
+        """
+        asked: Future[bool] = Future()
+        self._own[command.command_id] = asked
+        self._orders.append(command)
+        if self._closed:  # after that: whichever runs later, this or `close`, answers it
+            self._refuse_orders()
+        return asked
+
     def answers(self) -> list[Answer]:
         """Returns the answers to send, each once."""
         return [self._answers.popleft() for _ in range(len(self._answers))]
+
+    def orders(self) -> list[Command]:
+        """Returns the commands to send, each once."""
+        return [self._orders.popleft() for _ in range(len(self._orders))]
+
+    def close(self) -> None:
+        """Answers what this program has ordered, and nobody carries out any more, with False."""
+        self._closed = True
+        self._refuse_orders()
 
     def tick(self) -> None:
         """Turns commands into requests or answers. Called once a turn, before requests are read."""
@@ -120,6 +145,11 @@ class RemoteCommands:
             self._begin(self._arrived.popleft())
         if self._arrived or self._works:
             self.due_at_s = -math.inf
+
+    def _refuse_orders(self) -> None:
+        for command_id in tuple(self._own):
+            if (asked := self._own.pop(command_id, None)) is not None:
+                asked.set_result(False)
 
     def _on_event(self, event: events.Event) -> None:
         """Answers with the outcome of an attempt."""
@@ -276,6 +306,8 @@ class RemoteCommands:
         )
         signed = command.command_id, self.member, answer, self._utc_ms()
         self._answers.append(Answer(*signed, is_final, *at, **details))
+        if is_final and (asked := self._own.pop(command.command_id, None)) is not None:
+            asked.set_result(answer in _CARRIED_OUT)
 
 
 def _of(place: Place) -> tuple[Partition, int]:
@@ -443,9 +475,9 @@ class ControlTopicFollower:
         heard = Answer(command.command_id, self._commands.member, "heard", now_ms, is_final=False)
         self._write(heard)
 
-    def _write(self, answer: Answer) -> None:
-        key, value = answer.command_id.encode(), encode(answer)
-        self._writer.send(OutgoingRecord(self._topic, key, value, timestamp_ms=answer.at_ms))
+    def _write(self, said: Command | Answer) -> None:
+        key, value = said.command_id.encode(), encode(said)
+        self._writer.send(OutgoingRecord(self._topic, key, value, timestamp_ms=said.at_ms))
 
     def _is_new(self, command_id: str) -> bool:
         """Whether this command was not seen before. Marks it as seen."""
@@ -455,6 +487,8 @@ class ControlTopicFollower:
         return True
 
     def _send(self) -> None:
+        for command in self._commands.orders():
+            self._write(command)
         for answer in self._commands.answers():
             self._write(answer)
 

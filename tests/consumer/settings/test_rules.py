@@ -25,6 +25,7 @@ from linear_retry.events import Event
 from linear_retry.kafka import Message
 from linear_retry.retry.decision import Permanent, Transient, classify
 from tests.consumer.group import LETTERS, PoisonError, consumer_on
+from tests.consumer.settings.failing import delays, run_failing
 from tests.fake.cluster import FakeKafka
 
 _SLOW, _QUICK = Strategy([60, 600]), Strategy([1])
@@ -99,22 +100,8 @@ def _run(
     fake: FakeKafka, errors: Sequence[Exception], strategy: Sequence[Rule], **options: Any
 ) -> list[Event]:
     """What happens where the first attempts raise these, until a message is handled."""
-    happened, left = list[Event](), list(errors)
-
-    def handle(_: Message) -> None:
-        if left:
-            raise left.pop(0)
-        consumer.stop()
-
     chosen: dict[str, Any] = {"transient": None, "strategy": strategy} | options
-    with consumer_on(fake, listeners=[happened.append], **chosen) as consumer:
-        consumer.run(handle)
-    return happened
-
-
-def _delays(happened: Sequence[Event]) -> list[float]:
-    waits = events.CircuitOpened | events.ProbeFailed
-    return [event.delay_s for event in happened if isinstance(event, waits)]
+    return run_failing(fake, errors, **chosen)
 
 
 _BY_ERROR = (
@@ -126,14 +113,14 @@ _BY_ERROR = (
 def test_the_count_is_the_messages(fake: FakeKafka) -> None:
     """The array of the rule for the last failure is indexed by all of them."""
     happened = _run(fake, [ConnectionError(), _BusyError(), _BusyError()], _BY_ERROR)
-    assert [1.0, 600.0, 3600.0] == _delays(happened)
+    assert [1.0, 600.0, 3600.0] == delays(happened)
 
 
 def test_only_the_rule_that_saw_it_fail_before_exhausts_it(fake: FakeKafka) -> None:
     """After the last delay of another's array it is attempted once more."""
     errors = [_BusyError(), _BusyError(), ConnectionError(), ConnectionError()]
     happened = _run(fake, errors, _BY_ERROR)
-    assert [60.0, 600.0, 5.0] == _delays(happened)
+    assert [60.0, 600.0, 5.0] == delays(happened)
     (letter,) = [event for event in happened if isinstance(event, events.DeadLettered)]
     assert ("exhausted", 4) == (letter.reason, letter.failures)
     log = fake.log_of((LETTERS, 0))
@@ -180,7 +167,7 @@ def test_max_elapsed_is_that_of_the_rule_and_counts_from_the_first_failure(
     )
     errors = [_BusyError(), ConnectionError(), ConnectionError()]
     happened = _run(fake, errors, rules)
-    assert [4.0, 1.0] == _delays(happened)
+    assert [4.0, 1.0] == delays(happened)
     assert 1 == len([event for event in happened if isinstance(event, events.DeadLettered)])
 
 

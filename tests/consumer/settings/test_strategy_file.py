@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from linear_retry.events import Event
 from linear_retry.files import write_atomically
 from linear_retry.kafka import Message
 from tests.consumer.group import LETTERS, OutageError, consumer_on
+from tests.consumer.settings.failing import delays, run_failing
 from tests.fake.cluster import FakeKafka
 
 _Step = Callable[[], object]
@@ -30,23 +31,13 @@ def path(tmp_path: Path) -> Path:
 
 def _run(fake: FakeKafka, path: Path, steps: Sequence[_Step], **options: Any) -> list[Event]:
     """What happens where each step precedes a failure, until a message is handled."""
-    happened, left = list[Event](), list(steps)
 
-    def handle(_: Message) -> None:
-        if left:
-            left.pop(0)()
-            raise OutageError
-        consumer.stop()
+    def errors() -> Iterator[Exception]:
+        for step in steps:
+            step()
+            yield OutageError()
 
-    chosen: dict[str, Any] = {"strategy": StrategyFile(path)} | options
-    with consumer_on(fake, listeners=[happened.append], **chosen) as consumer:
-        consumer.run(handle)
-    return happened
-
-
-def _delays(happened: Sequence[Event]) -> list[float]:
-    waits = events.CircuitOpened | events.ProbeFailed
-    return [event.delay_s for event in happened if isinstance(event, waits)]
+    return run_failing(fake, errors(), strategy=StrategyFile(path), **options)
 
 
 def _of(happened: Sequence[Event], kind: type[Any]) -> list[Any]:
@@ -65,7 +56,7 @@ def test_a_changed_file_is_in_force_from_the_next_failure_on(fake: FakeKafka, pa
     """A wait that has begun ends as planned; the count of failures is the message's. Both
     fingerprints are on record."""
     happened = _run(fake, path, [_FAILS, _writes(path, [1, 5, 10]), _FAILS])
-    assert [60.0, 5.0, 10.0] == _delays(happened)
+    assert [60.0, 5.0, 10.0] == delays(happened)
     before, after = _labels([60, 600, 3600], [1, 5, 10])
     assert [events.StrategyReloaded(str(path), before, after)] == _of(
         happened, events.StrategyReloaded
@@ -77,7 +68,7 @@ def test_a_shorter_array_exhausts_only_after_a_failure_of_its_own(
 ) -> None:
     """A message that has failed more often than it has delays waits for the last one once."""
     happened = _run(fake, path, [_FAILS, _FAILS, _writes(path, [1]), _FAILS])
-    assert [60.0, 600.0, 1.0] == _delays(happened)
+    assert [60.0, 600.0, 1.0] == delays(happened)
     (letter,) = _of(happened, events.DeadLettered)
     assert ("exhausted", 4) == (letter.reason, letter.failures)
     log = fake.log_of((LETTERS, 0))
@@ -89,7 +80,7 @@ def test_a_broken_file_changes_nothing_and_is_reported_once(fake: FakeKafka, pat
     """With all that is wrong with it; the one before remains in force until it is mended."""
     broken = _writes(path, {"delays": ["soon"], "jitter": 7})
     happened = _run(fake, path, [broken, _FAILS, _writes(path, [2, 2, 2])])
-    assert [60.0, 600.0, 2.0] == _delays(happened)
+    assert [60.0, 600.0, 2.0] == delays(happened)
     (refused,) = _of(happened, events.StrategyRefused)
     assert (str(path), _labels([60, 600, 3600])[0]) == (refused.path, refused.strategy)
     assert "delays[0]" in refused.error
@@ -102,7 +93,7 @@ def test_a_file_that_is_away_changes_nothing(fake: FakeKafka, path: Path) -> Non
     """It is reported once; when it is there again, as it was, that is reported too."""
     restored = _writes(path, [60, 600, 3600])
     happened = _run(fake, path, [path.unlink, _FAILS, restored])
-    assert [60.0, 600.0, 3600.0] == _delays(happened)
+    assert [60.0, 600.0, 3600.0] == delays(happened)
     (refused,) = _of(happened, events.StrategyRefused)
     assert "cannot be read (No such file or directory)" in refused.error
     (reloaded,) = _of(happened, events.StrategyReloaded)
@@ -112,7 +103,7 @@ def test_a_file_that_is_away_changes_nothing(fake: FakeKafka, path: Path) -> Non
 def test_the_same_content_is_no_change(fake: FakeKafka, path: Path) -> None:
     """A deployment writes all its files, and most of them are what they were."""
     happened = _run(fake, path, [_FAILS, _writes(path, [60, 600, 3600]), lambda: os.utime(path)])
-    assert [60.0, 600.0, 3600.0] == _delays(happened)
+    assert [60.0, 600.0, 3600.0] == delays(happened)
     assert [] == _of(happened, events.StrategyReloaded)
 
 
@@ -133,7 +124,7 @@ def test_rules_may_take_the_place_of_a_strategy(fake: FakeKafka, path: Path) -> 
         "rules": [{"errors": [named], "delays": [3, 4]}, {"errors": ["KeyError"], "delays": []}]
     }
     happened = _run(fake, path, [_FAILS, _writes(path, rules)])
-    assert [60.0, 4.0] == _delays(happened)
+    assert [60.0, 4.0] == delays(happened)
     (reloaded,) = _of(happened, events.StrategyReloaded)
     assert ["pay.1", "pay.2"] == [
         label.partition("@")[0] for label in reloaded.strategy.split(", ")
@@ -158,7 +149,7 @@ def test_what_the_consumer_cannot_have_is_refused(
 ) -> None:
     """As it would be at the start."""
     happened = _run(fake, path, [_writes(path, content)], **options)
-    assert [60.0] == _delays(happened)
+    assert [60.0] == delays(happened)
     (refused,) = _of(happened, events.StrategyRefused)
     assert reason in refused.error
     with pytest.raises(ConfigurationError, match=reason):
