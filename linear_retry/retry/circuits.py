@@ -170,6 +170,10 @@ class Circuits(Generic[T]):
         ]
         return [scope for _, scope in sorted(ready, key=lambda pair: pair[0])]
 
+    def has_wider(self, scope: Scope) -> bool:
+        """Whether the circuit over many keys is open above this one, which is a key's."""
+        return scope.key is not None and bool(self._over(scope.home))
+
     def is_paused(self, scope: Scope) -> bool:
         """Whether an operator has paused what this circuit is about, but for a letter of it."""
         if not self.by_hand:
@@ -266,8 +270,7 @@ class Circuits(Generic[T]):
         """
         if self._awaits_probe(circuit) or self.is_paused(scope):
             return True
-        is_attempt = not isinstance(circuit.case, Leaving)
-        return scope.key is not None and is_attempt and bool(self._over(scope.home))
+        return self.has_wider(scope) and not isinstance(circuit.case, Leaving)
 
     @staticmethod
     def _awaits_probe(circuit: Circuit[Any]) -> bool:

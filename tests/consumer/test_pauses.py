@@ -7,6 +7,8 @@ import pytest
 
 from linear_retry import Strategy, UsageError, events
 from linear_retry.consumer.ownership.requests import EndPause, GiveUp, PauseWish, Retry
+from linear_retry.consumer.settings.by_key import ByKey
+from linear_retry.retry.case import Failing
 from linear_retry.scope import Scope
 from linear_retry.testing import AttemptStarted, EventEmitted
 from tests.consumer.group import (
@@ -19,6 +21,7 @@ from tests.consumer.group import (
 )
 from tests.consumer.misbehaviours.misbehaving import all_protocols, begun, emitted, until
 from tests.consumer.ownership.test_requests import reasons
+from tests.consumer.two_lines import TwoLines
 from tests.fake.cluster import FakeKafka
 
 _ALL = Scope()
@@ -41,7 +44,7 @@ def _group(**options: Any) -> tuple[FakeGroup, Member]:
         group.produce_keys(partition, [b"a", b"b", b"a"])
     member = group.join()
     group.share([0] * len(group.partitions))
-    if group.scope != "key":
+    if group.scope in ("consumer", "topic", "partition"):
         group.keys.clear()
     return group, member
 
@@ -237,3 +240,40 @@ def test_a_group_is_paused_by_the_control_topic() -> None:
         ):
             with pytest.raises(UsageError, match="the consumer follows no control topic; give it"):
                 asked()
+
+
+def test_a_retry_line_is_paused_too() -> None:
+    """What is due meanwhile is attempted at the end, and nothing before its time."""
+    lines = TwoLines(["5s"], partitions=1)
+    lines.start()
+    lines.dependency.fails[0, 0] = 1
+    lines.live.produce(0, 1)
+    lines.run(3)
+    assert 1 == len(lines.waiting())
+    _pause(lines.retry, lines.reader)
+    lines.run(15)
+    assert [] == lines.attempts(lines.retries.topics[0])
+    lines.run(10)
+    assert 2 == len(lines.dependency.handled) + 1
+    assert [] == lines.early()
+    assert [] == lines.violations(alive_within_s=30)
+
+
+def test_a_pause_in_an_outage_is_not_counted_twice() -> None:
+    """The wide circuit spares the keys that it stops, the pause all others: a key that fails on is
+    given up after its time, and no later."""
+    group, member = _group(scope=ByKey(trip=2), strategy=Strategy([2] * 30, max_elapsed=20))
+    group.dependency.down = True
+    until(group, lambda: member.circuits.get(_ALL))
+    _pause(group, member, for_s=10)
+    until(group, lambda: emitted(member, events.PauseEnded))
+    firsts = [
+        circuit.case.held.failures.first_s
+        for scope, circuit in member.circuits
+        if scope.key is not None and isinstance(circuit.case, Failing)
+    ]
+    assert firsts
+    assert all(first_s < 1010.0 for first_s in firsts)
+    group.dependency.down = False
+    group.finish()
+    assert [] == group.violations()

@@ -110,10 +110,15 @@ class OperatorPauses:
         return [key for key in self._assignment.partitions if scope.covers(key)]
 
     def _spare(self, scope: Scope, paused_s: float) -> None:
-        """Lets the pause not count towards `max_elapsed` of what was held meanwhile."""
+        """Lets the pause not count towards `max_elapsed` of what was held meanwhile.
+
+        The circuit over many keys does so itself once it closes.
+        """
         for circuit_scope, circuit in self._circuits:
             case = circuit.case
-            if isinstance(case, Failing | Limited) and scope.covers(case.held.partition):
+            if not isinstance(case, Failing | Limited) or self._circuits.has_wider(circuit_scope):
+                continue
+            if scope.covers(case.held.partition):
                 failures = case.held.failures
                 later = replace(failures, first_s=failures.first_s + paused_s)
                 held = replace(case.held, failures=later)
