@@ -37,6 +37,7 @@ FAMILIES = {
     ),
     "open_circuits": Family("gauge", "Circuits that are not closed, without those of single keys"),
     "circuit_open_seconds": Family("gauge", "How long this circuit has been open", _PLACE, max),
+    "paused_seconds": Family("gauge", "How long an operator has paused this", _PLACE, max),
     "circuit_retry_timestamp_seconds": Family(
         "gauge", "Time of the next attempt, in Unix time", _PLACE, min
     ),
@@ -168,6 +169,8 @@ def _of_circuits(consumer: LinearConsumer) -> _Samples:
             yield "oldest_held_seconds", place, max(open_s, 0.0)
         elif view.retry_at is not None:
             yield "circuit_open_seconds", place, max(open_s, 0.0)
+            if view.waits_for == "pause":
+                yield "paused_seconds", place, max(open_s, 0.0)
             yield "circuit_retry_timestamp_seconds", place, view.retry_at.timestamp()
             yield "circuit_failures", place, view.failures or 0
 

@@ -136,6 +136,13 @@ def test_an_outage(kafka: EmbeddedKafka) -> None:
         assert {(*one, "permanent"): 1.0} == seen["linear_retry_dead_letters_total"]
         assert {one: 2.0} == seen["linear_retry_lag"]
         assert seen["linear_retry_batch_handling_seconds_bucket"]["billing", "+Inf"] >= 3.0
+        assert "linear_retry_paused_seconds" not in seen
+        assert consumer.open_circuit(600, "the ledger moves").result(PATIENCE_S)
+        seen = _figures(metrics)
+        assert 0.0 <= seen["linear_retry_paused_seconds"][whole] < 3600
+        assert whole in seen["linear_retry_circuit_open_seconds"]
+        assert "paused by the program: the ledger moves" in consumer.health().reason
+        assert consumer.close_circuit().result(PATIENCE_S)
         dependency.is_up = True
         consumer.retry_now("orders", 0, 3).result(PATIENCE_S)
         wait_until(lambda: consumer.lag() == {("orders", 0): 0}, "all is committed")
