@@ -1,5 +1,6 @@
 """The commands propose and simulate delays by the recorded outages."""
 
+import json
 import shlex
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typer.testing import CliRunner
 from linear_retry import Strategy
 from linear_retry.cli import app
 from linear_retry.spark import Lake, LakeError, groups
+from linear_retry.spark.history.tuning import of_rule
 from linear_retry.tuning.held_out import compare
 from linear_retry.tuning.proposal import propose
 from linear_retry.tuning.solver import Conditions
@@ -112,6 +114,48 @@ def test_what_the_next_outages_outlast_is_not_written(spark: SparkSession, tmp_p
     assert not file.exists()
 
 
+def test_a_rule_is_tuned_by_its_own_outages(lake: str, tmp_path: Path) -> None:
+    """A rate limit's seconds say nothing about a night's maintenance. Of the rules of --current,
+    the first that takes an outage's error has it."""
+    file = tmp_path / "pay.json"
+    slow = {"errors": ["builtins.ConnectionError"], "delays": ["10m"]}
+    file.write_text(json.dumps({"rules": [{**slow, "topics": ["refunds"]}, slow, slow]}))
+    asked = ("spark", "tune", "--lake", lake, "--group", "billing", *ASKED, *LIMITS)
+    whole = _reported(_ran(*asked, "--json"))[0]
+    tuned = [_ran(*asked, "--current", file, "--rule", number, "--json") for number in (1, 2, 3)]
+    assert [5, 0, 5] == [each.code for each in tuned]
+    (of_rule,) = tuned[1].objects
+    assert whole["delays_s"] == of_rule["delays_s"]
+    assert [600.0] == of_rule["current_s"]
+    simulated = ("strategy", "simulate", file, "--lake", lake, "--group", "billing", "--rule")
+    assert [5, 0] == [_ran(*simulated, number).code for number in (1, 2)]
+
+
+def test_which_outages_are_a_rules(spark: SparkSession) -> None:
+    """By the name of the error and the topic, and not those of a rule before; a rule without
+    errors takes the rest."""
+    rows = [
+        ("TimeoutError", "orders"),
+        ("httpx.ReadTimeout", "orders.eu"),
+        ("httpx.ReadTimeout", "refunds"),
+        (None, "orders"),
+        ("KeyError", None),
+    ]
+    episodes = spark.createDataFrame(
+        [(index, *row) for index, row in enumerate(rows)],
+        "index int, error_type string, message_topic string",
+    )
+    of_all: Any = {"strategy": None, "errors": None, "topics": ["*"]}
+    of_orders: Any = {**of_all, "errors": ["httpx.ReadTimeout"], "topics": ["orders.*"]}
+    of_time: Any = {**of_all, "errors": ["builtins.TimeoutError", "httpx.ReadTimeout"]}
+    rules = [of_orders, of_time, of_all]
+    found = [
+        sorted(row["index"] for row in of_rule(episodes, rules, number).collect())
+        for number in (1, 2, 3)
+    ]
+    assert [[1], [0, 2], [3, 4]] == found
+
+
 def test_a_strategy_is_taken_through_what_was_recorded(lake: str, tmp_path: Path) -> None:
     """What it comes to is what the library says of these outages, with the same seed."""
     file = tmp_path / "other.json"
@@ -163,8 +207,9 @@ def test_the_page_is_true(
     """The commands and the code of docs/spark/tuning.md work, one after another."""
     output = page("docs/spark/tuning.md")
     monkeypatch.chdir(tmp_path)
-    (commands,) = blocks(output, "sh")
-    for line in commands.splitlines():
+    rules = [{"errors": [name], "delays": [1, 60]} for name in ("KeyError", "ConnectionError")]
+    (tmp_path / "pay.json").write_text(json.dumps({"rules": rules}))
+    for line in "".join(blocks(output, "sh")).splitlines():
         _, *arguments = shlex.split(line.replace("--lake lake", f"--lake {lake}"))
         result = _ran(*arguments)
         assert (0, "") == (result.code, result.err)

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from linear_retry.cli.options.connection import Connection, with_option_groups
-from linear_retry.cli.options.values import length_ms
+from linear_retry.cli.options.values import RULE, length_ms
 from linear_retry.cli.output.exit_codes import exit_on_error
 from linear_retry.cli.spark import scheduler
 from linear_retry.cli.spark.options import (
@@ -109,6 +109,7 @@ def tune(
     shortest: Annotated[
         str, typer.Option(metavar="TIME", help="The shortest delay allowed: 1s, or 500ms.")
     ] = "1s",
+    rule: RULE = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object for each group, each on a line.")
     ] = False,
@@ -117,7 +118,8 @@ def tune(
 
     The delays are fitted to the earlier two thirds of a group's outages and compared with its
     current delays on the rest. Without --group, each group gets a proposal; --to then needs a lake
-    of one group. docs/spark/tuning.md defines the cost, and says when not to trust it.
+    of one group. With --rule N, where --current is a file of rules: for the outages whose error the
+    Nth takes. docs/spark/tuning.md defines the cost, and says when not to trust it.
 
     Example: linear-retry spark tune --lake lake --group billing --probe-cost 5 --cover 0.99
     --to strategies/billing.json
@@ -127,11 +129,13 @@ def tune(
     nothing is written.
     """
     cost_ms = length_ms(probe_cost, "--probe-cost")
+    if rule is not None and recorded.current is None:
+        raise typer.BadParameter("--rule is one of the file of --current; give --current FILE")
     with exit_on_error(), require_pyspark():
         from linear_retry.cli.spark.tune import tune as run
 
         conditions = Conditions(cover, most, length_ms(shortest, "--shortest"))
-        run(lake, cost_ms, conditions, recorded, target, as_json=as_json)
+        run(lake, cost_ms, conditions, recorded, rule, target, as_json=as_json)
 
 
 @app.command()

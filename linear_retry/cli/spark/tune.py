@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, TypeVar
 
 import typer
 
-from linear_retry.cli.options.values import load, print_heading
+from linear_retry.cli.options.values import load, load_one, print_heading
 from linear_retry.cli.output.exit_codes import (
     INSUFFICIENT_DATA,
     NEGATIVE,
@@ -24,9 +25,9 @@ from linear_retry.records.printable import one_line
 from linear_retry.spark import JOURNAL, Lake, Simulated, Tuned, groups
 from linear_retry.spark import simulate as simulate_in
 from linear_retry.spark import tune as tune_in
-from linear_retry.spark.history.tuning import episodes_of
+from linear_retry.spark.history.tuning import episodes_of, of_rule
 from linear_retry.spark.session import session
-from linear_retry.strategy.file import elements
+from linear_retry.strategy.file import content_of, elements, parse_all
 from linear_retry.strategy.strategy import Strategy
 from linear_retry.tuning.outages import ClocksApart
 from linear_retry.tuning.proposal import TooFew
@@ -40,17 +41,24 @@ def tune(
     probe_cost_ms: int,
     conditions: Conditions,
     recorded: RecordedOutages,
+    rule: int | None,
     target: StrategyFile,
     *,
     as_json: bool,
 ) -> None:
-    """Proposes and compares, prints the result, and writes the strategy to `target`."""
+    """Proposes and compares, prints the result, and writes the strategy to `target`.
+
+    `rule`: for the outages of that rule of the current strategy's file.
+    """
     target.check()
 
     def tuned(outages: Any, **options: Any) -> list[Tuned]:
         return tune_in(outages, probe_cost_ms / 1000, conditions, **options)
 
-    found = _in_lake(lake, recorded, tuned, is_one=target.to is not None)
+    current = None if recorded.current is None else _valid(load_one(recorded.current, rule))
+    chosen = None if rule is None or recorded.current is None else (recorded.current, rule)
+    is_one = target.to is not None
+    found = _in_lake(lake, recorded, tuned, current, chosen, is_one=is_one)
     if as_json:
         write_json(map(comparison.tuned_json, found))
     else:
@@ -67,16 +75,21 @@ def tune(
 def simulate(
     lake: str,
     strategy: Strategy,
+    rule: tuple[Path, int] | None,
     probe_cost_ms: int,
     recorded: RecordedOutages,
     as_json: dict[str, Any] | None,
 ) -> None:
-    """Simulates and prints; `as_json` is the beginning of each JSON object."""
+    """Simulates and prints; `as_json` is the beginning of each JSON object.
+
+    `rule`: in the outages of this rule of a file only.
+    """
 
     def simulated(outages: Any, **options: Any) -> list[Simulated]:
         return simulate_in(outages, strategy, probe_cost_ms / 1000, **options)
 
-    found = _in_lake(lake, recorded, simulated)
+    current = None if recorded.current is None else _valid(load(recorded.current))
+    found = _in_lake(lake, recorded, simulated, current, rule)
     if not found:
         fail("no outage has a known duration", INSUFFICIENT_DATA)
     if as_json is not None:
@@ -88,22 +101,32 @@ def simulate(
         comparison.show(one.comparison, "simulated", one.outages)
 
 
+def _valid(found: Strategy | StrategyError) -> Strategy:
+    """Ends the command if the strategy of --current is invalid."""
+    if isinstance(found, StrategyError):
+        fail("\n".join(found.problems), NEGATIVE)
+    return found
+
+
 def _in_lake(
     lake: str,
     recorded: RecordedOutages,
     call: Callable[..., list[_Found]],
+    current: Strategy | None,
+    rule: tuple[Path, int] | None,
     *,
     is_one: bool = False,
 ) -> list[_Found]:
-    """Returns the result of `call`; ends the command if the strategy of --current is invalid."""
-    current = None if recorded.current is None else load(recorded.current)
-    if isinstance(current, StrategyError):
-        fail("\n".join(current.problems), NEGATIVE)
+    """Returns the result of `call` for the outages of a group, or of all; of a rule, if given."""
     with session(recorded.master) as spark:
         where = Lake(spark, lake)
         if is_one and recorded.group is None:
             _check_one(groups(where))
         outages = episodes_of(where, recorded.group)
+        if rule is not None:
+            file, number = rule
+            rules = parse_all(content_of(file), printable_path(file))
+            outages = of_rule(outages, rules, number)
         journal = where.table(JOURNAL) if current is None else None
         return call(outages, current=current, journal=journal, seed=recorded.seed)
 

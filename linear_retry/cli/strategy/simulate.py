@@ -92,7 +92,8 @@ def simulate(
     Several outages make a table and a summary.
 
     With --lake: what the strategy would have cost in all outages that Spark has found, by group,
-    beside the strategy that was used (docs/spark/tuning.md). --group to --master, and --probe-cost,
+    beside the strategy that was used (docs/spark/tuning.md); of a --rule, in those whose error it
+    takes. --group to --master, and --probe-cost,
     need --lake; --outage to --attempt exclude it.
 
     Example: linear-retry strategy simulate short-outage --outage 7m
@@ -171,7 +172,7 @@ def _in_recorded(
         from linear_retry.cli.spark.tune import simulate as run
 
         head = summary(file, loaded) if as_json else None
-        run(lake, loaded, probe_cost_ms, recorded, head)
+        run(lake, loaded, None if rule is None else (file, rule), probe_cost_ms, recorded, head)
 
 
 def _refuse(file: Path, problems: list[str], as_json: bool) -> NoReturn:

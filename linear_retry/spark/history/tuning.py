@@ -3,11 +3,12 @@
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import translate
 from typing import Literal, TypeAlias, TypeVar
 
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]  # it has no types
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 
 from linear_retry.errors import ConfigurationError
@@ -15,6 +16,7 @@ from linear_retry.records.durations import DAY_MS
 from linear_retry.spark.history.outages import group_outages
 from linear_retry.spark.lake.lake import EPISODES, Lake
 from linear_retry.strategy.delays import MAX_DELAY_S, MAX_DELAYS
+from linear_retry.strategy.file import RuleArguments
 from linear_retry.strategy.strategy import Strategy
 from linear_retry.tuning.durations import estimate
 from linear_retry.tuning.gaps import Gap, costliest_gap, with_attempts
@@ -269,6 +271,28 @@ def episodes_of(lake: Lake, group: str | None) -> DataFrame:
             f"{lake.path}/{EPISODES}: no outage is of group {group!r}; there are: {there}"
         )
     return chosen
+
+
+def of_rule(episodes: DataFrame, rules: Sequence[RuleArguments], number: int) -> DataFrame:
+    """The episodes whose error the rule with this number, from 1 on, is the first to take.
+
+    By the names of the errors themselves: a journal does not have the classes that they derive
+    from.
+    """
+    *earlier, chosen = map(_takes, rules[:number])
+    for other in earlier:
+        chosen &= ~other
+    return episodes.where(chosen)
+
+
+def _takes(rule: RuleArguments) -> Column:
+    """Whether a rule takes the error of an episode, in the topic of its message."""
+    names = [name.removeprefix("builtins.") for name in rule["errors"] or ()]
+    is_named = F.lit(True) if rule["errors"] is None else F.col("error_type").isin(names)
+    # Python's \Z is the very end, which Java writes \z.
+    globs = "|".join(translate(glob).replace(r"\Z", r"\z") for glob in rule["topics"])
+    in_topic = F.coalesce("message_topic", F.lit("")).rlike(f"^(?:{globs})")
+    return F.coalesce(is_named & in_topic, F.lit(False))
 
 
 def _current(

@@ -205,6 +205,7 @@ def test_a_file_is_not_overwritten(tmp_path: Path) -> None:
         (("--probe-cost", "5", "--most", "1001"), "Invalid value for '--most'"),
         (("--probe-cost", "5", "--shortest", "0s"), "shortest_ms=0: give 1 to 604800000"),
         ((), "Missing option '--probe-cost'"),
+        (("--probe-cost", "5", "--rule", "2"), "give --current FILE"),
     ],
 )
 def test_wrong_usage_of_tune(arguments: tuple[str, ...], text: str, tmp_path: Path) -> None:
