@@ -104,7 +104,7 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The user's choices, fixed for the life of a consumer.
+    """The user's choices, fixed for the life of a consumer but for what a strategy's file has.
 
     `dead_letters` is the dead-letter topic; "" if no choice needs one. `letter_limit` is the
     number of dead letters in a row after which no more are sent until a message succeeds: that
