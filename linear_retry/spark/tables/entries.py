@@ -38,6 +38,7 @@ _RENAMED = {
     # The record's own place already uses these names.
     **{name: f"message_{name}" for name in ("topic", "partition", "offset")},
     "retry_at": "retry_at_ms",
+    "until": "until_ms",
 }
 _IS_NUMBER = "rlike({}, '^(BIGINT|DOUBLE|FLOAT|DECIMAL)')"
 _PARTITIONS = "array<struct<topic:string,partition:bigint>>"
