@@ -213,6 +213,19 @@ def test_a_second_pause_replaces_the_first_and_none_is_longer_than_allowed() -> 
     assert refused.result(0) is False
 
 
+def test_there_is_an_end_to_the_topics_that_are_paused() -> None:
+    """Forged commands may name any number of them: neither memory nor a turn grows with it."""
+    group, member = _group()
+    group.turn()
+    for number in range(200):
+        _pause(group, member, scope=Scope(f"forged-{number}"))
+    group.turn()
+    assert 100 == len(member.circuits.by_hand.views)
+    assert 100 == len(emitted(member, events.PausedByHand))
+    group.finish()
+    assert [] == group.violations()
+
+
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [

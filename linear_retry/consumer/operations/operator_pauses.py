@@ -13,6 +13,9 @@ from linear_retry.retry.clock import Clock
 from linear_retry.retry.pauses import Pause
 from linear_retry.scope import Partition, Scope
 
+_MOST = 100
+"""Pauses at once: anyone who may write to the control topic could name any number of topics."""
+
 
 def _nothing(_: Scope, __: list[Partition]) -> None:
     """Without workers nothing is attempted while a pause begins or ends."""
@@ -72,12 +75,13 @@ class OperatorPauses:
     # -- inside ----------------------------------------------------------------------------
 
     def _begin(self, wish: PauseWish) -> bool:
-        """Returns whether it has begun: not if its end has passed."""
+        """Returns whether it has begun: not if its end has passed, nor as one of too many."""
         now_s, now_ms = self._clock.now_s(), self._clock.utc_ms()
         left_s = min((wish.until_ms - now_ms) / 1000, self._longest_s)
-        if left_s <= 0:
+        known = self._circuits.by_hand.views
+        before = known.get(wish.scope)
+        if left_s <= 0 or (before is None and len(known) >= _MOST):
             return False
-        before = self._circuits.by_hand.views.get(wish.scope)
         now = datetime.fromtimestamp(now_ms / 1000, UTC)
         pause = Pause(
             since_s=now_s if before is None else before.since_s,
