@@ -13,6 +13,7 @@ from linear_retry import events as e
 from linear_retry.events import WaitReason
 from linear_retry.journal.entry import Entry, Process, Unreadable
 from linear_retry.records.runs import Runs
+from linear_retry.records.text import paused_text
 from linear_retry.scope import Partition, Place, Scope
 
 CircuitState: TypeAlias = Literal["open", "half-open"]
@@ -299,7 +300,7 @@ class InstanceState:
             retry_at_ms=to_ms(event.until),
             last_event_ms=entry.at_ms,
             waits_for="pause",
-            error=f"paused by {event.by}: {event.reason}",
+            error=paused_text(event.by, event.reason),
         )
 
     def _update(self, scope: Scope, entry: Entry, **changes: Any) -> None:

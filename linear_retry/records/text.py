@@ -207,3 +207,8 @@ def _pieces(error: BaseException) -> list[str]:
     )
     cut = (first_bytes(line, MESSAGE_LIMIT_BYTES) for line in lines)
     return [line if line.endswith("\n") else line + "\n" for line in cut]
+
+
+def paused_text(by: str, reason: str) -> str:
+    """Who has paused something, and why: what stands in place of an error."""
+    return f"paused by {by}: {reason}"

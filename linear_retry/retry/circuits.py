@@ -228,6 +228,14 @@ class Circuits(Generic[T]):
         """Replaces what the circuit holds: by the probe after a revoke, or with its dead letter."""
         self._put(scope, replace(self._open[scope], case=case))
 
+    def spare(self, scope: Scope, spared_s: float) -> None:
+        """Lets so long not count towards `max_elapsed` of the message that is attempted again."""
+        case = self._open[scope].case
+        if isinstance(case, Failing | Limited):
+            failures = case.held.failures
+            later = replace(failures, first_s=failures.first_s + spared_s)
+            self.hold(scope, replace(case, held=replace(case.held, failures=later)))
+
     def drop_held(self, partitions: Collection[Partition]) -> None:
         """Drops held messages of revoked or lost partitions; their circuits stay until `retry_at`.
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
 
+from linear_retry.records.text import paused_text
 from linear_retry.scope import Partition, Scope
 
 
@@ -23,7 +24,7 @@ class Pause:
     @property
     def text(self) -> str:
         """Who has paused it, and why."""
-        return f"paused by {self.by}: {self.reason}"
+        return paused_text(self.by, self.reason)
 
 
 class Pauses:

@@ -15,8 +15,8 @@ from linear_retry.cli.spark.options import (
     MASTER,
     NO_KEYS,
     PROBE_COST,
+    ProposalFile,
     RecordedOutages,
-    StrategyFile,
     require_pyspark,
 )
 from linear_retry.records.durations import duration_ms
@@ -103,7 +103,7 @@ def tune(
         ),
     ],
     recorded: RecordedOutages,
-    target: StrategyFile,
+    target: ProposalFile,
     cover: COVER = DEFAULT_COVER,
     most: Annotated[int, typer.Option(metavar="N", min=1, max=1000, help="At most N delays.")] = 50,
     shortest: Annotated[

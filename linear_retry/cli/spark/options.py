@@ -64,7 +64,7 @@ class RecordedOutages:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StrategyFile:
+class ProposalFile:
     """The file that a proposed strategy is written to, if any."""
 
     to: Annotated[

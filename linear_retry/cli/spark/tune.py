@@ -17,7 +17,7 @@ from linear_retry.cli.output.exit_codes import (
 )
 from linear_retry.cli.output.rows import write_json
 from linear_retry.cli.spark import comparison
-from linear_retry.cli.spark.options import RecordedOutages, StrategyFile
+from linear_retry.cli.spark.options import ProposalFile, RecordedOutages
 from linear_retry.errors import StrategyError
 from linear_retry.files import printable_path
 from linear_retry.records.durations import duration_text
@@ -42,7 +42,7 @@ def tune(
     conditions: Conditions,
     recorded: RecordedOutages,
     rule: int | None,
-    target: StrategyFile,
+    target: ProposalFile,
     *,
     as_json: bool,
 ) -> None:
@@ -138,7 +138,7 @@ def _check_one(names: list[str]) -> None:
 
 
 def _write(
-    target: StrategyFile, one: Tuned, probe_cost_ms: int, conditions: Conditions, as_json: bool
+    target: ProposalFile, one: Tuned, probe_cost_ms: int, conditions: Conditions, as_json: bool
 ) -> None:
     if target.to is None:
         return

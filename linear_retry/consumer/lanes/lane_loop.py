@@ -172,11 +172,11 @@ class LaneLoop:
             else:
                 self._back.append(work)
 
-    def pause(self, _: Scope, partitions: Collection[Partition]) -> None:
+    def pause(self, partitions: Collection[Partition]) -> None:
         """Lets what runs in partitions that an operator pauses end after the message in hand."""
         self._workers.hurry(partitions)
 
-    def resume(self, _: Scope, partitions: Collection[Partition]) -> None:
+    def resume(self, partitions: Collection[Partition]) -> None:
         """Lets keys of partitions that were paused begin slowly, as after an outage."""
         if self._wide is not None:
             self._wide.begin_slowly(partitions)

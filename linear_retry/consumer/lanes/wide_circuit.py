@@ -1,7 +1,7 @@
 """The wide circuit: tells an outage from keys that fail by themselves, and stops all in one."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from linear_retry.consumer.settings.by_key import ByKey
 from linear_retry.events import CircuitClosed, CircuitOpened, Event, ProbeFailed
@@ -218,6 +218,4 @@ class WideCircuits:
         """Lets the time for which it was open not count towards `max_elapsed` of the others."""
         for lane, circuit in self._keys(scope):
             if lane != probe and isinstance(circuit.case, Failing):
-                failures = circuit.case.held.failures
-                later = replace(failures, first_s=failures.first_s + open_s)
-                self._circuits.hold(lane, Failing(replace(circuit.case.held, failures=later)))
+                self._circuits.spare(lane, open_s)

@@ -446,7 +446,7 @@ class ControlTopicFollower:
             if command.command == "open" and not command.has_expired(now_ms):
                 pauses[command.scope] = command.command_id
             elif command.command == "close":
-                for scope in [each for each in pauses if command.scope in (Scope(), each)]:
+                for scope in list(filter(EndPause(command.scope).ends, pauses)):
                     del pauses[scope]
         for command in self._unposted.values():
             if command.place is None and command.command_id not in pauses.values():

@@ -1,7 +1,6 @@
 """Begins and ends the pauses that operators wish for."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from linear_retry.consumer.ownership.requests import EndPause, PauseWish, Requests
@@ -17,7 +16,7 @@ _MOST = 100
 """Pauses at once: anyone who may write to the control topic could name any number of topics."""
 
 
-def _nothing(_: Scope, __: list[Partition]) -> None:
+def _nothing(_: list[Partition]) -> None:
     """Without workers nothing is attempted while a pause begins or ends."""
 
 
@@ -44,8 +43,8 @@ class OperatorPauses:
         self._clock = clock
         self._longest_s = longest_s
         self._emit = emit
-        self.on_begin: Callable[[Scope, list[Partition]], None] = _nothing
-        self.on_end: Callable[[Scope, list[Partition]], None] = _nothing
+        self.on_begin: Callable[[list[Partition]], None] = _nothing
+        self.on_end: Callable[[list[Partition]], None] = _nothing
 
     @property
     def due_at_s(self) -> float:
@@ -58,9 +57,8 @@ class OperatorPauses:
             match request.wish:
                 case PauseWish() as wish if self._requests.claim(request):
                     self._requests.answer(request, self._begin(wish))
-                case EndPause(scope) if self._requests.claim(request):
-                    known = self._circuits.by_hand.views
-                    ending = [each for each in known if scope in (Scope(), each)]
+                case EndPause() as wish if self._requests.claim(request):
+                    ending = list(filter(wish.ends, self._circuits.by_hand.views))
                     for each in ending:
                         self._end(each, is_closed=True)
                     self._requests.answer(request, bool(ending))
@@ -92,7 +90,7 @@ class OperatorPauses:
             reason=wish.reason,
         )
         self._circuits.pause(wish.scope, pause)
-        self.on_begin(wish.scope, self._covered(wish.scope))
+        self.on_begin(self._covered(wish.scope))
         if self._circuits.pauses:
             self._flow_control.pause(wish.scope)
         self._emit(PausedByHand(wish.scope, wish.by, wish.reason, pause.until))
@@ -105,7 +103,7 @@ class OperatorPauses:
         paused_s = self._clock.now_s() - pause.since_s
         self._spare(scope, paused_s)
         covered = self._covered(scope)
-        self.on_end(scope, covered)
+        self.on_end(covered)
         for partition in covered if self._circuits.pauses else ():
             self._flow_control.resume(Scope(*partition))
         self._emit(PauseEnded(scope, is_closed, paused_s))
@@ -123,7 +121,4 @@ class OperatorPauses:
             if not isinstance(case, Failing | Limited) or self._circuits.has_wider(circuit_scope):
                 continue
             if scope.covers(case.held.partition):
-                failures = case.held.failures
-                later = replace(failures, first_s=failures.first_s + paused_s)
-                held = replace(case.held, failures=later)
-                self._circuits.hold(circuit_scope, replace(case, held=held))
+                self._circuits.spare(circuit_scope, paused_s)

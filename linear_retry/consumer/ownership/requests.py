@@ -59,6 +59,10 @@ class EndPause:
 
     scope: Scope
 
+    def ends(self, paused: Scope) -> bool:
+        """Whether it ends the pause of this scope."""
+        return self.scope in (Scope(), paused)
+
 
 OperatorRequest: TypeAlias = Retry | GiveUp | LiftLimit | SkipUnreadable | PauseWish | EndPause
 
