@@ -10,6 +10,10 @@ from linear_retry.consumer.attempts.housekeeping import Chore, Housekeeping
 from linear_retry.consumer.attempts.intake import Intake
 from linear_retry.consumer.attempts.loop import Loop
 from linear_retry.consumer.attempts.outcomes import Outcomes, Partitions
+from linear_retry.consumer.control.control_topic import ControlTopicFollower
+from linear_retry.consumer.control.operator_actions import OperatorActions
+from linear_retry.consumer.control.operator_pauses import OperatorPauses
+from linear_retry.consumer.control.remote_commands import RemoteCommands
 from linear_retry.consumer.lanes.lane_flow import LaneFlow
 from linear_retry.consumer.lanes.lane_loop import LaneLoop
 from linear_retry.consumer.lanes.lane_read_ahead import LaneOf, LaneReadAhead
@@ -28,12 +32,9 @@ from linear_retry.consumer.operations.client_replacement import (
     ClientReplacement,
     InstanceIdWait,
 )
-from linear_retry.consumer.operations.control_topic import ControlTopicFollower, RemoteCommands
 from linear_retry.consumer.operations.lag import Lag
 from linear_retry.consumer.operations.lifecycle import Brokers, Shutdown, Startup
 from linear_retry.consumer.operations.monitor import Monitor
-from linear_retry.consumer.operations.operator_actions import OperatorActions
-from linear_retry.consumer.operations.operator_pauses import OperatorPauses
 from linear_retry.consumer.operations.overrun import HangingHandlers
 from linear_retry.consumer.operations.replaced_log import ReplacedLogWatchdog
 from linear_retry.consumer.operations.retention import HeldMessages, RetentionCheck

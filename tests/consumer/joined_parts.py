@@ -6,9 +6,9 @@ from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, Message, TopicPartition
 
+from linear_retry.consumer.control.operator_actions import OperatorActions
 from linear_retry.consumer.operations.lifecycle import Shutdown
 from linear_retry.consumer.operations.monitor import Monitor
-from linear_retry.consumer.operations.operator_actions import OperatorActions
 from linear_retry.consumer.ownership.requests import Requests
 from linear_retry.consumer.partitions.assignment import Assignment
 from linear_retry.consumer.partitions.client_events import ClientErrors

@@ -7,8 +7,8 @@ from functools import partial
 
 from linear_retry.consumer.attempts.intake import Intake
 from linear_retry.consumer.attempts.outcomes import Outcomes
+from linear_retry.consumer.control.operator_actions import OperatorActions
 from linear_retry.consumer.operations.monitor import Monitor
-from linear_retry.consumer.operations.operator_actions import OperatorActions
 from linear_retry.consumer.partitions.batches import BatchLimits
 from linear_retry.consumer.runners.run_handler import Batch
 from linear_retry.kafka import Message

@@ -6,7 +6,7 @@ from contextlib import closing
 from typing import Protocol, TypeAlias
 
 from linear_retry.consumer.attempts.outcomes import Outcomes
-from linear_retry.consumer.operations.operator_actions import OperatorActions
+from linear_retry.consumer.control.operator_actions import OperatorActions
 from linear_retry.consumer.operations.overrun import OverrunWatchdog
 from linear_retry.consumer.partitions.polling import Poller
 from linear_retry.kafka import Message

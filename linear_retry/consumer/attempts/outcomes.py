@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import assert_never
 
+from linear_retry.consumer.control.operator_actions import OperatorActions
 from linear_retry.consumer.letters.publisher import DeadLetterPublisher, RecoveryCall, Steps
-from linear_retry.consumer.operations.operator_actions import OperatorActions
 from linear_retry.consumer.partitions.assignment import Assignment
 from linear_retry.consumer.partitions.batches import Batches
 from linear_retry.consumer.partitions.flow_control import FlowControl

@@ -7,11 +7,11 @@ from functools import partial
 
 from linear_retry.consumer.attempts.hand_out import HandOut, Task
 from linear_retry.consumer.attempts.housekeeping import Housekeeping
+from linear_retry.consumer.control.operator_actions import OperatorActions
 from linear_retry.consumer.lanes.lane_read_ahead import LaneReadAhead
 from linear_retry.consumer.lanes.wide_circuit import WideCircuits
 from linear_retry.consumer.lanes.workers import Work, Works, attempt_work
 from linear_retry.consumer.operations.monitor import Monitor
-from linear_retry.consumer.operations.operator_actions import OperatorActions
 from linear_retry.consumer.operations.overrun import HangingHandlers
 from linear_retry.consumer.ownership.stop import StopFlag
 from linear_retry.consumer.partitions.assignment import Assignment

@@ -1,1 +1,1 @@
-"""What operators see and ask for (retry now, give up ...), and the watchdogs."""
+"""What operators see of a consumer, its end, and the watchdogs."""

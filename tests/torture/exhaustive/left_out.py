@@ -9,12 +9,12 @@ from linear_retry.consumer.attempts.housekeeping import Housekeeping
 from linear_retry.consumer.attempts.intake import Intake
 from linear_retry.consumer.attempts.loop import Loop
 from linear_retry.consumer.attempts.outcomes import Outcomes
+from linear_retry.consumer.control.operator_actions import OperatorActions
+from linear_retry.consumer.control.remote_commands import RemoteCommands
 from linear_retry.consumer.lanes.lane_loop import LaneLoop
 from linear_retry.consumer.lanes.lane_read_ahead import LaneReadAhead
 from linear_retry.consumer.lanes.wide_circuit import WideCircuits, _Wide
 from linear_retry.consumer.letters.publisher import AckWait, DeadLetterPublisher, PlainDelivery
-from linear_retry.consumer.operations.control_topic import RemoteCommands
-from linear_retry.consumer.operations.operator_actions import OperatorActions
 from linear_retry.consumer.operations.overrun import OverrunWatchdog
 from linear_retry.consumer.operations.stalled_partition import StalledPartitionWatchdog
 from linear_retry.consumer.ownership.requests import Requests

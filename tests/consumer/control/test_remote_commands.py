@@ -9,8 +9,8 @@ import pytest
 from confluent_kafka import KafkaError
 
 from linear_retry import Rule, Strategy, StrategyFile, events
-from linear_retry.consumer.operations.control_topic import RemoteCommands
-from linear_retry.consumer.operations.operator_actions import OperatorActions
+from linear_retry.consumer.control.operator_actions import OperatorActions
+from linear_retry.consumer.control.remote_commands import RemoteCommands
 from linear_retry.records.control import COMMAND_TTL_MS, AnswerName, Command, CommandName
 from linear_retry.records.lineage import Line
 from linear_retry.retry.decision import Policy, RetrySettings

@@ -13,7 +13,8 @@ from uuid import uuid4
 import pytest
 
 from linear_retry import Strategy
-from linear_retry.consumer.operations.control_topic import ControlTopicFollower, RemoteCommands
+from linear_retry.consumer.control.control_topic import ControlTopicFollower
+from linear_retry.consumer.control.remote_commands import RemoteCommands
 from linear_retry.consumer.ownership.requests import OperatorRequest, PauseWish
 from linear_retry.errors import UnknownTopicError
 from linear_retry.records.control import Answer, Command, CommandName, encode, read_control
