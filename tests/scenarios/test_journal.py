@@ -4,6 +4,7 @@ import pytest
 
 from linear_retry import Journal, events
 from linear_retry.journal.entry import Entry, read_entry
+from linear_retry.journal.group_state import GroupStates
 from tests.conftest import TopicFactory
 from tests.kafka_operations import KafkaOperations, wait_until
 from tests.real_kafka import RealKafka
@@ -44,7 +45,11 @@ def test_a_killed_member_is_seen_as_it_was(
 
 
 def test_brokers_that_are_away_for_a_while(own_kafka: RealKafka, own_scene: SceneFactory) -> None:
-    """What was said meanwhile is written when they are back, in order, and nothing is missing."""
+    """What was said meanwhile is written when they are back, and nothing is missing.
+
+    librdkafka may put one entry before those that waited for a broker that has just come back and
+    does not know its topics yet, so readers go by the number.
+    """
     own_kafka.create_topic("journal")
     group, written = own_scene(strategy=[0.2] * 1000), Journal("journal")
     group.produce(5)
@@ -60,7 +65,12 @@ def test_brokers_that_are_away_for_a_while(own_kafka: RealKafka, own_scene: Scen
     group.wait_until_done()
     member.stop()
     entries = _entries(own_kafka, "journal")
-    numbers = list(dict.fromkeys(entry.sequence for entry in entries))
-    assert sorted(numbers) == numbers
-    assert (len(numbers), 0) == (entries[-1].sequence, written.dropped)
+    numbers = {entry.sequence for entry in entries}
+    assert set(range(1, max(numbers) + 1)) == numbers
+    assert 0 == written.dropped
+    states = GroupStates()
+    for entry in entries:
+        states.take(entry)
+    view = states.view(group.group)
+    assert (0, ["stopped"]) == (len(view.circuits), [each.state for each in view.members])
     assert [] == group.violations()
