@@ -11,7 +11,7 @@ CloseOutcome: TypeAlias = Literal[
     "recovered", "dead-lettered", "sent-to-retry", "returned", "handed-over", "skipped", "dropped"
 ]
 
-WaitReason: TypeAlias = Literal["failed", "letter", "limit", "operator", "pause"]
+WaitReason: TypeAlias = Literal["failed", "letter", "limit", "operator", "pause", "group"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +171,27 @@ class PauseEnded:
     scope: Scope
     closed: bool
     paused_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class HeldByGroup:
+    """`group_breaker=True`: nothing is attempted here while another member, `by`, probes for all.
+
+    It is after the message in hand. `error` is what failed there, and `until` when it ends at the
+    latest. What is held here keeps its failures and its `max_elapsed`.
+    """
+
+    by: str
+    error: str
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class GroupHoldEnded:
+    """Messages are attempted here again: another member's has `recovered`, or it is our turn."""
+
+    recovered: bool
+    held_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -419,6 +440,8 @@ Event: TypeAlias = (
     | LimitLifted
     | PausedByHand
     | PauseEnded
+    | HeldByGroup
+    | GroupHoldEnded
     | StrategyReloaded
     | StrategyRefused
     | CommandAnswered

@@ -11,8 +11,10 @@ from linear_retry.consumer.attempts.intake import Intake
 from linear_retry.consumer.attempts.loop import Loop
 from linear_retry.consumer.attempts.outcomes import Outcomes, Partitions
 from linear_retry.consumer.control.control_topic import ControlTopicFollower
+from linear_retry.consumer.control.group_breaker import GroupBreaker
 from linear_retry.consumer.control.operator_actions import OperatorActions
 from linear_retry.consumer.control.operator_pauses import OperatorPauses
+from linear_retry.consumer.control.pausing import Pausing
 from linear_retry.consumer.control.remote_commands import RemoteCommands
 from linear_retry.consumer.lanes.lane_flow import LaneFlow
 from linear_retry.consumer.lanes.lane_loop import LaneLoop
@@ -326,9 +328,9 @@ def assemble(
     commands = RemoteCommands(
         config.member, assignment, actions, monitor, gives_up=letters is not None
     )
+    pausing = Pausing(flow_control, assignment, clock)
     pauses = OperatorPauses(
-        flow_control=flow_control,
-        assignment=assignment,
+        pausing=pausing,
         requests=requests,
         clock=clock,
         longest_s=config.group_pause_max_s,
@@ -353,6 +355,19 @@ def assemble(
         (pauses, pauses.tick),
         (joining, joining.tick),
     ]
+    if config.group_breaker_max_s is not None:
+        breaker = GroupBreaker(
+            member=config.member,
+            group_id=config.line.group_id,
+            pausing=pausing,
+            circuits=circuits,
+            commands=commands,
+            monitor=monitor,
+            clock=clock,
+            rng=dependencies.rng,
+            longest_s=config.group_breaker_max_s,
+        )
+        chores.append((breaker, breaker.tick))
     if isinstance(read_ahead, DelayedReadAhead):
         waits = DelayedFlow(read_ahead, flow_control)
         chores.insert(0, (waits, waits.tick))
@@ -406,7 +421,10 @@ def assemble(
             ),
         )
         rebalance.drain = lanes.drain
-        pauses.on_begin, pauses.on_end = lanes.pause, lanes.resume
+        pausing.on_begin, pausing.on_end = lanes.pause, lanes.resume
+
+    else:
+        commands.on_post = stop.hurry
 
     return Parts(
         config=config,
@@ -551,4 +569,5 @@ def _follower(config: ConsumerConfig, commands: RemoteCommands) -> ControlTopicF
         # As for journals: nobody waits for this producer, and it recovers by itself.
         writer=JournalProducer(journal_config(keys, {}), clock.now_s, config.dependencies.producer),
         group_pause_max_s=config.group_pause_max_s,
+        is_prompt=config.group_breaker_max_s is not None,
     )

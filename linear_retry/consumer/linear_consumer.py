@@ -85,6 +85,8 @@ class LinearConsumer:
         start_timeout_s: float = 30.0,
         close_timeout_s: float = 10.0,
         group_pause_max_s: float = 3600.0,
+        group_breaker: bool = False,
+        group_breaker_max_s: float = 60.0,
         _dependencies: Dependencies | None = None,
     ) -> None:
         """Checks everything that can be checked without I/O.
@@ -109,6 +111,11 @@ class LinearConsumer:
         wait for the first broker, `close_timeout_s` that of `close`, `group_pause_max_s` each pause
         by an operator.
 
+        `group_breaker`: in an outage one member attempts its messages, and all others of the group
+        hold theirs (`HeldByGroup`) until it has succeeded. They tell each other by the `control`
+        topic, which must be given. `group_breaker_max_s` is how long one member may attempt for
+        all; then it is another's turn.
+
         Raises `ConfigurationError` with key, value, rule and remedy.
         """
         listeners = check_listeners(listeners)
@@ -126,6 +133,8 @@ class LinearConsumer:
             start_timeout_s=start_timeout_s,
             close_timeout_s=close_timeout_s,
             group_pause_max_s=group_pause_max_s,
+            group_breaker=group_breaker,
+            group_breaker_max_s=group_breaker_max_s,
             remember_failures=remember_failures,
             on_unreadable_note=on_unreadable_note,
             dependencies=_dependencies or Dependencies(),

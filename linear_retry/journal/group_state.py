@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 from linear_retry import events as e
 from linear_retry.events import WaitReason
 from linear_retry.journal.entry import Entry, Process, Unreadable
 from linear_retry.records.runs import Runs
-from linear_retry.records.text import paused_text
+from linear_retry.records.text import held_by_group_text, paused_text
 from linear_retry.scope import Partition, Place, Scope
 
 CircuitState: TypeAlias = Literal["open", "half-open"]
@@ -32,6 +32,7 @@ _Held: TypeAlias = (
     | e.RetriedNow
 )
 _HELD = get_args(_Held)
+_Key = TypeVar("_Key", bound=Hashable)
 _LONGEST_S = 1e9
 EVENTS_KEPT = 100
 
@@ -179,7 +180,9 @@ class InstanceState:
     stopped: e.Stopped | None = None
     ownerships: dict[Partition, Ownership] = field(default_factory=dict)
     _circuits: dict[Scope, tuple[int, OpenCircuit | None]] = field(default_factory=dict)
-    _pauses: dict[Scope, tuple[int, OpenCircuit | None]] = field(default_factory=dict)
+    _pauses: dict[tuple[WaitReason, Scope], tuple[int, OpenCircuit | None]] = field(
+        default_factory=dict
+    )
     _seen: Runs = field(default_factory=Runs)
     _last: int = 0
     _missing_ms: int | None = None
@@ -204,10 +207,16 @@ class InstanceState:
                     ownership.gone = max(ownership.gone, entry.sequence)
             case e.CircuitClosed(scope):
                 self._put(scope, entry.sequence, None)
-            case e.PausedByHand(scope=scope) as paused:
-                _put_last(self._pauses, scope, entry.sequence, self._paused(entry, paused))
+            case e.PausedByHand(scope, by, reason) as paused:
+                text = paused_text(by, reason)
+                self._pause("pause", scope, entry, text, paused.until)
+            case e.HeldByGroup(by, error, until):
+                text = held_by_group_text(by, error)
+                self._pause("group", Scope(), entry, text, until)
             case e.PauseEnded(scope=scope):
-                _put_last(self._pauses, scope, entry.sequence, None)
+                _put_last(self._pauses, ("pause", scope), entry.sequence, None)
+            case e.GroupHoldEnded():
+                _put_last(self._pauses, ("group", Scope()), entry.sequence, None)
             case e.WaitEnded(scope):
                 self._update(scope, entry, retried_ms=entry.at_ms)
             case e.WaitingBehind(scope=scope, messages=messages):
@@ -236,7 +245,7 @@ class InstanceState:
     def open_circuits(self, taken: Mapping[Partition, str]) -> Iterator[OpenCircuit]:
         """Yields its open circuits over a partition that it still has."""
         here = [p for p, one in self.ownerships.items() if one.is_there and p not in taken]
-        for scope, (_, pause) in self._pauses.items():
+        for (_, scope), (_, pause) in self._pauses.items():
             if pause is not None and any(map(scope.concerns, here)):
                 yield replace(pause, process=self.process)
         for scope, (number, circuit) in self._circuits.items():
@@ -290,18 +299,21 @@ class InstanceState:
     def _put(self, scope: Scope, number: int, circuit: OpenCircuit | None) -> None:
         _put_last(self._circuits, scope, number, circuit)
 
-    def _paused(self, entry: Entry, event: e.PausedByHand) -> OpenCircuit:
-        _, before = self._pauses.get(event.scope, (0, None))
-        return OpenCircuit(
+    def _pause(
+        self, waits_for: WaitReason, scope: Scope, entry: Entry, text: str, until: datetime
+    ) -> None:
+        _, before = self._pauses.get((waits_for, scope), (0, None))
+        paused = OpenCircuit(
             self.member,
             self.instance,
-            event.scope,
+            scope,
             since_ms=entry.at_ms if before is None else before.since_ms,
-            retry_at_ms=to_ms(event.until),
+            retry_at_ms=to_ms(until),
             last_event_ms=entry.at_ms,
-            waits_for="pause",
-            error=paused_text(event.by, event.reason),
+            waits_for=waits_for,
+            error=text,
         )
+        _put_last(self._pauses, (waits_for, scope), entry.sequence, paused)
 
     def _update(self, scope: Scope, entry: Entry, **changes: Any) -> None:
         """Changes a circuit that is open, as of this entry."""
@@ -320,8 +332,8 @@ class InstanceState:
 
 
 def _put_last(
-    known: dict[Scope, tuple[int, OpenCircuit | None]],
-    scope: Scope,
+    known: dict[_Key, tuple[int, OpenCircuit | None]],
+    scope: _Key,
     number: int,
     circuit: OpenCircuit | None,
 ) -> None:

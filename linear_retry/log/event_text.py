@@ -27,6 +27,9 @@ _TEXTS: dict[type, str] = {
     e.LimitLifted: "limit lifted by an operator until a success{many}: {0.reason!r}",
     e.PausedByHand: "paused ({0.scope}) by {0.by} until {until}: {0.reason!r}",
     e.PauseEnded: "pause ended{how} ({0.scope}) after {0.paused_s:.3f} s",
+    e.HeldByGroup: "held for the group until {until} at the latest: {0.by} attempts for all: "
+    "{0.error}",
+    e.GroupHoldEnded: "attempted again after {0.held_s:.3f} s: {why}",
     e.StrategyReloaded: "strategy reloaded from {0.path}: {0.strategy} in place of {0.before}",
     e.StrategyRefused: "strategy not reloaded, {0.strategy} remains in force: {0.error}",
     e.CommandAnswered: "{0.command}{place} by {0.by}: {0.answer} (command {0.command_id})",
@@ -87,10 +90,13 @@ def _parts(event: e.Event) -> dict[str, object]:
             return {"partitions": ", ".join(each) or "nothing"}
         case e.LimitLifted(letters):
             return {"many": "" if letters is None else f", or for {letters} messages"}
-        case e.PausedByHand(until=until):
+        case e.PausedByHand(until=until) | e.HeldByGroup(until=until):
             return {"until": f"{until:%Y-%m-%dT%H:%M:%SZ}"}
         case e.PauseEnded(closed=closed):
             return {"how": " by an operator" if closed else ""}
+        case e.GroupHoldEnded(recovered):
+            why = "another member has recovered" if recovered else "it is this member's turn"
+            return {"why": why}
         case e.CommandAnswered(topic, partition, offset):
             return {"place": f" {topic}[{partition}]@{offset}" if topic else ""}
         case e.DeadLettered(escaped_headers=names):

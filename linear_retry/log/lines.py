@@ -355,6 +355,7 @@ _INFOS = (
     e.Revoked,
     e.Stopped,
     e.CircuitClosed,
+    e.GroupHoldEnded,
     e.PassedOver,
     e.LeakDropped,
     e.ReturnedToSource,

@@ -26,7 +26,9 @@ DEFAULT_TOPIC = "linear-retry.control"
 COMMAND_TTL_MS = 60_000
 """How long after it was sent a command may still be carried out."""
 
-CommandName: TypeAlias = Literal["retry", "give-up", "lift-limit", "reload", "open", "close"]
+CommandName: TypeAlias = Literal[
+    "retry", "give-up", "lift-limit", "reload", "open", "close", "outage", "recovery"
+]
 AnswerName: TypeAlias = Literal[
     "heard",
     "pending",
@@ -73,6 +75,10 @@ class Command:
     would be final. `open` pauses for `for_s` seconds from `at_ms` on, for a `reason`, and `close`
     ends that: of `only_topic`, or of everything. `command_id` is a UUID. `by` names the sender,
     unverified.
+
+    `outage` and `recovery` are members' own: `by` attempts its messages for the whole group, for
+    `for_s` seconds at most, as its own have failed since `first_ms` with `reason`; and it has
+    succeeded.
     """
 
     command_id: str
@@ -89,6 +95,7 @@ class Command:
     last: bool = False
     for_s: int | None = None
     only_topic: str | None = None
+    first_ms: int | None = None
 
     @property
     def place(self) -> Place | None:
@@ -107,7 +114,12 @@ class Command:
     @property
     def is_standing(self) -> bool:
         """Whether it is for those too who join the group later: until the pause is over."""
-        return self.command in ("open", "close")
+        return self.command in ("open", "close") or self.is_announcement
+
+    @property
+    def is_announcement(self) -> bool:
+        """Whether a member says it to its group, which does not answer."""
+        return self.command in ("outage", "recovery")
 
     def is_for(self, member: str) -> bool:
         """Whether it is addressed to this member, by name."""
@@ -200,6 +212,8 @@ def _read(found: Found) -> Command | Answer:
         invalid("topic", None, "a give-up must name one message")
     if command.command == "open" and not (command.reason and command.for_s):
         invalid("reason", command.reason, "a pause needs a reason, and at least one second")
+    if command.command == "outage" and command.for_s is None:
+        invalid("for_s", None, "an outage is announced for some seconds, or for none")
     if command.command == "lift-limit" and (command.reason is None or command.letters == 0):
         rule = "lifting a limit needs a reason, and at least one letter"
         invalid("reason", command.reason, rule)

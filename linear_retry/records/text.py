@@ -212,3 +212,8 @@ def _pieces(error: BaseException) -> list[str]:
 def paused_text(by: str, reason: str) -> str:
     """Who has paused something, and why: what stands in place of an error."""
     return f"paused by {by}: {reason}"
+
+
+def held_by_group_text(by: str, error: str) -> str:
+    """Who attempts messages while others hold theirs, and what has failed."""
+    return f"{by} attempts for the group: {error}"

@@ -53,7 +53,8 @@ class CircuitView:
     `waits_for` is `failed` for another attempt, `letter` for another try at sending the dead
     letter, `limit` for another attempt because `DeadLetters(limit=...)` is reached, and `operator`
     if it is blocked: then it has no `retry_at`. `pause`: an operator has paused the scope until
-    `retry_at`, and `error` says who and why.
+    `retry_at`, and `error` says who and why. `group`: another member, which `error` names, attempts
+    its messages for the whole group, until `retry_at` at the latest.
     """
 
     state: CircuitState
@@ -74,7 +75,7 @@ class Circuits(Generic[T]):
     """The circuits of one consumer, by scope. Closed circuits take no memory.
 
     `next_retry_at_s` is when the next probe is due, or a pause ends; infinity if nothing waits.
-    Of what an operator has paused nothing is due.
+    Of what is paused by order nothing is due. `hears_group`: another member may attempt for all.
     """
 
     def __init__(self, name: str, *, pauses: bool = True) -> None:
@@ -85,7 +86,8 @@ class Circuits(Generic[T]):
         self._name = name
         self.pauses = pauses
         self._open: dict[Scope, Circuit[T]] = {}
-        self.by_hand = Pauses()
+        self.by_order = Pauses()
+        self.hears_group = False
         self.all_closed = True
         self.next_retry_at_s = math.inf
         self._places: dict[tuple[str | None, int | None], Scope] = {}
@@ -112,8 +114,8 @@ class Circuits(Generic[T]):
     def views(self) -> Mapping[Scope, CircuitView]:
         """A snapshot of all circuits, with the whole consumer's. Thread-safe: one atomic copy."""
         views = {scope: _view(circuit) for scope, circuit in self._open.copy().items()}
-        for scope, pause in self.by_hand.views.items():
-            views[scope] = _paused_view(views.get(scope, _CLOSED), pause)
+        for pause in self.by_order.all:
+            views[pause.scope] = _paused_view(views.get(pause.scope, _CLOSED), pause)
         return MappingProxyType({Scope(): _CLOSED} | views)
 
     def __iter__(self) -> Iterator[tuple[Scope, Circuit[T]]]:
@@ -150,7 +152,7 @@ class Circuits(Generic[T]):
     def stops(self, partition: Partition) -> bool:
         """Whether `partition` must be paused now."""
         return self.pauses and (
-            self.by_hand.covers(partition)
+            self.by_order.covers(partition)
             or any(not self._awaits_probe(self._open[scope]) for scope in self._over(partition))
         )
 
@@ -175,27 +177,26 @@ class Circuits(Generic[T]):
         return scope.key is not None and bool(self._over(scope.home))
 
     def is_paused(self, scope: Scope) -> bool:
-        """Whether an operator has paused what this circuit is about, but for a letter of it."""
-        if not self.by_hand:
+        """Whether a pause covers what this circuit is about, but for a letter of it."""
+        if not self.by_order:
             return False
         case = self._open[scope].case
         if case is None:
-            return self.by_hand.covers_all_of(scope)
+            return self.by_order.covers_all_of(scope)
         is_letter = isinstance(case, Leaving) and not isinstance(case.route, ToCallback)
-        return not is_letter and self.by_hand.covers(case.held.partition)
+        return not is_letter and self.by_order.covers(case.held.partition)
 
     # -- commands --------------------------------------------------------------------------
 
-    def pause(self, scope: Scope, pause: Pause) -> None:
-        """Lets nothing in `scope`, the whole consumer or a topic, be due until the pause ends."""
-        self.by_hand.put(scope, pause)
+    def pause(self, pause: Pause) -> None:
+        """Lets nothing in its scope, the whole consumer or a topic, be due until the pause ends."""
+        self.by_order.put(pause)
         self._note_changed()
 
-    def end_pause(self, scope: Scope) -> Pause | None:
-        """Ends the pause of exactly this scope, and returns it, if there was one."""
-        pause = self.by_hand.take_out(scope)
+    def end_pause(self, pause: Pause) -> None:
+        """Lets what is in its scope be due again."""
+        self.by_order.take_out(pause)
         self._note_changed()
-        return pause
 
     def open(
         self, scope: Scope, case: Case[T] | None, now_s: float, delay_s: float, now_ms: int
@@ -309,9 +310,9 @@ class Circuits(Generic[T]):
             del self._keys[scope.home]
 
     def _note_changed(self) -> None:
-        self.all_closed = not (self._open or self.by_hand)
+        self.all_closed = not (self._open or self.by_order)
         times = [c.retry_at_s for s, c in self._open.items() if not self._is_waited_for(s, c)]
-        self.next_retry_at_s = min([*times, self.by_hand.next_end_s])
+        self.next_retry_at_s = min([*times, self.by_order.next_end_s])
 
     def _driven(self, scope: Scope) -> _Driven:
         # Any thread may call this; two threads must not create two breakers for one scope.
@@ -366,7 +367,7 @@ def _paused_view(view: CircuitView, pause: Pause) -> CircuitView:
         retry_at=pause.until,
         since=pause.since,
         error=pause.text,
-        waits_for="pause",
+        waits_for=pause.waits_for,
     )
 
 

@@ -6,6 +6,7 @@ import math
 import random
 from collections.abc import Callable, Iterable
 from contextlib import closing
+from dataclasses import replace
 from typing import Any, Literal, cast
 
 from linear_retry import (
@@ -29,10 +30,11 @@ from linear_retry.consumer.partitions.offsets import StartPositions
 from linear_retry.consumer.partitions.read_ahead import partition_of
 from linear_retry.consumer.runners.run_handler import Results, attempt_all, attempt_batch
 from linear_retry.consumer.settings.by_key import ByKey
-from linear_retry.consumer.settings.checks import Strategies, plan
+from linear_retry.consumer.settings.checks import GROUP_BREAKER_MAX_S, Strategies, plan
 from linear_retry.consumer.settings.consumer_config import Dependencies
 from linear_retry.consumer.settings.line import WhenExhausted
 from linear_retry.kafka import Message
+from linear_retry.records.control import Command, encode, read_control
 from linear_retry.records.topics.names import retry_group
 from linear_retry.retry.case import Blocked
 from linear_retry.retry.circuits import Circuits
@@ -142,7 +144,12 @@ class Member:
             concurrency=group.concurrency,
             remember_failures=group.remember_failures,
             on_unreadable_note=group.on_unreadable_note,
+            control=None if group.group_breaker_max_s is None else "control",
+            group_breaker=group.group_breaker_max_s is not None,
+            group_breaker_max_s=group.group_breaker_max_s or GROUP_BREAKER_MAX_S,
         )
+        wanted = replace(wanted, control=None)  # the group carries what they say, without a thread
+        self.id = wanted.member
         self.name = name
         self.stop = StopFlag()
         self.circuits: Circuits[Message] = Circuits(name, pauses=wanted.by_key is None)
@@ -234,6 +241,7 @@ class FakeGroup:
         concurrency: int = 1,
         remember_failures: bool = True,
         on_unreadable_note: OnUnreadableNote = "refuse",
+        group_breaker_max_s: float | None = None,
     ) -> None:
         """Each of `topics` has as many `partitions`. `reads`: it is a retry line, of these.
 
@@ -246,6 +254,11 @@ class FakeGroup:
         self.concurrency = concurrency
         self.remember_failures = remember_failures
         self.on_unreadable_note: OnUnreadableNote = on_unreadable_note
+        self.group_breaker_max_s = group_breaker_max_s
+        self.said: list[Command] = []
+        """The control topic: what members have announced, in its order."""
+        self.is_control_down = False
+        self.is_heard: Callable[[Command], bool] = lambda _: True
         self.group_id = GROUP if reads is None else retry_group(GROUP)
         self.topics = list(topics if reads is None else reads.topics)
         stamps = {"message.timestamp.type": "CreateTime" if reads is None else "LogAppendTime"}
@@ -288,6 +301,8 @@ class FakeGroup:
         self._born += 1
         member = self.member(f"{'member' if self.reads is None else 'retry'}-{self._born}")
         self.members.append(member)
+        for command in self.said:
+            member.parts.commands.post(command)
         return member
 
     def member(self, name: str) -> Member:
@@ -305,6 +320,7 @@ class FakeGroup:
         """A clean end."""
         self.members.remove(member)
         member.leave()
+        self.carry(member)
 
     def share(self, owners: Iterable[int], *, after: int = 0) -> None:
         """Partition k goes to member `owners[k]`."""
@@ -347,6 +363,20 @@ class FakeGroup:
         for _ in range(times):
             for member in list(self.members):
                 member.turn()
+                self.carry(member)
+
+    def carry(self, member: Member) -> None:
+        """Lets all members read what this one has announced."""
+        for order in () if self.is_control_down else member.parts.commands.orders():
+            command = read_control(encode(order))
+            if isinstance(command, Command) and self.is_heard(command):
+                self.say(command)
+
+    def say(self, command: Command) -> None:
+        """Writes it to the control topic, which all read."""
+        self.said.append(command)
+        for each in self.members:
+            each.parts.commands.post(command)
 
     def retry_blocked(self) -> None:
         """An operator retries all that waits for one."""

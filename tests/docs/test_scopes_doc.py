@@ -3,7 +3,9 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, get_args
+from uuid import uuid4
 
 import pytest
 from confluent_kafka import Producer
@@ -11,13 +13,15 @@ from confluent_kafka import Producer
 from linear_retry import LinearConsumer
 from linear_retry.kafka import Message
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
+from linear_retry.records.control import Command, CommandName, encode
+from linear_retry.retry.clock import now_ms
 from linear_retry.scope import AnyScope, Scope
 from tests.docs.markdown import blocks, code, page, table
 from tests.kafka_operations import wait_until
 from tests.patience import PATIENCE_S
 
 _PAGE = page("docs/concepts/scopes.md")
-_PROGRAM, _BESIDE, _TELL = blocks(_PAGE, "python")
+_PROGRAM, _BESIDE, _GROUP, _TELL = blocks(_PAGE, "python")
 
 
 @contextmanager
@@ -85,6 +89,44 @@ def test_partitions_are_handled_side_by_side() -> None:
         thread = threading.Thread(target=names["side_by_side"], args=(config, handle))
         thread.start()
         assert done.wait(PATIENCE_S)
+        made[0].stop()
+        thread.join()
+
+
+def test_a_member_holds_while_another_attempts() -> None:
+    """Which that has announced on the topic of the page's program, until it says that it has
+    succeeded."""
+    done, names, made = threading.Event(), dict[str, Any](), list[LinearConsumer]()
+
+    class Kept(LinearConsumer):
+        def __enter__(self) -> "Kept":
+            made.append(self)
+            return self
+
+    def holds() -> bool:
+        return bool(made) and made[0].circuits[Scope()].waits_for == "group"
+
+    def say(name: CommandName, **more: Any) -> None:
+        command = Command(str(uuid4()), name, "billing", None, None, None, "pod-2", now_ms())
+        producer.produce("linear-retry.control", encode(replace(command, **more)))
+        assert 0 == producer.flush(PATIENCE_S)
+
+    with EmbeddedKafka() as broker:
+        for topic in ("orders", "orders.dlq", "linear-retry.control"):
+            broker.create_topic(topic, 1)
+        producer = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0})
+        exec(
+            compile(_GROUP.replace("localhost:9092", broker.bootstrap), "scopes.md", "exec"), names
+        )
+        names["LinearConsumer"] = Kept
+        thread = threading.Thread(target=names["consume"], args=(lambda _: done.set(),))
+        thread.start()
+        say("outage", for_s=50, reason="refused", first_ms=now_ms())
+        wait_until(holds, "it holds")
+        producer.produce("orders", b"order")
+        say("recovery")
+        assert done.wait(PATIENCE_S)
+        assert not holds()
         made[0].stop()
         thread.join()
 

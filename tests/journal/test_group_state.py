@@ -111,6 +111,28 @@ def test_a_pause_is_listed_beside_what_is_held() -> None:
     assert ["failed"] == [one.waits_for for one in _view(*written).circuits]
 
 
+def test_a_member_that_holds_for_its_group() -> None:
+    """Beside its own circuit, and beside a pause by an operator, which ends by itself."""
+    life, held = Life("pod-1"), (Scope(), *_P0, 7)
+    written = [
+        life.says(1, e.CircuitOpened(*held, "bad", 1, 5.0, at(5000))),
+        life.says(2, e.HeldByGroup("pod-2", "worse", at(9000))),
+        life.says(3, e.PausedByHand(Scope(), "ann", "it moves", at(9500))),
+        life.says(4, e.PauseEnded(Scope(), True, 2.0)),
+        life.says(5, e.HeldByGroup("pod-3", "worst", at(9900))),
+        life.says(6, e.GroupHoldEnded(True, 3.0)),
+    ]
+    kinds = [
+        sorted(one.waits_for for one in _view(*written[:count]).circuits) for count in range(1, 7)
+    ]
+    both = ["failed", "group"]
+    assert [["failed"], both, [*both, "pause"], both, both, ["failed"]] == kinds
+    (hold,) = (one for one in _view(*written[:5]).circuits if one.waits_for == "group")
+    assert ("pod-3 attempts for the group: worst", 2, 9900) == (
+        *(hold.error, hold.since_ms, hold.due_ms),
+    )
+
+
 def test_what_waits_behind_a_held_message() -> None:
     """As last reported; nothing once its circuit has closed, though the report comes twice."""
     life, held = Life("pod-1"), (Scope(*_P0, "5a1b7acd8a3f"), *_P0, 7)

@@ -106,7 +106,8 @@ def test_what_breaks_parsers_is_refused(value: bytes | None) -> None:
         ({"v": 2}, "v is 2: this release reads 1"),
         (
             {"command": "drain"},
-            "command is 'drain': one of retry, give-up, lift-limit, reload, open, close",
+            "command is 'drain': one of retry, give-up, lift-limit, reload, open, close, outage, "
+            "recovery",
         ),
         ({"command_id": "812"}, "command_id is '812': a UUID"),
         ({"offset": -1}, "offset is -1: a whole number from 0"),
@@ -133,6 +134,10 @@ def test_what_breaks_parsers_is_refused(value: bytes | None) -> None:
         (
             {"command": "open", "for_s": 0, "reason": "r"},
             "reason is 'r': a pause needs a reason, and at least one second",
+        ),
+        (
+            {"command": "outage"},
+            "for_s is None: an outage is announced for some seconds, or for none",
         ),
         ({"last": 1}, "last is 1: true or false"),
         ({"answer": "maybe"}, "member is None: a printable text of at most 255 characters"),

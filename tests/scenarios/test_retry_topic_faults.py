@@ -262,7 +262,8 @@ def test_deleted_while_records_wait(
     there is such a topic again, and then goes and comes back; nothing else is lost."""
 
     def two(prefix: str) -> RetryTopics:
-        return RetryTopics(prefix, strategy=["300ms", "3s"], limit=None)
+        # Long enough that the deletion is noticed before what waits is due, on a busy machine too.
+        return RetryTopics(prefix, strategy=["300ms", "9s"], limit=None)
 
     group = retry_scene(two, strategy=[], config=protocol | _QUICK_TO_FIND)
     dependency, (short, long) = Outage(), group.retries.topics

@@ -96,14 +96,19 @@ class NothingLate(Guarantee):
             case events.CircuitClosed():
                 open_now.pop(event.scope, None)
             case events.PauseEnded(scope=scope):
-                for item in open_now.values():
-                    if item.held is None or scope.covers(item.held[:2]):
-                        item.idle_s, item.others = 0.0, 0
-                        item.retry_at_s = max(item.retry_at_s, emitted.at_s)
+                self._resumed(scope, emitted)
+            case events.GroupHoldEnded():
+                self._resumed(Scope(), emitted)
             case events.Revoked() | events.Lost():
                 for item in open_now.values():
                     if item.held is not None and item.held[:2] in event.partitions:
                         item.held, item.retry_at_s = None, float("inf")
+
+    def _resumed(self, scope: Scope, emitted: EventEmitted) -> None:
+        for item in self._open[emitted.member].values():
+            if item.held is None or scope.covers(item.held[:2]):
+                item.idle_s, item.others = 0.0, 0
+                item.retry_at_s = max(item.retry_at_s, emitted.at_s)
 
     def _add_idle(self, member: str, from_s: float, to_s: float) -> None:
         for item in self._open[member].values():

@@ -128,6 +128,9 @@ def consumers() -> None:
         listeners=[listener, print, seen.append],
         start_timeout_s=5,
         close_timeout_s=2.5,
+        control="control",
+        group_breaker=False,
+        group_breaker_max_s=30,
     )
 
 

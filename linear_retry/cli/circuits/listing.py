@@ -151,6 +151,8 @@ def _facts(circuit: OpenCircuit, now_ms: int) -> Iterable[str]:
         yield "waits for an operator"
     if circuit.waits_for == "pause":
         yield "paused by an operator"
+    if circuit.waits_for == "group":
+        yield "held for its group"
     if circuit.scope.topic is not None:
         verb = "pauses" if circuit.scope.key is None else "stops"
         yield f"{verb} {in_one_line(str(circuit.scope))} only"

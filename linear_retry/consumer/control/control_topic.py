@@ -25,7 +25,7 @@ from linear_retry.records.record import OutgoingRecord, Record
 from linear_retry.retry.clock import Clock
 from linear_retry.scope import Scope
 
-_WAIT_S = 0.25
+_WAIT_S, _PROMPT_S = 0.25, 0.02
 _RENEW_AFTER_S = 30.0
 _REPORT_EVERY_S = 60.0
 _FLUSH_S = 1.0
@@ -52,13 +52,15 @@ class ControlTopicFollower:
         writer: JournalProducer,
         *,
         group_pause_max_s: float,
+        is_prompt: bool = False,
         again_after_s: float = 5.0,
     ) -> None:
         """`groups` are the names of ours: a retry line has that of its live line, too.
 
         `since` reads the topic from a time on, in milliseconds of UTC.
 
-        `again_after_s` is the wait after an error.
+        `again_after_s` is the wait after an error. `is_prompt`: what is to be sent is sent within
+        milliseconds.
         """
         self._topic = topic
         self._groups = groups
@@ -67,6 +69,8 @@ class ControlTopicFollower:
         self._since = since
         self._writer = writer
         self._again_after_s = again_after_s
+        self._is_prompt = is_prompt
+        self._wait_s = _PROMPT_S if is_prompt else _WAIT_S
         # A pause may have begun that long ago, and is for those too who join the group meanwhile.
         self._read_back_ms = max(_READ_BACK_MS, round(group_pause_max_s * 1000))
         self._unposted: dict[str, Command] = {}
@@ -119,11 +123,13 @@ class ControlTopicFollower:
             self._pass_over_for_all()
             self._is_first_reading = False
         self._post()
+        if self._is_prompt:
+            self._writer.check()  # it connects now, and not with the first word of an outage
         with topic.follow() as stream:
             self._is_following = True
             well_at_s = self._clock.now_s()
             while not self._ending.is_set():
-                self._handle(stream.read(_WAIT_S))
+                self._handle(stream.read(self._wait_s))
                 self._post()
                 self._send()
                 if stream.trouble is None:
@@ -166,6 +172,8 @@ class ControlTopicFollower:
                 for scope in list(filter(EndPause(command.scope).ends, pauses)):
                     del pauses[scope]
         for command in self._unposted.values():
+            if command.is_announcement:
+                continue  # they are a history, which says who probes now
             if command.place is None and command.command_id not in pauses.values():
                 self._is_new(command.command_id)  # so that no later reading takes it
 
@@ -182,7 +190,7 @@ class ControlTopicFollower:
         for command in self._unposted.values():
             if self._is_new(command.command_id):
                 self._commands.post(command)
-                if command.place is None:
+                if command.place is None and not command.is_announcement:
                     self._acknowledge(command)
         self._unposted.clear()
 
@@ -193,8 +201,12 @@ class ControlTopicFollower:
         self._write(heard)
 
     def _write(self, said: Command | Answer) -> None:
-        key, value = said.command_id.encode(), encode(said)
-        self._writer.send(OutgoingRecord(self._topic, key, value, timestamp_ms=said.at_ms))
+        # What members announce is in one partition, whose order says which of them was first.
+        key = said.command_id
+        if isinstance(said, Command) and said.is_announcement:
+            key = said.group
+        record = OutgoingRecord(self._topic, key.encode(), encode(said), timestamp_ms=said.at_ms)
+        self._writer.send(record)
 
     def _is_new(self, command_id: str) -> bool:
         """Whether this command was not seen before. Marks it as seen."""

@@ -2,7 +2,7 @@
 
 import math
 from collections import deque
-from collections.abc import Container
+from collections.abc import Callable, Container
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
@@ -44,11 +44,18 @@ class _Pending:
     is_answered: bool = False
 
 
+def _nothing() -> None:
+    """Workers, and not the owner thread, are busy with messages."""
+
+
 class RemoteCommands:
     """Queues commands from the control topic's thread; the owner thread carries them out.
 
     Each answer is recorded (`CommandAnswered`) before it can be sent. A retry is answered when its
     attempt begins, and again with the attempt's outcome, which is taken from its event.
+
+    `on_announcement` takes what members say to their group, and `on_post` is called, in any thread,
+    once something is to be read.
     """
 
     def __init__(
@@ -78,6 +85,8 @@ class RemoteCommands:
         self._own: dict[str, Future[bool]] = {}
         self._closed = False
         self.due_at_s = math.inf
+        self.on_announcement: Callable[[Command], None] | None = None
+        self.on_post: Callable[[], None] = _nothing
         self._works: dict[str, _Pending] = {}
         self._watched: dict[Scope, list[tuple[_Pending, Place]]] = {}
 
@@ -85,6 +94,11 @@ class RemoteCommands:
         """Queues a command for the next turn; beyond 1000 only the latest are kept."""
         self._arrived.append(command)
         self.due_at_s = -math.inf  # after the append, as the owner resets it before it reads
+        self.on_post()
+
+    def announce(self, command: Command) -> None:
+        """Sends an announcement of this member to its group."""
+        self._orders.append(command)
 
     def order(self, command: Command) -> Future[bool]:
         """Sends a command of this program to its group. For any thread.
@@ -151,6 +165,10 @@ class RemoteCommands:
 
     def _begin(self, command: Command) -> None:
         work, place = _Pending(command), command.place
+        if command.is_announcement:
+            if self.on_announcement is not None:
+                self.on_announcement(command)
+            return
         if place is not None and (place.topic, place.partition) not in self._assignment:
             return  # the member that has it answers
         if command.has_expired(self._utc_ms()):
@@ -176,7 +194,7 @@ class RemoteCommands:
             self._ask(work, wish, "lifted", "dropped")
 
     def _paused(self, work: _Pending, asked: Future[bool]) -> None:
-        pause = self._circuits.by_hand.views.get(work.command.scope)
+        pause = self._circuits.by_order.get("pause", work.command.scope)
         if pause is None or not asked.result():
             self._answer(work, "dropped")
         else:  # until when, as it may not last as long as it was to

@@ -173,7 +173,7 @@ class LaneLoop:
                 self._back.append(work)
 
     def pause(self, partitions: Collection[Partition]) -> None:
-        """Lets what runs in partitions that an operator pauses end after the message in hand."""
+        """Lets what runs in partitions that are paused end after the message in hand."""
         self._workers.hurry(partitions)
 
     def resume(self, partitions: Collection[Partition]) -> None:
@@ -221,8 +221,8 @@ class LaneLoop:
             self._read_ahead.let_go(lane)
 
     def _may_begin(self, lane: Scope) -> bool:
-        """Whether neither an operator nor the circuit over many keys has stopped this lane."""
-        if self._circuits.by_hand and self._circuits.by_hand.covers(lane.home):
+        """Whether neither a pause nor the circuit over many keys has stopped this lane."""
+        if self._circuits.by_order and self._circuits.by_order.covers(lane.home):
             return False
         return self._wide is None or self._wide.may_begin(lane, self._workers.running)
 
@@ -256,7 +256,7 @@ class LaneLoop:
         while found is None and (lane := self._read_ahead.next_ready()) is not None:
             if self._circuits.get(lane) is not None:
                 continue
-            is_paused = self._circuits.by_hand.covers(lane.home)
+            is_paused = self._circuits.by_order.covers(lane.home)
             if wide.over(lane) == scope and not is_paused and self._may_probe(lane):
                 found = lane
             else:

@@ -225,7 +225,7 @@ def _with_held_keys(well: Health, inputs: HealthInputs, first: Scope) -> Health:
 
 def _until(view: CircuitView) -> str:
     """Says until when it waits, and for what."""
-    if view.waits_for == "pause":
+    if view.waits_for in ("pause", "group"):
         return f"{_when(view)}: {view.error}"
     held = (
         "the next message is its probe"

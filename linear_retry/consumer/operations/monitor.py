@@ -1,5 +1,6 @@
 """Receives and counts every event of a consumer, and records how each use begins and ends."""
 
+import math
 from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -78,7 +79,8 @@ class Monitor:
 
     Written by the owner thread and readable from any: each write is one assignment. There is no
     cost per message: a batch is counted when it returns. `handed_out` is the start time and the
-    first message of the batch at the handler; of several, of that handed out first. No keys or
+    first message of the batch at the handler; of several, of that handed out first. `took_s` is how
+    long the last batch took there, and `succeeded_at_s` when a message last succeeded. No keys or
     offsets are kept, so its size is bounded by partitions and kinds of events.
     It is a context manager around each use of the consumer, and records the exception that ends it.
     """
@@ -94,6 +96,8 @@ class Monitor:
         self.unreadable: Mapping[Partition, events.PartitionUnreadable] = {}
         self.succeeded = 0
         self.failed = 0
+        self.succeeded_at_s = -math.inf
+        self.took_s = 0.0
         self.handed_out: tuple[float, Message] | None = None
         self._handling_s = 0.0
         self._within = [0] * len(HANDLED_WITHIN_S)
@@ -127,6 +131,7 @@ class Monitor:
 
     def end_batch(self, took_s: float) -> None:
         """Counts a batch that is back from the handler."""
+        self.took_s = took_s
         self._handling_s += took_s
         self._within[bisect_left(HANDLED_WITHIN_S, took_s)] += 1
 

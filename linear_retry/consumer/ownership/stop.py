@@ -56,6 +56,13 @@ class StopFlag:
         if self.asked or self.forked:
             self.poll_by_s = -math.inf
 
+    def hurry(self) -> None:
+        """Ends the batch in hand after the current message: there is something to look at.
+
+        Thread-safe. Not -inf, which is for a stop. A batch that begins in this moment is not ended.
+        """
+        self.poll_by_s = min(self.poll_by_s, 0.0)
+
     def watch_forks(self) -> None:
         """Makes the child of any later fork end its batch after the current message. Called once.
 

@@ -274,6 +274,7 @@ class DeliveryFilter:
 
 
 _SEARCHING_S = 0.01
+_GROUP_LOOK_S = 0.05
 
 
 class Poller:
@@ -328,4 +329,7 @@ class Poller:
     def _timeout_s(self) -> float:
         next_at_s = min(self._flow_control.circuits.next_retry_at_s, self._read_ahead.next_due_at_s)
         timeout_s = next_at_s - self._assignment.now_s()
+        circuits = self._flow_control.circuits
+        if circuits.hears_group and not circuits.all_closed:
+            timeout_s = min(timeout_s, _GROUP_LOOK_S)  # who else fails is heard by another thread
         return timeout_s if self._batches.search is None else min(timeout_s, _SEARCHING_S)

@@ -60,6 +60,7 @@ Strategies: TypeAlias = Strategy | Sequence[Element] | Sequence[Rule] | Strategy
 
 MOST_CONCURRENT = 256
 GROUP_PAUSE_MAX_S = 3600.0
+GROUP_BREAKER_MAX_S = 60.0
 _MOST_NOTED = 160
 _ANSWER_MARGIN_S = 10.0
 _READ_HERE = (
@@ -82,6 +83,8 @@ def plan(
     start_timeout_s: float,
     close_timeout_s: float,
     group_pause_max_s: float = GROUP_PAUSE_MAX_S,
+    group_breaker: bool = False,
+    group_breaker_max_s: float = GROUP_BREAKER_MAX_S,
     dependencies: Dependencies,
     journals: Sequence[Journal] = (),
     control: str | None = None,
@@ -113,6 +116,8 @@ def plan(
     _check_timeout("start_timeout_s", start_timeout_s)
     _check_timeout("close_timeout_s", close_timeout_s)
     _check_timeout("group_pause_max_s", group_pause_max_s)
+    _check_timeout("group_breaker_max_s", group_breaker_max_s)
+    _check_group_breaker(group_breaker, scope, control)
     settings = consumer_settings(with_log(line.config))
     if line.retries is not None and letters is not None:
         refuse_another_cluster(settings, letters.config, _READ_HERE)
@@ -142,11 +147,31 @@ def plan(
         start_timeout_s=start_timeout_s,
         close_timeout_s=close_timeout_s,
         group_pause_max_s=group_pause_max_s,
+        group_breaker_max_s=group_breaker_max_s if group_breaker else None,
         remember_failures=remember_failures,
         on_unreadable_note=on_unreadable_note,
         dependencies=dependencies,
         process=this_process(settings.config),
     )
+
+
+def _check_group_breaker(
+    group_breaker: object, scope: AnyScope | ByKey, control: str | None
+) -> None:
+    if not isinstance(group_breaker, bool):
+        raise ConfigurationError(f"group_breaker={group_breaker!r}: must be True or False")
+    if not group_breaker:
+        return
+    if control is None:
+        raise ConfigurationError(
+            "group_breaker=True: members tell each other by the control topic; give it control="
+        )
+    opens = scope.opens if isinstance(scope, ByKey) else "consumer" if scope == "key" else scope
+    if opens != "consumer":
+        raise ConfigurationError(
+            f"group_breaker=True with scope={scope!r}: a group waits for what stops a whole "
+            'consumer; write scope="consumer", or scope="key" with ByKey(opens="consumer")'
+        )
 
 
 def _scope_of(scope: AnyScope | ByKey) -> tuple[AnyScope, ByKey | None]:

@@ -79,6 +79,8 @@ class ConsumerConfig:
     start_timeout_s: float
     close_timeout_s: float
     group_pause_max_s: float
+    group_breaker_max_s: float | None
+    """How long another member may attempt for all of the group; None: each for itself."""
     remember_failures: bool
     on_unreadable_note: OnUnreadableNote
     dependencies: Dependencies

@@ -126,6 +126,8 @@ class DeadLetteredOnlyWhenDue(Guarantee):
             if reason != "permanent" or not self._is_in_retry_topic(place):
                 self._report(said, None, place, f"{what}, and no attempt of it has failed")
             return
+        if message.hop is None and self._batches and self._is_in_retry_topic(place):
+            return  # of a batch only the first message's failures before this are in the log
         of_hop = 0 if message.hop is None else message.hop.failures
         if self._may_not_count:  # where a batch has got on, the count begins again, too
             message.failures = min(message.failures, event.failures - of_hop)

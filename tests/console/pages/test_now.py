@@ -11,6 +11,7 @@ from linear_retry.events import (
     Assigned,
     CircuitOpened,
     Event,
+    HeldByGroup,
     KeyBlocked,
     LimitReached,
     PausedByHand,
@@ -148,6 +149,22 @@ def test_a_pause_says_who_and_why(server: HttpServer, services: Services) -> Non
         page = operator.get("/now").text
     assert "Retry now" not in page
     assert "Retry all now" not in page
+
+
+def test_a_member_that_holds_for_its_group_names_the_other(
+    server: HttpServer, services: Services
+) -> None:
+    """And offers no retry, which would wait too."""
+    states = GroupStates()
+    states.take(_entry("billing", 1, Assigned((("orders", 0),))))
+    until = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    states.take(_entry("billing", 2, HeldByGroup("pod-2", "refused", until)))
+    services.live.hub.change(views=(states.view("billing"),), is_complete=True)
+    shown = _now(server)
+    assert "held for its group until 2026-01-02 03:04:05" in shown
+    assert "pod-2 attempts for the group: refused" in shown
+    with signed_in(server, "ann") as operator:
+        assert "Retry now" not in operator.get("/now").text
 
 
 def test_a_blocked_key_has_no_next_attempt(server: HttpServer, services: Services) -> None:

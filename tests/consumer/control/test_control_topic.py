@@ -50,6 +50,7 @@ class Topic:
     missing: int = 0
     begun_ms: list[int] = field(default_factory=list)
     written: list[Answer] = field(default_factory=list)
+    announced: list[tuple[bytes | None, Command]] = field(default_factory=list)
     trouble: str | None = None
     joined: Joined = field(default_factory=Joined)
     groups: tuple[str, ...] = ("billing",)
@@ -108,8 +109,10 @@ class Topic:
 
     def send(self, record: OutgoingRecord) -> None:
         emitted = read_control(record.value)
-        assert isinstance(emitted, Answer)
-        self.written.append(emitted)
+        if isinstance(emitted, Answer):
+            self.written.append(emitted)
+        elif isinstance(emitted, Command):
+            self.announced.append((record.key, emitted))
 
     def flush(self, timeout_s: float) -> None:
         """Nothing is on its way."""
@@ -158,6 +161,38 @@ def test_a_pause_that_was_ended_is_for_nobody() -> None:
     assert [] == _asked(_pause(300), of_topic, _pause(0, "close"))
     wish = PauseWish(Scope("refunds"), of_another.until_ms, "ops@desk", "the ledger moves")
     assert [wish] == _asked(of_topic, of_another, _pause(0, "close", "orders"))
+
+
+def _says(name: CommandName, ago_s: int) -> Command:
+    """What a member has said to its group."""
+    command = replace(_to_all(), command=name, at_ms=_SENT_MS - 1000 * ago_s, by="pod-2")
+    return replace(command, for_s=30) if name == "outage" else command
+
+
+def test_what_members_say_to_each_other_is_a_history() -> None:
+    """Who starts reads all of it, in order: which of several outages counts follows from those
+    before. Nobody answers, and nobody says that it has heard."""
+    said = [_says("outage", 600), _says("outage", 590), _says("recovery", 580), _says("outage", 5)]
+    topic = Topic(past=list(said), batches=[[said[0], last := _says("recovery", 0)], [], []])
+    heard = list[Command]()
+    topic.commands.on_announcement = heard.append
+    assert [] == topic.follow_all()
+    assert [*said, last] == heard
+
+
+def test_what_members_say_is_in_one_partition() -> None:
+    """Whose order says who was first: by the group's name, where each command has its own."""
+    topic, said = Topic(batches=[[], []]), [_says("outage", 5), _says("recovery", 0)]
+    for command in said:
+        topic.commands.announce(command)
+    topic.follow_all()
+    assert [(b"billing", command) for command in said] == topic.announced
+
+
+def test_without_a_breaker_for_the_group_nobody_listens() -> None:
+    """Members with and without the option may be in one group."""
+    topic = Topic(batches=[[_says("outage", 5)], [], []])
+    assert [] == topic.follow_all()
 
 
 def _asked(*past: _Said) -> list[OperatorRequest]:

@@ -220,7 +220,7 @@ def test_there_is_an_end_to_the_topics_that_are_paused() -> None:
     for number in range(200):
         _pause(group, member, scope=Scope(f"forged-{number}"))
     group.turn()
-    assert 100 == len(member.circuits.by_hand.views)
+    assert 100 == len(member.circuits.by_order.by_operators)
     assert 100 == len(emitted(member, events.PausedByHand))
     group.finish()
     assert [] == group.violations()

@@ -15,6 +15,7 @@ from linear_retry import (
     Strategy,
     StrategyError,
 )
+from linear_retry.consumer.settings.by_key import ByKey
 from linear_retry.consumer.settings.checks import is_transient, plan
 from linear_retry.consumer.settings.consumer_config import ConsumerConfig, Dependencies
 
@@ -304,11 +305,30 @@ def test_what_never_ends_has_no_time_limit() -> None:
     assert 1.0 == _plan(strategy=strategy, on_exhausted="stop").strategy_total_s
 
 
-@pytest.mark.parametrize("name", ["start_timeout_s", "close_timeout_s"])
+@pytest.mark.parametrize("name", ["start_timeout_s", "close_timeout_s", "group_breaker_max_s"])
 @pytest.mark.parametrize("value", [0, -1, math.nan, math.inf, True, "10", None], ids=repr)
 def test_a_timeout_is_a_number_of_seconds(name: str, value: Any) -> None:
     """Above 0 and finite: to wait for ever is to hang."""
     assert f"{name}={value!r}: must be a number of seconds above 0" == _refusal(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"group_breaker": 1}, "group_breaker=1: must be True or False"),
+        ({"control": None}, "members tell each other by the control topic; give it control="),
+        ({"scope": "topic"}, "group_breaker=True with scope='topic': a group waits for what stops"),
+        ({"scope": "partition", "concurrency": 4}, "group_breaker=True with scope='partition'"),
+        ({"scope": ByKey(opens="topic")}, 'or scope="key" with ByKey(opens="consumer")'),
+    ],
+)
+def test_a_group_waits_for_what_stops_a_whole_consumer(given: Any, sentence: str) -> None:
+    """And its members need a topic to say so."""
+    asked: dict[str, Any] = {"group_breaker": True, "control": "control"}
+    assert sentence in _refusal(**asked | given)
+    for scope in ("consumer", "key", ByKey(trip=9)):
+        assert 60.0 == _plan(**asked, scope=scope).group_breaker_max_s
+    assert _plan(control="control").group_breaker_max_s is None
 
 
 @pytest.mark.parametrize("reads", [True, False])

@@ -75,6 +75,7 @@ class PlayedGroup(FakeGroup):
             fake=fake,
             batches=PLAYED_BATCHES if setting.loop == "batches" else None,
             concurrency=PLAYED_WORKERS if setting.loop in ("workers", "keys") else 1,
+            group_breaker_max_s=setting.group_breaker_max_s,
         )
         self._setting = setting
         self._loop = asyncio.new_event_loop() if setting.loop == "async" else None

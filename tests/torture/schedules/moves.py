@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from itertools import product
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 from linear_retry.consumer.ownership.requests import EndPause, LiftLimit, PauseWish, Retry
+from linear_retry.records.control import Command
 from linear_retry.scope import Scope
 from tests.torture.schedules.group import KEYS
 from tests.torture.schedules.kinds import Kinds
@@ -206,6 +208,22 @@ def pause(world: World, member: int, seconds: int, all_topics: bool) -> None:
 def end_pause(world: World, member: int) -> None:
     """Whether there is one or not."""
     world.operators.ask_of_all(world.member(member), EndPause(Scope()))
+
+
+@MOVES.add(is_down=(True, False))
+def control_topic_is_down(world: World, is_down: bool) -> None:
+    """What members have to say to their group waits until the next of them has its turn."""
+    world.group.is_control_down = is_down
+
+
+@MOVES.add(seconds=(0, 5, 10**9), ahead_ms=(0, 10**12))
+def forge_an_outage(world: World, seconds: int, ahead_ms: int) -> None:
+    """Somebody else writes to the control topic, with whatever times."""
+    now_ms = world.fake.clock.utc_ms() + ahead_ms
+    group_id = world.group.group_id
+    place = None, None, None
+    command = Command(str(uuid4()), "outage", group_id, *place, "nobody", now_ms, for_s=seconds)
+    world.group.say(command)
 
 
 @MOVES.add(member=MEMBERS, partition=PARTITIONS, gives_up=(False, True))

@@ -75,6 +75,8 @@ class Setting:
     most_held: int = 50
     most_bytes: int = 1_000_000
     """Where each key has its order; then the scope is that of a wide circuit."""
+    group_breaker_max_s: float | None = None
+    """Where one member attempts for all of the group."""
 
     def __str__(self) -> str:
         """What differs from the plainest."""
@@ -160,6 +162,8 @@ def draw(seed: int, kinds: Iterable[Kind]) -> Schedule:
         setting = replace(setting, loop="workers")
     elif not reads_retries and rng.random() < 0.3:
         setting = _by_key(setting, rng)
+    if setting.scope == "consumer" and rng.random() < 0.5:
+        setting = replace(setting, group_breaker_max_s=rng.choice((6.0, 20.0)))
     return Schedule(setting, steps)
 
 

@@ -68,6 +68,8 @@ def _believing(_: Offsets, partition: object, offset: int, last_kept: object = N
     ],
     ids=["without the gate", "believing the first jump"],
 )
+# A member that is killed while it leaves is so in the thread that closes its client.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_missing_rule_is_found(
     owner: type,
     name: str,

@@ -158,6 +158,7 @@ class World:
                 raise
         if player.ends and player in self.group.players:
             self._close(player)
+        self.group.carry(player)
 
     def join(self) -> None:
         """One more, where it can start."""
@@ -270,6 +271,7 @@ class World:
         self.group.dependency.down_for_keys = set()
         self.group.dependency.raises_once.clear()
         self.group.dependency.takes_s = 0.0
+        self.group.is_control_down = False
         self.faults.clear()
         for player in self.group.players:
             player.leaves_after = 100
