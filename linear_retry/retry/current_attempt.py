@@ -44,8 +44,8 @@ def current_attempt() -> AttemptInfo:
     """Returns what is known of the attempt that is being made, inside a handler.
 
     In the thread or task that calls the handler, or one with a copy of its context, as long as the
-    handler runs; of a batch it is about the first message. Raises `UsageError` elsewhere; in a loop
-    of your own, `Attempt.info` is the same.
+    handler runs; of a batch it is about the first message, in `foreach_batch` about the
+    micro-batch. Raises `UsageError` elsewhere; in a loop of your own, `Attempt.info` is the same.
     """
     ask = _ask.get()
     if ask is None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import assert_never
 
 from linear_retry import events
@@ -17,6 +18,7 @@ from linear_retry.retry.callables import UndoneError
 from linear_retry.retry.case import Failures, Held, Leaving, ToDeadLetters, leaving
 from linear_retry.retry.circuits import Circuits, CircuitView
 from linear_retry.retry.clock import Clock
+from linear_retry.retry.current_attempt import answer_by
 from linear_retry.retry.decision import Permanent, RetrySettings
 from linear_retry.retry.engine import (
     Abandoned,
@@ -141,7 +143,7 @@ class MicroBatchRunner:
     ) -> Hold[SparkBatch] | Sequence[SparkBatch]:
         """Attempts the batch once. Returns what to wait for, or as `_finished`."""
         batch = held.message
-        error = self._error_of(batch)
+        error = self._error_of(held)
         if error is None:
             self._settle(self._engine.recovered(held))
             return ()
@@ -227,7 +229,9 @@ class MicroBatchRunner:
         # Whatever `transient` says of the cause: the handler is done with the others.
         return self._engine.described(error.cause, is_permanent=True)
 
-    def _error_of(self, batch: SparkBatch) -> Exception | None:
+    def _error_of(self, held: Held[SparkBatch]) -> Exception | None:
+        batch = held.message
+        before = answer_by(partial(self._engine.info, held.failures, _record(held)))
         try:
             self._results.check(batch.attempt())
         except UndoneError as undone:
@@ -235,6 +239,8 @@ class MicroBatchRunner:
             raise UsageError(f"{place}: the handler returned {undone}") from None
         except Exception as error:  # noqa: BLE001  (the handler's: any exception is an outcome)
             return error
+        finally:
+            answer_by(before)
         return None
 
     def _publish(self, left: Leaving[SparkBatch]) -> None:

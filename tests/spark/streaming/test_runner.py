@@ -8,11 +8,13 @@ import pytest
 from confluent_kafka import KafkaError
 
 from linear_retry import (
+    AttemptInfo,
     ConfigurationError,
     Event,
     RetryAfter,
     StrategyFile,
     UsageError,
+    current_attempt,
     events,
 )
 from linear_retry.errors import PermanentError, UnknownTopicError
@@ -70,6 +72,23 @@ def test_a_changed_file_is_in_force_from_the_next_failure_on(tmp_path: Path) -> 
     world.runner.handle(stream)
     assert [60.0, 5.0] == stream.waits_s
     assert "StrategyReloaded" in world.kinds()
+
+
+def test_a_handler_may_ask_about_its_attempt() -> None:
+    """As that of a message: how often the micro-batch has failed, and whether it is the last."""
+    world, seen = World([1, 5]), list[AttemptInfo]()
+
+    def handler(_: int) -> None:
+        seen.append(current_attempt())
+        raise OutageError
+
+    world.runner.handle(world.stream(handler, [row(4)]))
+    assert [(1, 1.0), (2, 5.0), (3, None)] == [(info.number, info.next_delay_s) for info in seen]
+    assert seen[0].first_failure is None
+    assert seen[1].first_failure is not None
+    assert 1 == len({info.message_id for info in seen})
+    with pytest.raises(UsageError, match="outside a handler"):
+        current_attempt()
 
 
 def test_work_that_nobody_would_do_is_refused() -> None:
