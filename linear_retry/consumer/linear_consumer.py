@@ -354,6 +354,10 @@ class LinearConsumer:
         """What is done of each assigned partition, for who keeps that elsewhere. For any thread."""
         return self._session.next_offsets()
 
+    def _on_batch(self, told: Callable[[float], object]) -> None:
+        """Lets `told` have the seconds of each batch at the handler, on the owner thread."""
+        self._monitor.on_batch(told)
+
     def breaker(self, scope: Scope | None = None) -> Breaker:
         """The pybreaker of a scope (by default the whole consumer's), for its listeners.
 

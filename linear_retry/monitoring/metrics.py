@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 
 from linear_retry.consumer.linear_consumer import LinearConsumer
 from linear_retry.consumer.operations.monitor import HANDLED_WITHIN_S, Counts
-from linear_retry.monitoring.samples import FAMILIES, Gathered
+from linear_retry.monitoring.samples import BATCHES, BATCHES_TEXT, FAMILIES, Gathered
 
 __all__ = ["Metrics"]
 
@@ -67,8 +67,8 @@ def exposition(collectors: Iterable[Collector], accept: str) -> tuple[bytes, str
 
 def _handling(counts_of: dict[str, list[Counts]]) -> Metric:
     family = HistogramMetricFamily(
-        "linear_retry_batch_handling_seconds",
-        "Time of each batch with the handler: 1 to 500 messages, all between two polls",
+        f"linear_retry_{BATCHES}",
+        BATCHES_TEXT,
         labels=("group",),
     )
     limits = ["+Inf" if limit_s == float("inf") else str(limit_s) for limit_s in HANDLED_WITHIN_S]

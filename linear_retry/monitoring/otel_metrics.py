@@ -2,13 +2,15 @@
 
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from threading import Lock
 
 from opentelemetry import metrics
 from opentelemetry.metrics import CallbackOptions, Observation
 
 from linear_retry.consumer.linear_consumer import LinearConsumer
-from linear_retry.monitoring.samples import FAMILIES, Gathered
+from linear_retry.consumer.operations.monitor import HANDLED_WITHIN_S
+from linear_retry.monitoring.samples import BATCHES, BATCHES_TEXT, FAMILIES, Gathered
 from linear_retry.monitoring.tracing import CONVENTIONS
 
 __all__ = ["OtelMetrics"]
@@ -23,12 +25,12 @@ _ONE_COLLECTION_S = 0.5
 
 
 class OtelMetrics:
-    """The metrics of `Metrics`, as asynchronous instruments: `OtelMetrics(consumer)` once.
+    """The metrics of `Metrics`, as instruments: `OtelMetrics(consumer)` once.
 
     `linear_retry_lag` is `linear_retry.lag` here. Group, topic and partition have the names of
     OpenTelemetry's conventions for messaging, version 1.45, and are left out where they are empty;
     other labels have ours, such as `linear_retry.reason`. For one consumer, or several in one
-    process, and read at each collection, as there.
+    process, and read at each collection, as there; the histogram is recorded with each batch.
     """
 
     def __init__(
@@ -57,6 +59,15 @@ class OtelMetrics:
                 unit="s" if name.endswith("seconds") else "1",
                 description=family.text,
             )
+        batches = meter.create_histogram(
+            f"linear_retry.{BATCHES}",
+            unit="s",
+            description=BATCHES_TEXT,
+            explicit_bucket_boundaries_advisory=HANDLED_WITHIN_S[:-1],
+        )
+        for consumer in consumers:
+            attributes = {_NAMES["group"]: consumer.group_id}
+            consumer._on_batch(partial(batches.record, attributes=attributes))
 
     def _observing(
         self, name: str, labels: tuple[str, ...]

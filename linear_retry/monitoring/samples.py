@@ -83,6 +83,9 @@ FAMILIES = {
     ),
     "waiting_behind_held": Family("gauge", "Messages that wait behind held keys", _PLACE),
 }
+BATCHES = "batch_handling_seconds"
+BATCHES_TEXT = "Time of each batch with the handler: 1 to 500 messages, all between two polls"
+"""The only histogram."""
 _BY_PARTITION = {
     "DeadLetterFailed": "dead_letter_failures",
     "Skipped": "skipped",

@@ -1,12 +1,17 @@
 """OpenTelemetry collects what Prometheus scrapes, under the names of its conventions."""
 
 from collections.abc import Mapping
+from itertools import accumulate
 from typing import Any
 
 import pytest
 from confluent_kafka import Message
 from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader, NumberDataPoint
+from opentelemetry.sdk.metrics.export import (
+    HistogramDataPoint,
+    InMemoryMetricReader,
+    NumberDataPoint,
+)
 
 from linear_retry import Backlog
 from linear_retry.monitoring.metrics import Metrics
@@ -44,8 +49,12 @@ def _collected(reader: InMemoryMetricReader) -> Values:
             assert ("s" if metric.name.endswith("_seconds") else "1") == metric.unit
             values = found.setdefault(metric.name.removeprefix("linear_retry."), {})
             for point in metric.data.data_points:
-                assert isinstance(point, NumberDataPoint)
-                values[_labels(point.attributes or {})] = point.value
+                if isinstance(point, HistogramDataPoint):
+                    values[_labels(point.attributes or {})] = point.count
+                    values |= _buckets(point)
+                else:
+                    assert isinstance(point, NumberDataPoint)
+                    values[_labels(point.attributes or {})] = point.value
     return found
 
 
@@ -56,11 +65,21 @@ def _labels(attributes: Mapping[str, object]) -> frozenset[tuple[str, str]]:
     )
 
 
+def _buckets(point: HistogramDataPoint) -> dict[frozenset[tuple[str, str]], float]:
+    """As Prometheus has them: so many at most as long as each bound."""
+    bounds = [*map(str, point.explicit_bounds), "+Inf"]
+    counts = map(float, accumulate(point.bucket_counts))
+    labels = _labels(point.attributes or {})
+    return {labels | {("le", bound)}: count for bound, count in zip(bounds, counts, strict=True)}
+
+
 def _scraped(metrics: Metrics) -> Values:
     found: Values = {}
     for family in metrics.collect():
-        for sample in family.samples if family.type != "histogram" else ():
+        for sample in family.samples:
             name = family.name.removeprefix("linear_retry_")
+            if sample.name.endswith("_sum"):
+                continue
             labels = frozenset((key, text) for key, text in sample.labels.items() if text)
             found.setdefault(name, {})[labels] = sample.value
     return found

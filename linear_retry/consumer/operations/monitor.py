@@ -105,10 +105,15 @@ class Monitor:
         self._waits: dict[Partition, int] = {}
         self._waited_s: dict[Partition, float] = {}
         self._last_wait: tuple[Partition, datetime] | None = None
+        self._on_batch: tuple[Callable[[float], object], ...] = ()
 
     def listen(self, listener: Listener) -> None:
         """Adds a listener, called after all others."""
         self._listeners += (listener,)
+
+    def on_batch(self, told: Callable[[float], object]) -> None:
+        """Lets `told`, which must not raise, have the seconds of each batch at the handler."""
+        self._on_batch += (told,)
 
     def emit(self, event: events.Event) -> None:
         """Counts an event, then calls the listeners, and logs those that fail."""
@@ -134,6 +139,8 @@ class Monitor:
         self.took_s = took_s
         self._handling_s += took_s
         self._within[bisect_left(HANDLED_WITHIN_S, took_s)] += 1
+        for told in self._on_batch:
+            told(took_s)
 
     def counts(self) -> Counts:
         """A snapshot. Each part is copied atomically, as the loop keeps running."""
