@@ -1,8 +1,11 @@
 """Each guarantee sees what breaks it, and only that."""
 
+from datetime import UTC, datetime
+
 import pytest
 
-from linear_retry import events
+from linear_retry import Event, events
+from linear_retry.scope import Scope
 from linear_retry.testing import (
     Committed,
     Crashed,
@@ -598,6 +601,27 @@ def test_what_is_removed_before_anybody_reads_it_is_not_waited_for() -> None:
     was read to its end was said to stand still."""
     log = [*appended(), assigned(0), *attempt(1, 2), *attempt(1, 1, P1), stopped(60)]
     assert [] == broken(log, [Liveness()])
+
+
+_UNTIL = datetime(2026, 1, 1, tzinfo=UTC)
+_ORDERS = (
+    (
+        events.PausedByHand(Scope("orders"), "ops@desk", "it moves", _UNTIL),
+        events.PauseEnded(Scope("orders"), True, 59.0),
+    ),
+    (events.HeldByGroup("two", "refused", _UNTIL), events.GroupHoldEnded(True, 59.0)),
+)
+
+
+@pytest.mark.parametrize("order", _ORDERS, ids=["operator", "group"])
+def test_what_is_paused_by_order_is_waited_for(order: tuple[Event, Event]) -> None:
+    """By an operator, or as another member attempts for the group; but not for ever afterwards."""
+    begin, end = emitted(1, order[0]), emitted(60, order[1])
+    held = [*appended(), assigned(0), opened(0.5, 0), begin]
+    done = [*attempt(65, 0), *attempt(65, 1), *attempt(65, 2), *attempt(65, 0, P1)]
+    assert [] == broken([*held, end, *done, *attempt(66, 1, P1)], [Liveness()])
+    (late, *_) = broken([*held, end, begun(75, 0)], [Liveness()])
+    assert "orders[0] was blocked for 15.000 s in one" in str(late)
 
 
 def test_a_violation_is_a_text_to_read() -> None:

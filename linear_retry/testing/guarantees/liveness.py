@@ -1,5 +1,6 @@
 """Liveness: no partition is blocked except by an open circuit, and only while that is open."""
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -23,16 +24,26 @@ from linear_retry.testing.guarantees.retries import Retries
 
 @dataclass(slots=True)
 class _Member:
-    """A member: its partitions, its open circuits, and the time that its handler has taken."""
+    """A member: its partitions, its circuits and pauses, and the time that its handler has taken.
+
+    `is_held`: another member attempts for the group.
+    """
 
     owned: set[Partition] = field(default_factory=set)
     open: dict[Scope, float] = field(default_factory=dict)
     unreadable: dict[Partition, float] = field(default_factory=dict)
+    paused: set[Scope] = field(default_factory=set)
+    is_held: bool = False
     begun_s: float | None = None
     _worked_s: float = 0.0
 
     def retry_at_s(self, partition: Partition) -> float | None:
-        """When the last circuit that pauses it is due, or it is read again; None: neither."""
+        """When the last circuit that pauses it is due, or it is read again; None: neither.
+
+        Infinity while it is paused by order.
+        """
+        if self.is_held or any(scope.covers(partition) for scope in self.paused):
+            return math.inf
         times = [at_s for scope, at_s in self.open.items() if scope.covers(partition)]
         unread = self.unreadable.get(partition)
         return max(times if unread is None else [*times, unread], default=None)
@@ -67,7 +78,8 @@ class Liveness(Guarantee):
     """No partition with lag is blocked for longer than `within_s` unless a circuit pauses it.
 
     Nor, if a circuit pauses it, for longer than that after its `retry_at`; the same for one that
-    cannot be read (`PartitionUnreadable`). The messages to read are those that the log says were
+    cannot be read (`PartitionUnreadable`), and after the end of a pause by an operator, or while
+    another member attempts for the group. The messages to read are those that the log says were
     `Appended`. The time while a partition has no owner, while there is a disturbance from outside
     (`Disturbed`), that a handler takes, and in which the member could do nothing (`Idle`) does not
     count. A member that `Crashed` owns nothing any more.
@@ -152,6 +164,10 @@ class Liveness(Guarantee):
                 | events.CircuitClosed()
             ):
                 changed = [p for p in reader.owned if event.scope.covers(p)]
+            case events.PausedByHand(scope=scope) | events.PauseEnded(scope=scope):
+                changed = [p for p in reader.owned if scope.covers(p)]
+            case events.HeldByGroup() | events.GroupHoldEnded():
+                changed = [*reader.owned]
             case events.PartitionUnreadable() | events.PartitionReadable():
                 changed = [(event.topic, event.partition)]
         self._check(said, changed)
@@ -180,6 +196,14 @@ class Liveness(Guarantee):
                 reader.open[scope] = said.at_s
             case events.CircuitClosed(scope):
                 reader.open.pop(scope, None)
+            case events.PausedByHand(scope=scope):
+                reader.paused.add(scope)
+            case events.PauseEnded(scope=scope):
+                reader.paused.discard(scope)
+            case events.HeldByGroup():
+                reader.is_held = True
+            case events.GroupHoldEnded():
+                reader.is_held = False
             case events.PartitionUnreadable(topic, partition):
                 reader.unreadable[topic, partition] = said.at_s + said.event.delay_s
             case events.PartitionReadable(topic, partition):
