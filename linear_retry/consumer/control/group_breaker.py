@@ -183,10 +183,15 @@ class GroupBreaker:
     def _claim(self, held: Pause, lead: _Lead, now_s: float) -> None:
         """Claims the next turn, as the last one has ended without a success.
 
-        First those that have a message to attempt. Without an answer it attempts for itself.
+        First those that have a message to attempt. One whose own is due much later claims nothing:
+        it waits for that. Without an answer it attempts for itself.
         """
+        circuit = self._circuits.get(_ALL)
+        if circuit is not None and circuit.retry_at_s > now_s + _GRACE_S:
+            self._let_go(held, recovered=False)
+            return
         if self._claims_at_s == math.inf:
-            has_failed = self._circuits.get(_ALL) is not None
+            has_failed = circuit is not None
             self._claims_at_s = now_s + (self._rng() + (not has_failed)) * _CLAIM_WITHIN_S
         if now_s < self._claims_at_s:
             self._look_again(held, self._claims_at_s)

@@ -282,6 +282,21 @@ def test_who_joins_in_an_outage_holds_too() -> None:
     assert [] == group.violations()
 
 
+def test_who_waits_for_much_longer_claims_nothing() -> None:
+    """Its own circuit holds it, and a turn in which nothing is attempted is of no use."""
+    group = _group(members=3, strategy=[300, 300], group_breaker_max_s=20.0)
+    group.dependency.down = True
+    until(group, lambda: all(each.circuits.get(Scope()) for each in group.members))
+    _wait(group, 30)
+    assert [] == _held(group)
+    said = len(group.said)
+    _wait(group, 120)
+    assert said == len(group.said)
+    group.dependency.down = False
+    group.finish(within_s=400)
+    assert [] == group.violations()
+
+
 @_each_way
 def test_without_the_topic_each_finds_out_for_itself(way: dict[str, Any]) -> None:
     """As without a breaker for the group."""
