@@ -341,6 +341,20 @@ def test_who_is_returned_to_its_source_is_attempted_there() -> None:
     )
 
 
+def test_who_is_returned_may_be_done_before_its_reader_has_said_so() -> None:
+    """Two threads write the log: the live line may be the quicker. But it is returned once, and
+    what is done in a retry topic is not returned."""
+    done = _hop(3, 1, "done", place=Place(*P0, 1), waited_s=0, member="live")
+    assert [] == broken([*_BACK[:-1], *done, _RETURNED], [InOnePlace()])
+    for log in (
+        [*_BACK[:-1], *done, _RETURNED, _RETURNED],
+        [*_BACK, *done, _RETURNED],
+        [*_BACK[:-1], *_hop(3, 1, "done"), _RETURNED],
+    ):
+        (found,) = broken(log, [InOnePlace()])
+        assert "was returned to orders, and is done already" in found.text
+
+
 @pytest.mark.parametrize("crash", [[], [Crashed(2, "retry")]], ids=["no crash", "a crash"])
 def test_who_is_returned_twice_by_one_retry_is_seen(crash: list[Entry]) -> None:
     """A crash is no excuse: record and offset are in one transaction."""

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol, TypeAlias
 
 from linear_retry import events
@@ -135,12 +135,22 @@ _State: TypeAlias = Literal["in a retry topic", "returned to its source", "done"
 
 @dataclass(frozen=True, slots=True)
 class _Whereabouts:
-    """Where a message is that has left the line, by the entry that says so."""
+    """Where a message is that has left the line, by the entry that says so.
+
+    `untold_step` is that of the retry by which it is done, if nobody has said yet that this one has
+    returned it to its source.
+    """
 
     said: Entry
     state: _State
     step: int = 0
     replay_count: int = -1
+    untold_step: int = 0
+
+    def is_done_untold(self, event: events.ReturnedToSource) -> bool:
+        """Whether it is done in its source by this very return."""
+        is_there = isinstance(self.said, AttemptFinished) and self.said.place[0] == event.source
+        return is_there and self.untold_step == event.step
 
     def is_of(self, hop: RetryHop) -> bool:
         """Whether a record with this hop is where the message is now."""
@@ -213,7 +223,10 @@ class InOnePlace(Guarantee):
         if hop is None:
             self._in_hand[entry.member].pop(place, None)
         else:
-            self._where[hop.retry_id] = _Whereabouts(entry, "done")
+            before = self._where.get(hop.retry_id)
+            is_told = before is None or before.state != "in a retry topic"
+            untold = 0 if is_told else hop.step
+            self._where[hop.retry_id] = _Whereabouts(entry, "done", untold_step=untold)
 
     def _left(
         self,
@@ -238,6 +251,10 @@ class InOnePlace(Guarantee):
     def _returned(self, said: EventEmitted, event: events.ReturnedToSource) -> None:
         """It was not attempted; in one transaction with its offset, so a crash is no excuse."""
         where = self._where.get(event.retry_id)
+        if where is not None and where.is_done_untold(event):
+            # Its live line was quicker than the retry line was to say that it has returned it.
+            self._where[event.retry_id] = replace(where, untold_step=0)
+            return
         if where is not None and not self._may_return(where, event):
             text = f"{event.place} was returned to {event.source}, and is {where.state} already"
             self._violate(text, where.said, said)
