@@ -422,7 +422,6 @@ def assemble(
         )
         rebalance.drain = lanes.drain
         pausing.on_begin, pausing.on_end = lanes.pause, lanes.resume
-
     else:
         commands.on_post = stop.hurry
 

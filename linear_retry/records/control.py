@@ -19,6 +19,7 @@ from linear_retry.records.json_fields import (
     readers_of,
 )
 from linear_retry.records.retry_headers import INT64_MAX
+from linear_retry.records.text import one_line
 from linear_retry.scope import Place, Scope
 
 VERSION = 1
@@ -176,6 +177,11 @@ class Garbled:
     """A record that is neither, or one of an unknown version."""
 
     reason: str
+
+
+def short(text: str) -> str | None:
+    """Returns the text as a record may have it: in one line, and not too long; None if empty."""
+    return one_line(text)[:_LONGEST_TEXT] or None
 
 
 def encode(message: Command | Answer) -> bytes:

@@ -10,8 +10,7 @@ from linear_retry.consumer.control.pausing import Pausing
 from linear_retry.consumer.control.remote_commands import RemoteCommands
 from linear_retry.consumer.operations.monitor import Monitor
 from linear_retry.kafka import Message
-from linear_retry.records.control import Command, CommandName
-from linear_retry.records.text import one_line
+from linear_retry.records.control import Command, CommandName, short
 from linear_retry.retry.case import Failing
 from linear_retry.retry.circuits import Circuits
 from linear_retry.retry.clock import Clock
@@ -23,7 +22,6 @@ _GRACE_S = 5.0
 """For an attempt and the news of it, beside twice the time that the last one took."""
 _CLAIM_WITHIN_S = 1.0
 _ANSWER_WITHIN_S = 5.0
-_LONGEST_ERROR = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +99,13 @@ class GroupBreaker:
             self._lead, self._recovered_s = None, said_s
             return
         is_same_turn = lead is not None and lead.by == said.by and said_s < lead.turn_ends_s
-        turn_ends_s = lead.turn_ends_s if lead and is_same_turn else said_s + self._longest_s
+        since_s = lead.since_s if lead and is_same_turn else said_s
+        turn_ends_s = since_s + self._longest_s
         self._lead = _Lead(
             by=said.by,
             error=said.reason or (lead.error if lead else ""),
             first_ms=said.at_ms if said.first_ms is None else said.first_ms,
-            since_s=lead.since_s if lead and is_same_turn else said_s,
+            since_s=since_s,
             until_s=min(said_s + (said.for_s or 0), turn_ends_s),
             turn_ends_s=turn_ends_s,
         )
@@ -238,7 +237,7 @@ class GroupBreaker:
             *(str(uuid4()), name, self._group_id, None, None, None),
             by=self._member,
             at_ms=self._clock.utc_ms(),
-            reason=one_line(error)[:_LONGEST_ERROR] or None,
+            reason=short(error),
             for_s=math.ceil(min(for_s, self._longest_s)),
             first_ms=first_ms,
         )

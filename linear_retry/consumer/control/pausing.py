@@ -59,11 +59,9 @@ class Pausing:
             self._flow_control.pause(scope)
         return pause
 
-    def look_again(self, pause: Pause, at_s: float) -> Pause:
+    def look_again(self, pause: Pause, at_s: float) -> None:
         """Sets when a pause is looked at again, whatever was said of its end."""
-        later = replace(pause, until_s=at_s)
-        self._circuits.pause(later)
-        return later
+        self._circuits.pause(replace(pause, until_s=at_s))
 
     def end(self, pause: Pause) -> float:
         """Ends a pause, and returns how many seconds it has lasted."""

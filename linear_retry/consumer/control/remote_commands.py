@@ -21,14 +21,12 @@ from linear_retry.consumer.ownership.requests import (
 )
 from linear_retry.consumer.settings.strategy_file import FileRules
 from linear_retry.kafka import Message
-from linear_retry.records.control import Answer, AnswerName, Command
-from linear_retry.records.text import one_line
+from linear_retry.records.control import Answer, AnswerName, Command, short
 from linear_retry.retry.case import Held
 from linear_retry.scope import Partition, Place, Scope
 
 _EACH_TURN = 100
 _WAITING = 1_000
-_LONGEST_ERROR = 255
 
 _Failed = events.ProbeFailed | events.LimitReached | events.KeyBlocked | events.DeadLetterFailed
 
@@ -209,9 +207,9 @@ class RemoteCommands:
         event = rules.look()
         if event is not None:
             self._monitor.emit(event)
-        now = rules.labels[:_LONGEST_ERROR]
+        now = short(rules.labels)
         if rules.problem:
-            error = one_line(rules.problem)[:_LONGEST_ERROR]
+            error = short(rules.problem)
             self._answer(work, "refused", strategy=now, error=error)
         else:
             self._answer(work, "unchanged" if event is None else "reloaded", strategy=now)
@@ -262,7 +260,7 @@ class RemoteCommands:
         at_ms = None
         if not isinstance(event, events.KeyBlocked):
             at_ms = round(event.retry_at.timestamp() * 1000)
-        error = one_line(event.error)[:_LONGEST_ERROR] or None
+        error = short(event.error)
         self._resolve(event.scope, answer, failures=failures, retry_at_ms=at_ms, error=error)
 
     def _resolve(self, scope: Scope, answer: AnswerName, **details: Any) -> None:
