@@ -13,6 +13,7 @@ from linear_retry.cli.output.exit_codes import exit_on_error
 from linear_retry.cli.store import commands as store_commands
 from linear_retry.cli.store.options import StoreOptions
 from linear_retry.errors import StrategyError
+from linear_retry.store.records import OnRefused
 
 app = typer.Typer(
     help="Send what outboxes have stored, and look after it.",
@@ -31,10 +32,17 @@ def run(
         Path,
         typer.Option(
             metavar="FILE",
-            help="The waits of a message that Kafka refuses, a file or the name of a ready one; "
-            "after the last it is a dead letter of the store.",
+            help="The waits of a message that its topic does not take, a file or the name of a "
+            "ready one; the last one again and again, unless --on-refused dead-letter.",
         ),
     ] = Path("simple"),
+    on_refused: Annotated[
+        OnRefused,
+        typer.Option(
+            help="hold: such a message waits for as long as it is refused, and the later ones of "
+            "its key behind it; dead-letter: it becomes a dead letter, and they are sent.",
+        ),
+    ] = "hold",
 ) -> None:
     """Send what outboxes have stored, until SIGTERM or Ctrl-C.
 
@@ -56,7 +64,8 @@ def run(
         from linear_retry.consumer.ownership.stop import SIGNALS, SignalEvent
         from linear_retry.outbox.outbox_sender import OutboxSender
 
-        sender, stop = OutboxSender(database, connection.keys(), waits), SignalEvent()
+        sender = OutboxSender(database, connection.keys(), waits, on_refused)
+        stop = SignalEvent()
         for number in SIGNALS:
             # A handler that raised would end it within a batch, which would be sent again.
             signal.signal(number, lambda *_: stop.set())

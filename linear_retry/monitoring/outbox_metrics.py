@@ -21,6 +21,7 @@ _COUNTERS = {
 _GAUGES = {
     "ready": "1 if messages can be sent, or at least stored",
     "unacknowledged": "Messages that are neither in Kafka nor in the store yet",
+    "lanes_held": "Lanes whose topic is missing, or does not take their first message",
     "oldest_seconds": "How long the message that waits longest in the store has been due",
 }
 
@@ -54,6 +55,7 @@ def _families(outboxes: Sequence[Outbox]) -> Iterator[Metric]:
     values = {
         "ready": min((each.health().ready for each in outboxes), default=False),
         "unacknowledged": sum(map(len, outboxes)),
+        "lanes_held": sum(len(each.held_lanes) for each in outboxes),
         "oldest_seconds": max(_oldest_s(outboxes), default=None),
     }
     for name, text in _GAUGES.items():

@@ -11,6 +11,7 @@ from linear_retry.log.repeating import Repeating
 from linear_retry.outbox.message import Headers, OutboxMessage, Recover
 from linear_retry.outbox.outbox import Outbox
 from linear_retry.outbox.status import OutboxCounts, OutboxHealth
+from linear_retry.store.records import OnRefused
 from linear_retry.strategy.strategy import Strategy
 
 _POLL_S = 0.1
@@ -30,6 +31,7 @@ class AsyncOutbox:
         store: str | None = None,
         schema: str | None = None,
         strategy: Strategy | None = None,
+        on_refused: OnRefused = "hold",
         sender: bool = True,
         recover: Recover | None = None,
     ) -> None:
@@ -39,6 +41,7 @@ class AsyncOutbox:
             "store": store,
             "schema": schema,
             "strategy": strategy,
+            "on_refused": on_refused,
             "sender": sender,
             "recover": recover,
         }

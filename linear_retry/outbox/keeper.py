@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
 
 from linear_retry.log.lines import log_direct_again, log_messages_stored, log_outbox_trouble
 from linear_retry.outbox.held_lanes import Lane
@@ -10,6 +10,8 @@ from linear_retry.outbox.sending import Sending
 from linear_retry.outbox.storing import LOCK_MS, Storing
 from linear_retry.store import lanes
 from linear_retry.store.database import Database
+from linear_retry.store.listing import statistics
+from linear_retry.store.listing.statistics import HeldLane
 
 _TICK_S = 0.1
 _SOON_S = 2.0
@@ -36,6 +38,8 @@ class Keeper:
         self._storing = storing
         self._database = database
         self._timeout_s, self._now_s = timeout_s, now_s
+        self.held: Sequence[HeldLane] = ()
+        """The lanes whose topic does not take their first message, from whatever process."""
         self._kept_since_s: dict[Lane, float] = {}
         self._ask_at_s = 0.0
         self._stopping = False
@@ -118,7 +122,9 @@ class Keeper:
         with self._database.reading() as connection:
             self._database.limit_locks(connection, LOCK_MS)
             waiting = lanes.waiting(connection, "outbox")
+            held = statistics.held(connection, "outbox")
             now_ms = self._database.now_ms(connection)
+        self.held = held
         self._storing.lanes = set(waiting)
         self._sending.settle(waiting.keys())
         if self._is_logged and not self._sending.holds_any:

@@ -6,7 +6,7 @@ import time
 import uuid
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Self
@@ -35,7 +35,9 @@ from linear_retry.outbox.transaction import Transactions
 from linear_retry.retry.callables import UndoneError, check_result, why_not
 from linear_retry.store import lanes
 from linear_retry.store.database import Database
+from linear_retry.store.listing.statistics import HeldLane
 from linear_retry.store.migrations import check_version, migrate
+from linear_retry.store.records import OnRefused
 from linear_retry.store.sender.identity import store_id
 from linear_retry.strategy.strategy import Strategy
 
@@ -59,6 +61,7 @@ class Outbox:
         store: str | None = None,
         schema: str | None = None,
         strategy: Strategy | None = None,
+        on_refused: OnRefused = "hold",
         sender: bool = True,
         recover: Recover | None = None,
     ) -> None:
@@ -68,11 +71,13 @@ class Outbox:
         `message.timeout.ms`, here 10 s by default, is stored. `store` and `schema`: as `Database`
         takes them; a SQLite file gets its tables here, PostgreSQL must have them.
 
-        `strategy`: the waits of a stored message that Kafka may accept later, such as one for a
-        topic that is missing; 3 s, three times, by default. After the last it is a dead letter of
-        the store; one that is refused for what it is, such as its size, is one without a wait.
-        While the brokers are away nothing counts as a failure. `sender=False`: another
-        process sends what is stored, such as `linear-retry outbox run`.
+        `strategy`: the waits of a stored message that its topic does not take; 3 s, three times, by
+        default. `on_refused="hold"`: then the last wait again and again, and what comes after it in
+        its lane waits too, until the topic takes it or somebody edits it or gives it up. With
+        `"dead-letter"` it is a dead letter of the store after the last wait, or at once if it is
+        refused for what it is, such as its size, and what comes after it is sent. While the brokers
+        are away nothing counts as refused. `sender=False`: another process sends what is stored,
+        such as `linear-retry outbox run`, and `strategy` and `on_refused` are its own.
 
         A message that the store does not take is kept, and stored as soon as it does. `recover` is
         called, from the outbox's own thread, with one that was not stored within
@@ -93,6 +98,9 @@ class Outbox:
         os.register_at_fork(after_in_child=_noting_fork(weakref.ref(self)))
         self._reports: deque[Report] = deque()
         self._database = Database(store, schema=schema)
+        self._outbox_sender = OutboxSender(
+            self._database, config, strategy or _STRATEGY, on_refused
+        )
         waiting, own_id = opened(self._database)
         self._transactions = Transactions(self._database, own_id)
         self._id_prefix = uuid.uuid4().hex.encode() + b"-"
@@ -114,7 +122,6 @@ class Outbox:
         self._keeper = Keeper(
             self._sending, self._storing, self._database, timeout_s=settings.timeout_s
         )
-        self._outbox_sender = OutboxSender(self._database, config, strategy or _STRATEGY)
         thread = SenderThread(self._outbox_sender, str(self._database), self._end)
         self._sender = thread if sender else None
         self._keeper.start()
@@ -282,7 +289,13 @@ class Outbox:
             ended_by=self._ended_by,
             troubles=(self._keeper.trouble, "" if sender is None else sender.trouble),
             stored_for=sending.reason if sending.holds_any else None,
+            held=self._keeper.held,
         )
+
+    @property
+    def held_lanes(self) -> Sequence[HeldLane]:
+        """The lanes whose topic does not take their first message; as read from the store last."""
+        return self._keeper.held
 
     @property
     def counts(self) -> OutboxCounts:

@@ -3,12 +3,13 @@
 import threading
 from collections.abc import Callable
 from threading import Event
+from typing import get_args
 
 from linear_retry.errors import ConfigurationError, StoreVersionError
 from linear_retry.kafka.consumer.settings import Config, connection
 from linear_retry.log.lines import log_outbox_sender_ended
 from linear_retry.store.database import Database
-from linear_retry.store.records import Service
+from linear_retry.store.records import OnRefused, Service
 from linear_retry.store.sender.progress import (
     LeasesTaken,
     MessageDied,
@@ -19,27 +20,46 @@ from linear_retry.store.sender.progress import (
     log_progress,
 )
 from linear_retry.store.sender.sender import Sender
+from linear_retry.store.sender.settlement import Delays
 from linear_retry.strategy.strategy import Strategy
 
 
 class OutboxSender:
-    """Sends the messages of a store's outboxes; one that is refused waits as `strategy` says."""
+    """Sends the messages of a store's outboxes; one that is refused waits as `strategy` says.
+
+    With `on_refused="hold"` it waits for as long as it is refused, and its lane behind it: the last
+    delay again and again. Raises `ConfigurationError` if the strategy has none to repeat.
+    """
 
     name: Service = "outbox"
     intake: None = None
     """It has none: the applications store what it sends."""
 
-    def __init__(self, database: Database, config: Config, strategy: Strategy) -> None:
+    def __init__(
+        self,
+        database: Database,
+        config: Config,
+        strategy: Strategy,
+        on_refused: OnRefused = "hold",
+    ) -> None:
+        self._delays = _delays(strategy, on_refused)
         self.sent = self.dead = 0
         """How many messages were sent, and how many became dead letters."""
         self.problem = "it has not begun"
         """Why nothing is sent now; empty while it works."""
-        self._database, self._config, self._strategy = database, config, strategy
+        self._database, self._config, self._on_refused = database, config, on_refused
 
     def run(self, stop: Event) -> None:
         """Sends until `stop` is set, as `Sender.run`; it can be called again after an error."""
-        config, delays = connection(self._config), self._strategy.delay_s
-        Sender(self._database, config, self.name, delays=delays, listener=self._note).run(stop)
+        sender = Sender(
+            self._database,
+            connection(self._config),
+            self.name,
+            delays=self._delays,
+            on_refused=self._on_refused,
+            listener=self._note,
+        )
+        sender.run(stop)
 
     def not_alive(self) -> str | None:
         """Returns None: `run` raises every error after which a restart helps."""
@@ -63,6 +83,21 @@ class OutboxSender:
             case _:
                 pass
         log_progress(event)
+
+
+def _delays(strategy: Strategy, on_refused: OnRefused) -> Delays:
+    if on_refused not in get_args(OnRefused):
+        raise ConfigurationError(
+            f"on_refused={on_refused!r}: must be one of {', '.join(get_args(OnRefused))}"
+        )
+    if on_refused == "dead-letter":
+        return strategy.delay_s
+    if not len(strategy):
+        raise ConfigurationError(
+            "on_refused='hold' repeats the last delay of the strategy, and it has none: give one, "
+            "such as [3], or take on_refused='dead-letter'"
+        )
+    return lambda failures: strategy.delay_s(min(failures, len(strategy)))
 
 
 _AGAIN_S = 2.0

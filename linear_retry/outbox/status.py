@@ -1,7 +1,10 @@
 """What an outbox says of itself: its health, and its counts."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from linear_retry.store.listing.statistics import HeldLane
 
 OutboxState: TypeAlias = Literal["direct", "storing", "failing", "dead", "closed"]
 
@@ -14,7 +17,8 @@ class OutboxHealth:
     alive and not closed, and a message that Kafka does not take can be stored. `state`:
 
     - `direct`: messages are sent directly;
-    - `storing`: messages of all lanes, or of some, are stored, and sent from there;
+    - `storing`: messages of all lanes, or of some, are stored, and sent from there, except for
+      those of lanes whose topic does not take them, which `reason` names;
     - `failing`: the store does not work, or its sender does not; both are tried again;
     - `dead`: an error has ended it, which `produce`, `add` and `flush` raise;
     - `closed`: `close` was called.
@@ -49,11 +53,12 @@ def health_of(
     ended_by: Exception | None,
     troubles: tuple[str, str],
     stored_for: str | None,
+    held: Sequence[HeldLane],
 ) -> OutboxHealth:
     """Returns the health of an outbox.
 
     `troubles`: the errors of the store and of its sender, empty without one; `stored_for`: why
-    messages are stored, None if they are not.
+    messages are stored, None if they are not; `held`: the lanes that their topics do not take.
     """
     of_store, of_sender = troubles
     if is_closed:
@@ -66,6 +71,10 @@ def health_of(
         return OutboxHealth(
             "failing", True, True, f"the store's messages are not sent: {of_sender}"
         )
+    if stored_for is not None and held:
+        first = f"{held[0].destination} (lane {held[0].slot}): {held[0].error}"
+        more = f", and {len(held) - 1} more" if len(held) > 1 else ""
+        return OutboxHealth("storing", True, True, f"held, as it is refused: {first}{more}")
     if stored_for is not None:
         return OutboxHealth("storing", True, True, f"messages are stored: {stored_for}")
     return OutboxHealth("direct", True, True, "messages are sent directly")

@@ -11,6 +11,7 @@ from linear_retry.scheduler.destinations import Destinations
 from linear_retry.scheduler.letters import origin_topic
 from linear_retry.store import audit, dead_letters, messages
 from linear_retry.store.database import Database
+from linear_retry.store.records import StoredDeadLetter, StoredMessage, slot_of
 
 MOST_IDS = 10_000
 """Of one change: it is one transaction, and one entry of the audit."""
@@ -68,6 +69,38 @@ class Changes:
             "delete-message", ids, reason, lambda connection: messages.remove(connection, ids)
         )
 
+    def give_up(self, ids: Collection[int], reason: Reason) -> int:
+        """Makes dead letters of messages, so that the later ones of their lanes are sent."""
+        error = f"given up by {reason.actor}{f': {reason.comment}' if reason.comment else ''}"
+        return self._made(
+            "give-up",
+            ids,
+            reason,
+            lambda connection: dead_letters.add_waiting(
+                self._database, connection, ids, reason="given-up", error=error
+            ),
+        )
+
+    def edit_message(self, message_id: int, parts: Mapping[str, Any], reason: Reason) -> str | None:
+        """Replaces these fields of a message that waits; it keeps its place.
+
+        Returns its new `retry-id`; None if it is gone. Raises `DeadLetterError` if it may not go to
+        its destination.
+        """
+        with self._database.begin() as connection:
+            found = messages.get(connection, message_id)
+            if found is None:
+                return None
+            partition = parts.get("partition", found.partition)
+            others = {name: part for name, part in parts.items() if name != "partition"}
+            edited = replace(found, **others)
+            _check_edited(connection, edited, found.destination)
+            edited = replace(edited, slot=slot_of(edited.key, partition))
+            retry_id = messages.edit(self._database, connection, edited)
+            if retry_id is not None:
+                self._note_edit(connection, "edit-message", message_id, parts, retry_id, reason)
+            return retry_id
+
     def delete_dead_letters(self, ids: Collection[int], reason: Reason) -> int:
         """Deletes dead letters."""
         return self._made(
@@ -107,15 +140,24 @@ class Changes:
             if found is None:
                 return None
             edited = replace(found, **parts)
-            if edited.service == "scheduler" or edited.destination != found.destination:
-                _check(remembered(connection), edited.destination, edited.origin)
+            _check_edited(connection, edited, found.destination)
             retry_id = dead_letters.forward_edited(self._database, connection, edited)
-            if retry_id is None:
-                return None
-            about = {"edited": sorted(parts), "retry_id": retry_id}
-            entry = _entry("edit-and-forward", 1, reason, [letter_id], **about)
-            audit.write(self._database, connection, **entry)
+            if retry_id is not None:
+                self._note_edit(connection, "edit-and-forward", letter_id, parts, retry_id, reason)
             return retry_id
+
+    def _note_edit(
+        self,
+        connection: Any,
+        action: str,
+        record_id: int,
+        parts: Mapping[str, Any],
+        retry_id: str,
+        reason: Reason,
+    ) -> None:
+        about = {"edited": sorted(parts), "retry_id": retry_id}
+        entry = _entry(action, 1, reason, [record_id], **about)
+        audit.write(self._database, connection, **entry)
 
     def _made(
         self,
@@ -133,6 +175,14 @@ class Changes:
             return count
 
 
+def _check_edited(
+    connection: Any, edited: StoredMessage | StoredDeadLetter, destination: str
+) -> None:
+    """Checks where it is sent now; `destination` is where it was to be sent before."""
+    if edited.service == "scheduler" or edited.destination != destination:
+        _check(remembered(connection), edited.destination, edited.origin)
+
+
 def _check_all(connection: Any, ids: Collection[int]) -> None:
     known = remembered(connection)
     for service, destination, origin in dead_letters.destinations(connection, ids):
@@ -144,8 +194,8 @@ def _check(known: Mapping[str, Destinations], destination: str, origin: str | No
     refusal = _refusal(known, destination, origin)
     if refusal is not None:
         raise DeadLetterError(
-            f"a dead letter for {destination!r} cannot be forwarded: {refusal}; edit its "
-            "destination, or leave it out"
+            f"topic {destination!r} may not be sent to: {refusal}; edit the destination, or leave "
+            "this one out"
         )
 
 

@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
-from uuid import uuid4
 
 from sqlalchemy import (
     BigInteger,
@@ -15,7 +14,6 @@ from sqlalchemy import (
     select,
 )
 
-from linear_retry.records.retry_headers import EDITED_FROM, ID, MESSAGE_ID
 from linear_retry.store import header_bytes, lanes, messages
 from linear_retry.store.database import Database
 from linear_retry.store.lanes import Lane
@@ -142,32 +140,18 @@ def forward_edited(
 ) -> str | None:
     """Lets `edited` wait, due now, in place of the dead letter with its id.
 
-    `edited` is what `get` returned, with parts replaced. It gets a new id, which is returned, since
-    it is another message now, in `retry-message-id` and, if it is a scheduler's, `retry-id`; the
-    header `retry-edited-from` names the old one.
-    None if the dead letter is gone. Raises `ValueError` if it names no destination.
+    `edited` is what `get` returned, with parts replaced. It gets a new id (`with_new_id`), which is
+    returned. None if the dead letter is gone. Raises `ValueError` if it names no destination.
     """
     if not edited.destination:
         raise ValueError(f"dead letter {edited.id} has no destination; name one")
     if not remove(connection, [edited.id]):
         return None
-    retry_id = str(uuid4())
-    named = (MESSAGE_ID,) if edited.service == "outbox" else (ID, MESSAGE_ID)
-    kept = [each for each in edited.headers if each[0] not in (ID, MESSAGE_ID, EDITED_FROM)]
-    ids = ((name, retry_id.encode()) for name in named)
-    changed = (*kept, *ids, (EDITED_FROM, edited.retry_id.encode()))
+    named = edited.with_new_id()
     new = NewMessage(
-        service=edited.service,
-        destination=edited.destination,
-        slot=slot_of(edited.key, edited.partition),
+        slot=slot_of(named.key, named.partition),
         due_ms=database.now_ms(connection),
-        key=edited.key,
-        value=edited.value,
-        headers=changed,
-        timestamp_ms=edited.timestamp_ms,
-        retry_id=retry_id,
-        group_id=edited.group_id,
-        origin=edited.origin,
+        **{name: getattr(named, name) for name in ("service", "destination", *_CONTENT)},
     )
     messages.add(database, connection, [new])
-    return retry_id
+    return new.retry_id

@@ -114,6 +114,21 @@ def reschedule(
     return count
 
 
+def edit(database: Database, connection: Connection, edited: StoredMessage) -> str | None:
+    """Replaces a message that waits by `edited`, which is what `get` returned with parts replaced.
+
+    It keeps its place in its lane, or its due time in another one. Returns its new id, which it has
+    by `with_new_id`; None if it does not wait any more.
+    """
+    new = edited.with_new_id()
+    name = (new.service, new.destination, new.slot)
+    lane_id = lanes.get_or_make(database, connection, {name: new.due_ms})[name]
+    row = _row(new, lane_id, max(database.now_ms(connection), new.stored_ms) + 1)
+    # Later than what is read now was stored: `remove_sent` must not take it for what was sent.
+    changed = update(message).where(message.c.id == new.id).values(row)
+    return new.retry_id if connection.execute(changed).rowcount else None
+
+
 def get(connection: Connection, message_id: int) -> StoredMessage | None:
     """Reads a whole message; None if it does not wait any more."""
     return next(iter(_whole(connection, [message_id])), None)

@@ -1,16 +1,27 @@
 """The values of the store: messages that wait, and dead letters."""
 
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Literal, Self, TypeAlias
+from uuid import uuid4
 from zlib import crc32
 
 from linear_retry.records.record import OutgoingRecord
+from linear_retry.records.retry_headers import EDITED_FROM, ID, MESSAGE_ID
 from linear_retry.records.text import Header
 
 Service: TypeAlias = Literal["scheduler", "outbox"]
 """The entrance by which a message came; each has lanes and leases of its own."""
 
+OnRefused: TypeAlias = Literal["hold", "dead-letter"]
+"""What is done with a message that its topic does not take as it is, such as one that is too large.
+
+`hold`: it is tried again, and its lane waits behind it; `dead-letter`: it is a dead letter, and the
+next one is sent. One that has neither key nor partition has no order to keep, and is a dead letter
+in both cases.
+"""
+
 _KEY_SLOTS = 64
+_NO_ORDER = "any"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +40,19 @@ class _Content:
     group_id: str | None = None
     origin: str | None = None
     """`topic[partition]@offset` in the intake topic; None in an outbox."""
+
+    def with_new_id(self) -> Self:
+        """Returns it as another message, as it was edited.
+
+        Its new id is in `retry-message-id` and, if it is a scheduler's, in `retry-id`; the header
+        `retry-edited-from` names the old one.
+        """
+        new_id = str(uuid4())
+        named = (MESSAGE_ID,) if self.service == "outbox" else (ID, MESSAGE_ID)
+        kept = [each for each in self.headers if each[0] not in (ID, MESSAGE_ID, EDITED_FROM)]
+        ids = ((name, new_id.encode()) for name in named)
+        headers = (*kept, *ids, (EDITED_FROM, self.retry_id.encode()))
+        return replace(self, headers=headers, retry_id=new_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +76,11 @@ class StoredMessage(NewMessage):
     def partition(self) -> int | None:
         """The partition to send to; None: by key."""
         return partition_of(self.slot)
+
+    @property
+    def has_order(self) -> bool:
+        """Whether none may overtake it: it has a key, or a partition."""
+        return self.slot != _NO_ORDER
 
     def outgoing(self) -> OutgoingRecord:
         """Returns the record to send."""
@@ -87,7 +116,7 @@ def slot_of(key: bytes | None, partition: int | None) -> str:
     """
     if partition is not None:
         return str(partition)
-    return "any" if key is None else f"key-{crc32(key) % _KEY_SLOTS}"
+    return _NO_ORDER if key is None else f"key-{crc32(key) % _KEY_SLOTS}"
 
 
 def partition_of(slot: str) -> int | None:

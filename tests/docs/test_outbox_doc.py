@@ -62,7 +62,7 @@ def test_the_example_with_a_transaction_sends(kafka: RealKafka, postgres_url: st
 
 def test_the_commands_exist() -> None:
     """Those that the page shows, and those that it names."""
-    shown = set(re.findall(r"linear-retry outbox ([a-z]+)", _PAGE))
+    shown = set(re.findall(r"linear-retry outbox ([a-z-]+)", _PAGE))
     usage = CliRunner().invoke(app, ["outbox", "--help"]).output
     listed = {line.split()[0] for line in usage.split("Commands:")[1].splitlines() if line.strip()}
     assert shown | {"send", "postpone", "delete"} <= listed

@@ -13,6 +13,7 @@ from linear_retry.outbox.outbox_sender import OutboxSender, SenderThread
 from linear_retry.store.database import Database
 from tests import dying_with_parent
 from tests.kafka_operations import wait_until
+from tests.outbox.conftest import MakeOutbox
 from tests.patience import PATIENCE_S
 
 
@@ -66,3 +67,20 @@ def test_a_program_that_does_not_close_it_ends(sqlite_url: str, down: dict[str, 
     )
     command = dying_with_parent.guarded(sys.executable, "-c", program)
     assert 0 == subprocess.run(command, timeout=PATIENCE_S, check=False).returncode
+
+
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"on_refused": "drop"}, "on_refused='drop': must be one of hold, dead-letter"),
+        ({"strategy": Strategy([])}, "repeats the last delay of the strategy, and it has none"),
+    ],
+)
+def test_what_cannot_be_held_is_refused_at_once(
+    make_outbox: MakeOutbox, down: dict[str, Any], options: dict[str, Any], problem: str
+) -> None:
+    """Before anything is connected to; an empty strategy goes with dead letters."""
+    with pytest.raises(ConfigurationError, match=problem):
+        make_outbox(down, **options)
+    make_outbox(down, strategy=Strategy([]), on_refused="dead-letter")

@@ -1,5 +1,6 @@
 """A message that Kafka refuses does not take its neighbours with it, nor the order."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -8,6 +9,10 @@ from sqlalchemy import select
 
 from linear_retry import Strategy
 from linear_retry.errors import UsageError
+from linear_retry.monitoring.outbox_metrics import OutboxMetrics
+from linear_retry.outbox import Outbox
+from linear_retry.scheduler.changes import Changes, Reason
+from linear_retry.store import messages
 from linear_retry.store.database import Database
 from linear_retry.store.schema import dead_letter
 from tests.conftest import TopicFactory
@@ -32,7 +37,7 @@ def test_what_was_sent_with_a_message_that_is_too_large_arrives_in_order(
     """The broker refuses the whole batch; only the message beyond the topic's limit is dead."""
     name = topic(1, {"max.message.bytes": "2000"})
     large = b"x" * 5_000
-    outbox = make_outbox(up, sender=True)
+    outbox = make_outbox(up, sender=True, on_refused="dead-letter")
     for number in range(50):
         outbox.produce(name, large if number == 20 else b"%d" % number, b"k")
     assert 0 == outbox.flush()
@@ -40,6 +45,85 @@ def test_what_was_sent_with_a_message_that_is_too_large_arrives_in_order(
     wait_until(lambda: len(kafka.read(name)) >= len(small), "the others are sent")
     assert small == list(dict.fromkeys(each.value() for each in kafka.read(name)))
     assert [(large, "too-large")] == _dead(database)
+
+
+def _numbers(kafka: RealKafka, topic: str) -> list[bytes | None]:
+    """The first two bytes of each value, without repetitions."""
+    found = ((each.value() or b"")[:2] for each in kafka.read(topic))
+    return list(dict.fromkeys(found))
+
+
+def _held(outbox: Outbox, name: str) -> bool:
+    return [name] == [each.destination for each in outbox.held_lanes]
+
+
+def test_a_key_keeps_its_order_until_its_topic_takes_the_message(
+    make_outbox: MakeOutbox, up: dict[str, Any], kafka: RealKafka, topic: TopicFactory
+) -> None:
+    """A message beyond the limit was dead at once, and the key's later ones overtook it; once the
+    limit is raised, all of them are there, in order."""
+    name = topic(1, {"max.message.bytes": "2000"})
+    outbox = make_outbox(up, sender=True, strategy=Strategy([0.2]))
+    values = [b"%02d" % number + (b"x" * 5_000 if number == 1 else b"") for number in range(4)]
+    for value in values:
+        outbox.produce(name, value, b"k")
+    assert 0 == outbox.flush()
+    wait_until(lambda: _held(outbox, name), "its lane is held", outbox.health)
+    [lane] = outbox.held_lanes
+    wait_until(lambda: outbox.held_lanes[0].failures > 3, "it is tried again", outbox.health)
+    health = outbox.health()
+    assert ("storing", True) == (health.state, health.ready)
+    assert f"{name} (lane {lane.slot}): " in health.reason
+    assert "MSG_SIZE_TOO_LARGE" in health.reason
+    lanes_held = {each.name: each.samples for each in OutboxMetrics(outbox).collect()}
+    assert [1] == [each.value for each in lanes_held["linear_retry_outbox_lanes_held"]]
+    assert [b"00"] == _numbers(kafka, name)
+    kafka.set_topic(name, {"max.message.bytes": "20000"})
+    wait_until(lambda: len(_numbers(kafka, name)) == 4, "all are sent", outbox.health)
+    assert values == list(dict.fromkeys(each.value() for each in kafka.read(name)))
+    wait_until(lambda: outbox.health().state == "direct", "nothing is held", outbox.health)
+    assert () == tuple(outbox.held_lanes)
+    assert 0 == outbox.counts.dead
+
+
+def _give_up(changes: Changes, number: int) -> object:
+    return changes.give_up([number], Reason("ann"))
+
+
+def _edit(changes: Changes, number: int) -> object:
+    return changes.edit_message(number, {"value": b"01"}, Reason("ann"))
+
+
+@pytest.mark.parametrize(
+    ("decide", "expected"),
+    [(_give_up, [b"00", b"02", b"03"]), (_edit, [b"00", b"01", b"02", b"03"])],
+)
+def test_an_operator_decides_about_a_held_message(
+    make_outbox: MakeOutbox,
+    up: dict[str, Any],
+    kafka: RealKafka,
+    topic: TopicFactory,
+    database: Database,
+    decide: Callable[[Changes, int], object],
+    expected: list[bytes],
+) -> None:
+    """Given up, the later ones are sent without it; edited, in their order with it. Meanwhile the
+    other lanes of the topic are sent."""
+    name = topic(1, {"max.message.bytes": "2000"})
+    outbox = make_outbox(up, sender=True, strategy=Strategy([0.2]))
+    for number in range(4):
+        value = b"%02d" % number + (b"x" * 5_000 if number == 1 else b"")
+        outbox.produce(name, value, b"k")
+        outbox.produce(name, b"other", b"another key")
+    assert 0 == outbox.flush()
+    wait_until(lambda: _held(outbox, name), "its lane is held", outbox.health)
+    with database.reading() as connection:
+        head = messages.waiting(connection, "outbox")[0]
+    assert b"01" == (head.value or b"")[:2]
+    decide(Changes(database), head.id)
+    wait_until(lambda: b"03" in _numbers(kafka, name), "the later ones are sent", outbox.health)
+    assert expected == [each for each in _numbers(kafka, name) if each != b"ot"]
+    wait_until(lambda: outbox.health().state == "direct", "nothing is held", outbox.health)
 
 
 def test_a_missing_topic_holds_up_no_other(

@@ -50,6 +50,7 @@ def changes(database: Database) -> Changes:
     [
         (lambda changes: changes.send_now([2, 1, 99], _WHY), "send-now", {}),
         (lambda changes: changes.postpone([2, 1, 99], 17, _WHY), "postpone", {"due_ms": 17}),
+        (lambda changes: changes.give_up([2, 1, 99], _WHY), "give-up", {}),
         (lambda changes: changes.delete_messages([2, 1, 99], _WHY), "delete-message", {}),
         (lambda changes: changes.delete_dead_letters([2, 1, 99], _WHY), "delete-dead-letter", {}),
         (lambda changes: changes.forward([2, 1, 99], _WHY), "forward", {}),
@@ -96,7 +97,7 @@ def test_what_may_be_under_way_is_counted(database: Database, changes: Changes) 
 @pytest.mark.parametrize(
     ("letter", "problem"),
     [
-        (3, "'' cannot be forwarded: this is no name of a topic"),
+        (3, "'' may not be sent to: this is no name of a topic"),
         (4, "'__secret' .* internal topic"),
     ],
 )
@@ -124,10 +125,45 @@ def test_an_edited_dead_letter(database: Database, changes: Changes) -> None:
 
 def test_an_edit_may_not_leave_the_destinations(database: Database, changes: Changes) -> None:
     """Neither to a topic that is not allowed, nor back to the scheduler itself."""
+    before = _waiting(database)
     for destination in ("payments", "billing.scheduled"):
-        with pytest.raises(DeadLetterError, match=destination):
-            changes.forward_edited(1, {"destination": destination}, _WHY)
+        for edit in (changes.forward_edited, changes.edit_message):
+            with pytest.raises(DeadLetterError, match=destination):
+                edit(1, {"destination": destination}, _WHY)
     assert _letter(database, 1) is not None
+    assert before == _waiting(database)
+
+
+def test_what_is_given_up_is_a_dead_letter(database: Database, changes: Changes) -> None:
+    """Which says who gave it up, and why."""
+    assert 1 == changes.give_up([2], _WHY)
+    assert [1, 3] == [each.id for each in _waiting(database)]
+    letter = _letter(database, 5)
+    assert letter is not None
+    assert ("given-up", "given up by ann: the bank is back") == (letter.reason, letter.error)
+    assert (b"value", 0, "billing/orders/0/1") == (letter.value, letter.partition, letter.retry_id)
+
+
+def test_an_edited_message_keeps_its_place(database: Database, changes: Changes) -> None:
+    """What comes after it in its lane would overtake it; the audit has no content."""
+    retry_id = changes.edit_message(2, {"value": b"very-private"}, _WHY)
+    found = _waiting(database)
+    assert [1, 2, 3] == [each.id for each in found]
+    assert [10**15] * 3 == [each.due_ms for each in found]
+    assert [b"value", b"very-private", b"value"] == [each.value for each in found]
+    assert 1 == len({each.lane_id for each in found})
+    edited = found[1]
+    assert (retry_id, ("retry-edited-from", b"billing/orders/0/1")) == (
+        edited.retry_id,
+        edited.headers[-1],
+    )
+    (entry,) = _audited(database)
+    assert ("edit-message", ["value"], retry_id) == (
+        entry.action,
+        entry.details["edited"],
+        entry.details["retry_id"],
+    )
+    assert "very-private" not in str(entry)
 
 
 def test_each_schedulers_letters_go_where_it_may_send(database: Database) -> None:
@@ -165,8 +201,9 @@ def test_an_outboxs_letter_goes_where_the_application_sent_it(database: Database
 
 
 def test_a_dead_letter_that_is_gone(database: Database, changes: Changes) -> None:
-    """There is nothing to edit, and nothing to tell."""
+    """There is nothing to edit, and nothing to tell; nor of a message that is gone."""
     assert changes.forward_edited(99, {"value": None}, _WHY) is None
+    assert changes.edit_message(99, {"value": None}, _WHY) is None
     assert [] == _audited(database)
 
 
@@ -175,6 +212,8 @@ def test_a_dead_letter_that_is_gone(database: Database, changes: Changes) -> Non
     [
         lambda changes: changes.send_now([1], _WHY),
         lambda changes: changes.postpone([1], 17, _WHY),
+        lambda changes: changes.give_up([1], _WHY),
+        lambda changes: changes.edit_message(1, {"value": None}, _WHY),
         lambda changes: changes.delete_messages([1], _WHY),
         lambda changes: changes.delete_dead_letters([1], _WHY),
         lambda changes: changes.forward([1], _WHY),

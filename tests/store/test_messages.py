@@ -1,6 +1,7 @@
 """Messages wait in their lanes, and are read in order once they are due."""
 
 import random
+from dataclasses import replace
 
 import pytest
 from sqlalchemy import select, text, update
@@ -209,6 +210,23 @@ def test_what_was_sent_is_deleted_once(database: Database) -> None:
         connection.execute(later.values(stored_ms=sent[1].stored_ms + 1))
         messages.remove_sent(connection, sent)
         assert [sent[1].id] == [each.id for each in messages.waiting(connection, "scheduler")]
+
+
+def test_what_was_edited_is_not_what_was_sent(database: Database) -> None:
+    """A batch was under way while it was edited: it is sent once more, as it is now."""
+    with database.begin() as connection:
+        messages.add(database, connection, [new_message(), new_message()])
+        sent = messages.waiting(connection, "scheduler")
+        messages.edit(database, connection, replace(sent[0], value=b"other", slot="7"))
+        messages.remove_sent(connection, sent)
+        (left,) = messages.waiting(connection, "scheduler")
+    assert (sent[0].id, sent[0].due_ms, b"other", "7") == (
+        left.id,
+        left.due_ms,
+        left.value,
+        left.slot,
+    )
+    assert [left] == _due(database)
 
 
 def test_a_backlog_is_read_in_the_order_of_its_index(postgres_url: str) -> None:

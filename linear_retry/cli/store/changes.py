@@ -134,6 +134,12 @@ class Wanted:
             due = changes.count_due(ids)
             self._end("deleted", changes.delete_messages(ids, self._reason), due)
 
+    def give_up(self) -> None:
+        """Makes dead letters of them."""
+        changes, ids = self._begin("give up")
+        due = changes.count_due(ids)
+        self._end("given up", changes.give_up(ids, self._reason), due)
+
     @property
     def _reason(self) -> Reason:
         return Reason(self.options.actor, self.options.why)

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 def add_to(app: typer.Typer, service: str) -> None:
     """Adds them to the commands of `service`, whose name their examples then have."""
-    for command in (migrate, list_, show, stats, send, postpone, delete, drain):
+    for command in (migrate, list_, show, stats, send, postpone, give_up, delete, drain):
         text = (command.__doc__ or "").replace("linear-retry scheduler", f"linear-retry {service}")
-        app.command(command.__name__.rstrip("_"), help=text)(command)
+        app.command(command.__name__.rstrip("_").replace("_", "-"), help=text)(command)
 
 
 def _service(context: typer.Context) -> "Service":
@@ -171,6 +171,30 @@ def postpone(
 
         wanted = Wanted(database, _service(context), selection, numbers or (), options)
         wanted.postpone(Until(to, delay_ms))
+
+
+@with_option_groups
+def give_up(
+    context: typer.Context,
+    store: StoreOptions,
+    selection: Selection,
+    options: ChangeOptions,
+    numbers: NUMBERS = None,
+) -> None:
+    """Make dead letters of messages, so that the later ones of their keys are sent.
+
+    Those with these numbers, or all that are selected. Dry run unless --yes.
+
+    Example: linear-retry scheduler give-up 1042 --why 'too large for its topic' --yes
+
+    Exit codes: 1, nothing was found.
+    """
+    if selection.dead:
+        raise typer.BadParameter("dead letters are given up already", param_hint="--dead")
+    with exit_on_error(), store.tables() as database:
+        from linear_retry.cli.store.changes import Wanted
+
+        Wanted(database, _service(context), selection, numbers or (), options).give_up()
 
 
 @with_option_groups

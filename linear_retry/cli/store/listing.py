@@ -77,7 +77,7 @@ def show_stats(database: Database, service: Service, *, as_json: bool) -> None:
     """Prints the counts of what waits, is held and is dead."""
     with database.reading() as connection:
         waiting = statistics.waiting(database, connection, service)
-        held = statistics.held(database, connection, service)
+        held = statistics.held(connection, service)
         dead = statistics.dead(connection, service)
     if as_json:
         for kind, counts in (("waiting", waiting), ("held", held), ("dead", dead)):

@@ -163,8 +163,10 @@ class Original:
     to: str
     """The topic that it goes to unless another one is named; empty: it is not known."""
     group_id: str | None
-    stays: bool
-    """Whether it stays as it is; else the edited copy takes its place."""
+    becomes: Literal["copied", "forwarded", "replaced"]
+    """What sending does: it stays as it is, and a copy is sent; the edited message takes its place
+    and waits, due now; or takes it where it waits.
+    """
 
 
 class Editing:

@@ -58,7 +58,7 @@ def _original(
         message=message,
         to="" if letter.origin is None else letter.origin.topic,
         group_id=letter.group_id,
-        stays=True,
+        becomes="copied",
     )
 
 

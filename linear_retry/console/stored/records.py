@@ -26,11 +26,10 @@ from linear_retry.store.records import Service, StoredDeadLetter, StoredMessage
 from linear_retry.web.security.authentication import RefusedError
 
 Filter: TypeAlias = MessageFilter | DeadLetterFilter
-Action: TypeAlias = Literal["send-now", "postpone", "delete"]
+Action: TypeAlias = Literal["send-now", "postpone", "give-up", "delete"]
 """Of a dead letter, `send-now` lets it wait again, due now."""
 
 _PAGE = 100
-_NO_DEAD_LETTER = "This dead letter is gone: forwarded, or deleted."
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,21 +90,11 @@ class StoredRecords:
 
     def one(self, number: int, *, is_dead: bool) -> StoredMessage | StoredDeadLetter:
         """Returns one with its value. Raises `RefusedError` if it is gone."""
-        return self.dead_letter(number) if is_dead else self._message(number)
-
-    def dead_letter(self, number: int) -> StoredDeadLetter:
-        """Returns one with its value. Raises `RefusedError` if it is gone."""
+        get = dead_letters.get if is_dead else messages.get
         with self._database.reading() as connection:
-            found = dead_letters.get(connection, number)
+            found = get(connection, number)
         if found is None:
-            raise _gone(_NO_DEAD_LETTER)
-        return found
-
-    def _message(self, number: int) -> StoredMessage:
-        with self._database.reading() as connection:
-            found = messages.get(connection, number)
-        if found is None:
-            raise _gone("This message waits no more: it was sent, or deleted.")
+            raise _gone(is_dead=is_dead)
         return found
 
     def counts(self, service: Service) -> Counts:
@@ -113,7 +102,7 @@ class StoredRecords:
         with self._database.reading() as connection:
             return Counts(
                 statistics.waiting(self._database, connection, service),
-                statistics.held(self._database, connection, service),
+                statistics.held(connection, service),
                 statistics.dead(connection, service),
             )
 
@@ -133,39 +122,46 @@ class StoredRecords:
     ) -> int:
         """Makes a change with its entry of the audit; returns how many there still were.
 
-        Raises `DeadLetterError`, and changes nothing, if one may not go to its destination.
+        Raises `DeadLetterError`, and changes nothing, if one may not go to its destination, and
+        `FormError` for a change that these records do not have.
         """
         if action == "postpone":
             if is_dead or due_ms is None:
                 raise FormError("only a message that waits can be postponed, to a time")
             return self._changes.postpone(ids, due_ms, reason)
+        if action == "give-up":
+            if is_dead:
+                raise FormError("only a message that waits can be given up")
+            return self._changes.give_up(ids, reason)
         if action == "delete":
             delete = self._changes.delete_dead_letters if is_dead else self._changes.delete_messages
             return delete(ids, reason)
         send = self._changes.forward if is_dead else self._changes.send_now
         return send(ids, reason)
 
-    def forward_edited(
-        self, found: StoredDeadLetter, message: Message, to: str, reason: Reason
+    def edit(
+        self, found: StoredMessage | StoredDeadLetter, message: Message, to: str, reason: Reason
     ) -> str:
-        """Lets the message wait in place of the dead letter, due now; returns its `retry-id`.
+        """Lets the message wait in place of what was found; returns its `retry-id`.
 
-        Raises `RefusedError` if that is gone, and `DeadLetterError` if it may not go there.
+        In place of a dead letter it is due now. Raises `RefusedError` if it is gone, and
+        `DeadLetterError` if it may not go there.
         """
-        parts = _edited(found, message, to)
-        retry_id = self._changes.forward_edited(found.id, parts, reason)
+        is_dead = isinstance(found, StoredDeadLetter)
+        edit = self._changes.forward_edited if is_dead else self._changes.edit_message
+        retry_id = edit(found.id, _edited(found, message, to), reason)
         if retry_id is None:
-            raise _gone(_NO_DEAD_LETTER)
+            raise _gone(is_dead=is_dead)
         return retry_id
 
 
-def message_of(found: StoredDeadLetter) -> Message:
+def message_of(found: StoredMessage | StoredDeadLetter) -> Message:
     """Returns what was sent to be stored, without the retry headers."""
     return Message(found.key, found.value, _own(found.headers))
 
 
-def _edited(found: StoredDeadLetter, message: Message, to: str) -> dict[str, Any]:
-    """The fields of the dead letter that this message and topic differ in."""
+def _edited(found: StoredMessage | StoredDeadLetter, message: Message, to: str) -> dict[str, Any]:
+    """The fields that this message and topic differ in."""
     before = message_of(found)
     parts: dict[str, Any] = {
         name: new
@@ -189,7 +185,12 @@ def _is_own(header: Header) -> bool:
     return header[0] not in HEADER_NAMES and header[0] != EDITED_FROM
 
 
-def _gone(text: str) -> RefusedError:
+def _gone(*, is_dead: bool) -> RefusedError:
+    text = (
+        "This dead letter is gone: forwarded, or deleted."
+        if is_dead
+        else "This message waits no more: it was sent, or deleted."
+    )
     return RefusedError(HTTPStatus.NOT_FOUND, text)
 
 
@@ -205,7 +206,7 @@ def action_of(text: str) -> Action:
 class Outcome:
     """A change: how many records it has changed, and how many it was about."""
 
-    action: Action
+    action: Action | Literal["edit"]
     changed: int
     asked: int
     due_ms: int | None = None

@@ -29,7 +29,7 @@ from linear_retry.console.stored.records import (
 )
 from linear_retry.errors import DeadLetterError
 from linear_retry.scheduler.changes import Reason
-from linear_retry.store.records import Service, StoredDeadLetter
+from linear_retry.store.records import Service, StoredDeadLetter, StoredMessage
 from linear_retry.web.security.authentication import RefusedError
 
 Kind: TypeAlias = Literal["waiting", "dead"]
@@ -43,7 +43,7 @@ TABS: Mapping[tuple[Service, Kind], str] = {
 _DELAYS_S = {"15m": 900, "1h": 3600, "6h": 21_600, "24h": 86_400}
 _FIRST = "/stored/scheduler/waiting"
 
-_PATH = "/stored/{service}/dead/{number}"
+_PATH = "/stored/{service}/{kind}/{number}"
 
 
 def routes(records: StoredRecords, services: Services, renderer: Renderer) -> APIRouter:
@@ -229,34 +229,45 @@ def add_edit(
     """Adds the routes."""
     editing = Editing(services.targets, renderer)
 
+    def original(service: Service, kind: Kind, number: int) -> Original:
+        return _original(records.one(number, is_dead=kind == "dead"), service, kind)
+
     @router.get(f"{_PATH}/edit")
-    def edit(request: Request, service: Service, number: Number, by: By) -> HTMLResponse:
+    def edit(
+        request: Request, service: Service, kind: Kind, number: Number, by: By
+    ) -> HTMLResponse:
         services.authentication.check_role(by)
-        return editing.form(request, _original(records.dead_letter(number), service))
+        return editing.form(request, original(service, kind, number))
 
     @router.post(f"{_PATH}/compare")
-    def compare(request: Request, service: Service, number: Number, fields: Form) -> HTMLResponse:
-        original = _original(records.dead_letter(number), service)
-        return editing.comparison(request, original, fields)
+    def compare(
+        request: Request, service: Service, kind: Kind, number: Number, fields: Form
+    ) -> HTMLResponse:
+        return editing.comparison(request, original(service, kind, number), fields)
 
     @router.post(f"{_PATH}/forward")
-    def forward(service: Service, number: Number, fields: Form, by: By) -> RedirectResponse:
-        reason, found = Reason(by.name, fields.reason()), records.dead_letter(number)
-        after, to = editing.sent(_original(found, service), fields)
+    def forward(
+        service: Service, kind: Kind, number: Number, fields: Form, by: By
+    ) -> RedirectResponse:
+        reason = Reason(by.name, fields.reason())
+        found = records.one(number, is_dead=kind == "dead")
+        after, to = editing.sent(_original(found, service, kind), fields)
         try:
-            retry_id = records.forward_edited(found, after, to, reason)
+            retry_id = records.edit(found, after, to, reason)
         except DeadLetterError as error:
             raise RefusedError(HTTPStatus.CONFLICT, str(error)) from error
-        done = outcomes.keep(Outcome("send-now", 1, 1, retry_id=retry_id))
-        return see_other(f"/stored/{service}/dead?done={done}")
+        done = outcomes.keep(
+            Outcome("send-now" if kind == "dead" else "edit", 1, 1, retry_id=retry_id)
+        )
+        return see_other(f"/stored/{service}/{kind}?done={done}")
 
 
-def _original(found: StoredDeadLetter, service: Service) -> Original:
+def _original(found: StoredMessage | StoredDeadLetter, service: Service, kind: Kind) -> Original:
     return Original(
-        name=f"dead letter {found.id}",
-        address=f"/stored/{service}/dead/{found.id}",
+        name=f"{'dead letter' if kind == 'dead' else 'message'} {found.id}",
+        address=f"/stored/{service}/{kind}/{found.id}",
         message=message_of(found),
         to=found.destination,
         group_id=found.group_id,
-        stays=False,
+        becomes="forwarded" if kind == "dead" else "replaced",
     )

@@ -54,9 +54,7 @@ def _add_reading(router: APIRouter, database: Database) -> None:
         with database.reading() as connection:
             found = messages.get(connection, message_id)
         if found is None:
-            raise RefusedError(
-                HTTPStatus.NOT_FOUND, f"message {message_id} does not wait: sent, or deleted"
-            )
+            raise _gone(message_id)
         payload = m.payload_of(found) if by.sees_payloads else None
         return m.WholeMessage.model_validate(found).model_copy(update={"payload": payload})
 
@@ -78,3 +76,24 @@ def _add_changes(router: APIRouter, changes: Changes) -> None:
         """Deletes messages; they are never sent, but for those of a batch that is being sent."""
         why, due = Reason(by.name, given.comment), changes.count_due(given.ids)
         return m.changed(given, changes.delete_messages(given.ids, why), due)
+
+    @router.post("/give-up")
+    def give_up(given: m.Chosen, by: By) -> m.Changed:
+        """Makes dead letters of messages, but for those of a batch that is being sent."""
+        why, due = Reason(by.name, given.comment), changes.count_due(given.ids)
+        return m.changed(given, changes.give_up(given.ids, why), due)
+
+    @router.post("/{message_id}/edit")
+    def edit(message_id: RecordId, given: m.Edited, by: By) -> m.Forwarded:
+        """Gives a message other content, at its place, under a new id."""
+        why = Reason(by.name, given.comment)
+        retry_id = changes.edit_message(message_id, m.replaced(given), why)
+        if retry_id is None:
+            raise _gone(message_id)
+        return m.Forwarded(retry_id=retry_id)
+
+
+def _gone(message_id: int) -> RefusedError:
+    return RefusedError(
+        HTTPStatus.NOT_FOUND, f"message {message_id} does not wait: sent, or deleted"
+    )

@@ -107,7 +107,7 @@ def _families(database: Database) -> Iterable[Metric]:
                 gauges["messages_due"].add_metric(labels, each.due)
                 first_s = each.oldest_due_ms / 1000
                 gauges["first_due_timestamp_seconds"].add_metric(labels, first_s)
-            held = Counter(e.destination for e in statistics.held(database, connection, service))
+            held = Counter(e.destination for e in statistics.held(connection, service))
             for destination, lanes in held.items():
                 gauges["lanes_held"].add_metric((service, destination), lanes)
             for reason, count in statistics.dead_by_reason(connection, service).items():

@@ -189,8 +189,8 @@ class Edited(Strict):
 class Changed(BaseModel):
     """How many records have changed, and how many were gone: sent, deleted or forwarded.
 
-    `due`: how many of those to postpone or to delete were due, and so may be in a batch that is
-    being sent: what is in one comes all the same.
+    `due`: how many of those to postpone, to delete or to give up were due, and so may be in a batch
+    that is being sent: what is in one comes all the same.
     """
 
     changed: int
@@ -291,7 +291,7 @@ def payload_of(stored: StoredMessage | StoredDeadLetter) -> Payload:
 
 
 def replaced(edited: Edited) -> Mapping[str, Any]:
-    """Returns the fields of a dead letter to replace."""
+    """Returns the fields of a record to replace."""
     given = edited.model_dump(exclude_unset=True, exclude={"comment"})
     for name in given.keys() & {"key", "value"}:
         given[name] = from_json(given[name])

@@ -44,7 +44,7 @@ def _add_statistics(router: APIRouter, database: Database) -> None:
             return m.Statistics.model_validate(
                 {
                     "waiting": statistics.waiting(database, connection, service),
-                    "held": statistics.held(database, connection, service),
+                    "held": statistics.held(connection, service),
                     "dead": statistics.dead(connection, service),
                 }
             )

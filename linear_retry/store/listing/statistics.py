@@ -45,11 +45,12 @@ class DestinationCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldLane:
-    """A lane on hold."""
+    """A lane whose destination is missing, or refuses its first message."""
 
     destination: str
     slot: str
     hold_until_ms: int
+    """When it is tried again; in the past: it is being tried."""
     failures: int
     error: str | None
 
@@ -69,12 +70,11 @@ def waiting(
     """Counts the messages that wait, by destination; of each lane up to `a_lane`."""
     is_due = message.c.due_ms <= database.now_ms(connection)
     database.read_in_order(connection)
-    first_ms = select(func.min(message.c.due_ms)).where(*_OF_LANE).correlate(lane)
     counts = select(
         lane.c.destination,
         _count(true(), a_lane).label("waiting"),
         _count(is_due, a_lane).label("due"),
-        first_ms.scalar_subquery().label("first_ms"),
+        _first_ms().label("first_ms"),
     ).where(lane.c.service == service)
     rows = [row for row in connection.execute(counts) if row.waiting]
     rows.sort(key=attrgetter("destination"))
@@ -99,6 +99,12 @@ def _count_of(destination: str, rows: Sequence[Row[Any]], a_lane: int) -> Destin
 _OF_LANE = (message.c.lane_id == lane.c.id, message.c.due_ms >= lane.c.low_due_ms)
 
 
+def _first_ms() -> ScalarSelect[int]:
+    """When the first message of a lane is due; NULL if it has none."""
+    first_ms = select(func.min(message.c.due_ms)).where(*_OF_LANE)
+    return first_ms.correlate(lane).scalar_subquery()
+
+
 def _count(condition: ColumnElement[bool], limit: int) -> ScalarSelect[int]:
     """Counts the messages of a lane, up to `limit`."""
     # Ordered as the index: else PostgreSQL reads the whole table for a lane with few.
@@ -107,11 +113,12 @@ def _count(condition: ColumnElement[bool], limit: int) -> ScalarSelect[int]:
     return select(func.count()).select_from(some.correlate(lane).subquery()).scalar_subquery()
 
 
-def held(database: Database, connection: Connection, service: Service) -> list[HeldLane]:
+def held(connection: Connection, service: Service) -> list[HeldLane]:
     """Reads the lanes on hold, with the reason; the longest hold first."""
     columns = (lane.c.destination, lane.c.slot, lane.c.hold_until_ms, lane.c.failures, lane.c.error)
-    mine = select(*columns).where(lane.c.service == service)
-    mine = mine.where(lane.c.hold_until_ms > database.now_ms(connection))
+    mine = select(*columns).where(lane.c.service == service, lane.c.failures > 0)
+    # Not by `hold_until_ms`: one that is refused again and again would be none now and then.
+    mine = mine.where(_first_ms().is_not(None))
     rows = connection.execute(mine.order_by(lane.c.hold_until_ms.desc(), lane.c.id))
     return [HeldLane(**row._asdict()) for row in rows]
 

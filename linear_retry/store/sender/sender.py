@@ -12,7 +12,7 @@ from linear_retry.errors import BrokerError, FencedError, StoreError
 from linear_retry.kafka import Producer
 from linear_retry.store import lanes, messages
 from linear_retry.store.database import Database
-from linear_retry.store.records import Service, StoredMessage
+from linear_retry.store.records import OnRefused, Service, StoredMessage
 from linear_retry.store.sender.batch import Accepted, Outcome, by_lane
 from linear_retry.store.sender.clock import ForwardClock
 from linear_retry.store.sender.delivery import Deliveries, Delivery
@@ -28,7 +28,11 @@ from linear_retry.store.sender.progress import (
     Waiting,
     log_progress,
 )
-from linear_retry.store.sender.settlement import Delays, Settlement, until_it_works
+from linear_retry.store.sender.settlement import (
+    Delays,
+    Settlement,
+    until_it_works,
+)
 
 LEASE_S = 10.0
 """An instance that was killed is replaced after this time."""
@@ -60,6 +64,7 @@ class Sender:
         service: Service,
         *,
         delays: Delays = until_it_works,
+        on_refused: OnRefused = "dead-letter",
         listener: Listener = log_progress,
         lease_s: float = LEASE_S,
         producer: Callable[..., Any] = Producer,
@@ -74,7 +79,7 @@ class Sender:
         self._leases = Leases(database, service, owner, length_ms, marks=database.local_directory)
         # A scheduled message is never sent early, whatever happens to the clock.
         self._clock = ForwardClock(database) if service == "outbox" else database
-        self._settlement = Settlement(database, delays, self._clock)
+        self._settlement = Settlement(database, delays, self._clock, on_refused=on_refused)
         self._keep_every_s, self._keep_at_s = lease_s / _KEEPS_A_LEASE, 0.0
         self._renewal = Renewal(self._leases, self._keep_every_s)
         self._lock_ms = round(lease_s * 1000) // 2

@@ -7,7 +7,7 @@ from sqlalchemy import Connection, select, update
 
 from linear_retry.store import dead_letters, messages
 from linear_retry.store.database import Database
-from linear_retry.store.records import StoredMessage
+from linear_retry.store.records import OnRefused, StoredMessage
 from linear_retry.store.schema import lane, message
 from linear_retry.store.sender.batch import Accepted, Dead, Held, Outcome
 from linear_retry.store.sender.clock import ForwardClock
@@ -37,8 +37,16 @@ class Settlement:
     be deleted by anyone.
     """
 
-    def __init__(self, database: Database, delays: Delays, clock: Database | ForwardClock) -> None:
+    def __init__(
+        self,
+        database: Database,
+        delays: Delays,
+        clock: Database | ForwardClock,
+        *,
+        on_refused: OnRefused = "dead-letter",
+    ) -> None:
         self._database, self._delays, self._clock = database, delays, clock
+        self._on_refused = on_refused
 
     def write(self, connection: Connection, outcomes: Sequence[Outcome]) -> list[Progress]:
         """Writes them; returns what to tell once the transaction is committed."""
@@ -51,6 +59,8 @@ class Settlement:
                 yield from self._accepted(connection, sent, now_ms)
             case Held(first, error):
                 yield from self._held(connection, first, error, now_ms)
+            case Dead(refused, _, error) if self._on_refused == "hold" and refused.has_order:
+                yield from self._held(connection, refused, error, now_ms)
             case Dead(refused, reason, error):
                 if _is_as_read(connection, refused):
                     yield from self._dead(connection, refused, reason, error)
@@ -99,6 +109,8 @@ class Settlement:
 
 
 def _is_as_read(connection: Connection, read: StoredMessage) -> bool:
-    """Whether nobody has postponed or deleted it since, or will before the transaction ends."""
-    wanted = select(message.c.due_ms).where(message.c.id == read.id).with_for_update()
-    return connection.execute(wanted).scalar() == read.due_ms
+    """Whether nobody has changed or deleted it since, or will before the transaction ends."""
+    columns = (message.c.due_ms, message.c.stored_ms)
+    wanted = select(*columns).where(message.c.id == read.id).with_for_update()
+    row = connection.execute(wanted).first()
+    return row is not None and tuple(row) == (read.due_ms, read.stored_ms)

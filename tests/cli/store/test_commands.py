@@ -114,12 +114,14 @@ def test_nothing_without_yes(run: Run, database: Database) -> None:
     for command in (
         ("send", "1"),
         ("postpone", "--for", "1h", "1"),
+        ("give-up", "1"),
         ("delete", "1"),
         ("send", "--dead", "1"),
         ("delete", "--dead", "--destination", "orders"),
     ):
         done = run(*command)
-        assert (0, True) == (done.code, done.out.startswith(f"would {command[0]}"))
+        would = f"would {command[0].replace('-', ' ')}"
+        assert (0, True) == (done.code, done.out.startswith(would))
     assert {1: later_ms} == _due_ms(database)
     assert [1] == _dead(database)
     assert [] == _audit(database)
@@ -128,7 +130,7 @@ def test_nothing_without_yes(run: Run, database: Database) -> None:
 def test_changes_by_number(run: Run, database: Database) -> None:
     """Due now, due later, gone, forwarded: each with who and why in the audit."""
     later_ms = now_ms() + 3_600_000
-    _add(database, *(new_message(due_ms=later_ms) for _ in range(3)))
+    _add(database, *(new_message(due_ms=later_ms) for _ in range(4)))
     _add(database, new_dead_letter(), new_dead_letter())
     end = ("--by", "ops@desk", "--why", "test", "--yes")
     assert "sent: 1 message\n" == run("send", "1", *end).out
@@ -137,16 +139,24 @@ def test_changes_by_number(run: Run, database: Database) -> None:
         == run("postpone", "2", "--to", "2099-01-01", *end).out
     )
     assert "deleted: 1 message\n" == run("delete", "3", "77", *end).out
+    assert "given up: 1 message\n" == run("give-up", "4", *end).out
     assert "sent: 1 dead letter\n" == run("send", "--dead", "1", *end).out
-    assert "deleted: 1 dead letter\n" == run("delete", "--dead", "2", *end).out
+    assert "deleted: 2 dead letters\n" == run("delete", "--dead", "2", "3", *end).out
     due_ms = _due_ms(database)
     assert due_ms[1] <= now_ms()
     assert 4_070_908_800_000 == due_ms[2]
     assert {1, 2} < due_ms.keys()
     assert [] == _dead(database)
     assert [
-        ("ops@desk", action, 1, "test")
-        for action in ("delete-dead-letter", "forward", "delete-message", "postpone", "send-now")
+        ("ops@desk", action, count, "test")
+        for action, count in (
+            ("delete-dead-letter", 2),
+            ("forward", 1),
+            ("give-up", 1),
+            ("delete-message", 1),
+            ("postpone", 1),
+            ("send-now", 1),
+        )
     ] == _audit(database)
     assert 1 == run("delete", "3", *end).code
 
@@ -162,7 +172,7 @@ def test_dead_letters_go_where_the_scheduler_may_send(run: Run, database: Databa
     for more in ((), ("--yes",)):
         refused = run("send", "--dead", "1", "2", *more)
         assert (3, "") == (refused.code, refused.out)
-        assert "for 'payments' cannot be forwarded: --allow has orders*" in refused.err
+        assert "topic 'payments' may not be sent to: --allow has orders*" in refused.err
     assert "it is a dead-letter topic" in run("send", "--dead", "3", "--yes").err
     assert [1, 2, 3, 4] == _dead(database)
     assert 0 == run("send", "--dead", "1", "--yes").code
@@ -189,6 +199,7 @@ def test_changes_by_selection(run: Run, database: Database) -> None:
         ("postpone", "1"),
         ("postpone", "1", "--for", "1h", "--to", "2099-01-01"),
         ("postpone", "1", "--for", "1h", "--dead"),
+        ("give-up", "1", "--dead"),
         ("list", "--dead", "--held"),
         ("list", "--reason", "exhausted"),
         ("show", str(2**63)),

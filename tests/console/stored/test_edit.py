@@ -71,6 +71,25 @@ def test_an_edited_dead_letter_waits_again(operator: httpx.Client, database: Dat
     assert 404 == operator.post(f"{address}/forward", data=fields).status_code
 
 
+def test_an_edited_message_keeps_its_place(operator: httpx.Client, database: Database) -> None:
+    """A message that its topic did not take is mended where it waits, before its lane's others."""
+    address = "/stored/scheduler/waiting/2"
+    page = operator.get(address).text
+    assert f'href="{address}/edit"' in page
+    assert "keeps its place" in operator.get(f"{address}/edit").text
+    fields = _form(key="secret", value="small")
+    assert "Replace it" in operator.post(f"{address}/compare", data=fields).text
+    done = operator.post(f"{address}/forward", data=fields, follow_redirects=True).text
+    with database.reading() as connection:
+        first, found, *_ = messages.waiting(connection, "scheduler")
+        [change] = audit.read(connection, limit=9)
+    assert f"1 message is edited, as {found.retry_id}." in done
+    assert (1, 2, b"small") == (first.id, found.id, found.value)
+    assert (first.lane_id, first.due_ms + 1) == (found.lane_id, found.due_ms)
+    assert ("ann", "edit-message") == (change.actor, change.action)
+    assert 404 == operator.get("/stored/scheduler/waiting/999/edit").status_code
+
+
 def test_another_key_or_topic_is_not_bound_to_the_old_partition(
     operator: httpx.Client, database: Database
 ) -> None:

@@ -76,8 +76,9 @@ def test_a_link_cannot_say_that_something_was_done(operator: httpx.Client) -> No
     [
         ({"numbers": "1"}, "give a reason"),
         ({"numbers": "", "reason": "x"}, "nothing is chosen"),
-        ({"numbers": "3", "reason": "x"}, "cannot be forwarded"),
+        ({"numbers": "3", "reason": "x"}, "may not be sent to"),
         ({"numbers": "1", "reason": "x", "action": "postpone", "delay": "1h"}, "only a message"),
+        ({"numbers": "1", "reason": "x", "action": "give-up"}, "only a message"),
         ({"numbers": "1", "reason": "x", "action": "postpone", "delay": "", "due": ""}, "missing"),
         ({"numbers": "1", "reason": "x", "action": "postpone", "delay": "2y"}, "not one of 15m"),
         (

@@ -57,6 +57,7 @@ def test_dead_letters_are_listed_and_counted(stored: StoredRecords) -> None:
     [
         ("send-now", False, "send-now"),
         ("postpone", False, "postpone"),
+        ("give-up", False, "give-up"),
         ("delete", False, "delete-message"),
         ("send-now", True, "forward"),
         ("delete", True, "delete-dead-letter"),

@@ -6,6 +6,8 @@ import httpx
 import pytest
 
 from linear_retry.scheduler.changes import MOST_IDS
+from linear_retry.scheduler.destination_setting import remember
+from linear_retry.scheduler.destinations import Destinations
 from linear_retry.store import audit, messages
 from linear_retry.store.database import Database
 from tests.store.contents import new_message
@@ -141,6 +143,32 @@ def test_postpone(operator: httpx.Client, stored: list[int]) -> None:
     assert [stored[1], stored[2], stored[0]] == _listed(operator)
 
 
+def test_give_up(operator: httpx.Client, stored: list[int]) -> None:
+    """It waits no more, and is a dead letter."""
+    given = {"ids": [stored[0]], "comment": "too large"}
+    assert {"changed": 1, "gone": 0, "due": 0} == _changed(operator, "give-up", given)
+    assert [stored[1], stored[2]] == _listed(operator)
+    (letter,) = operator.get(_LETTERS).json()["dead_letters"]
+    assert ("given-up", "given up by ann: too large") == (letter["reason"], letter["error"])
+
+
+def test_edit(operator: httpx.Client, database: Database, stored: list[int]) -> None:
+    """Only what is given is replaced; one that is gone is not found."""
+    remember(database, Destinations("billing.scheduled", ("orders*",)))
+    path = f"{_PATH}/{stored[1]}"
+    edited = operator.post(f"{path}/edit", json={"value": "other", "partition": 3}).json()
+    found = operator.get(path).json()
+    assert (edited["retry_id"], "3", "other", "key") == (
+        found["retry_id"],
+        found["slot"],
+        found["payload"]["value"],
+        found["payload"]["key"],
+    )
+    assert [stored[1], stored[0], stored[2]] == _listed(operator)
+    answer = operator.post(f"{_PATH}/{10**6}/edit", json={"value": "other"})
+    assert (404, True) == (answer.status_code, "does not wait" in answer.json()["error"])
+
+
 def test_a_bulk_is_made_of_the_ids_that_were_counted(
     operator: httpx.Client, database: Database, stored: list[int]
 ) -> None:
@@ -173,6 +201,6 @@ def test_a_bulk_is_made_of_the_ids_that_were_counted(
 )
 def test_what_is_no_change(ann: httpx.Client, given: dict[str, Any]) -> None:
     """Ids are required, within bounds, and nothing else is."""
-    for action in ("send-now", "delete", "postpone"):
+    for action in ("send-now", "delete", "postpone", "give-up"):
         answer = ann.post(f"{_PATH}/{action}", json=given)
         assert (422, ["error"]) == (answer.status_code, list(answer.json()))
