@@ -74,7 +74,8 @@ _MAY_IMPORT = {
     # The root is what a user imports: demos show that, so they import it too.
     "": {"consumer", "journal", "kafka", "retry", "strategy"} | _EVERYONES,
     "demo": {"", "demo", "kafka", "log", "records", "retry", "testing"} | _EVERYONES,
-    "dlq": {"dlq", "files", "kafka", "records", "retry"} | _EVERYONES,
+    # To rehearse a replay it asks a consumer how it judges failures.
+    "dlq": {"dlq", "consumer", "files", "kafka", "records", "retry"} | _EVERYONES,
     "store": {"store", "files", "kafka", "log", "records", "retry", "strategy"} | _EVERYONES,
     "outbox": {"outbox", "store", "kafka", "log", "records", "retry", "strategy"} | _EVERYONES,
     "scheduler": {
@@ -421,6 +422,9 @@ _CATCHES = {
     ("outbox.keeper", "_guarded_turn", "BaseException"),
     # The caller's; the next message needs it too.
     ("outbox.storing", "_call_recover", "BaseException"),
+    # The program whose handler is rehearsed: what it raises is the answer.
+    ("dlq.rehearsal.handling", "load", "Exception"),
+    ("dlq.rehearsal.handling", "_attempted", "BaseException"),
     # It has a thread of its own: whatever ends it is logged.
     ("outbox.outbox_sender", "_run", "BaseException"),
     # The handler's call: whatever a user may raise is an outcome.

@@ -47,7 +47,7 @@ from linear_retry.journal.journal import Journal
 from linear_retry.kafka import Message
 from linear_retry.records.control import Command, CommandName
 from linear_retry.retry.circuits import Breaker, Circuits, CircuitView
-from linear_retry.retry.decision import OnPermanent
+from linear_retry.retry.decision import OnPermanent, RetrySettings
 from linear_retry.scope import AnyScope, Partition, Scope
 
 
@@ -353,6 +353,11 @@ class LinearConsumer:
     def _next_offsets(self) -> dict[Partition, int]:
         """What is done of each assigned partition, for who keeps that elsewhere. For any thread."""
         return self._session.next_offsets()
+
+    @property
+    def _retry_settings(self) -> RetrySettings:
+        """How failures are judged, for who attempts messages elsewhere. For any thread."""
+        return self._config.retry
 
     def _on_batch(self, told: Callable[[float], object]) -> None:
         """Lets `told` have the seconds of each batch at the handler, on the owner thread."""

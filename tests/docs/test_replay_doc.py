@@ -61,8 +61,12 @@ def test_the_commands_work(
     """One after another, each with a new letter to find: all end with 0 and do what they say."""
     output: list[str] = []
     monkeypatch.chdir(tmp_path)
-    for line in _commands():
+    Path("billing.py").write_text(blocks(_PAGE, "python")[0])
+    *_, purge_all = (line for line in _commands() if " --all " in line)
+    for line in (*_commands(), purge_all):
         (new,) = _letters(len(output) + 1)[-1:]
+        if " rehearse " in line:
+            new = (*new[:2], b"12,50", new[3])
         own_broker.produce("orders.dlq", [new])
         Path("ids.txt").write_bytes(dict(new[3])["retry-id"] or b"")
         _, *arguments = shlex.split(line.replace("localhost:9092", own_broker.bootstrap))
@@ -82,7 +86,9 @@ def test_the_commands_work(
         "3 letters resolved in orders.dlq",
         "3 letters reopened in orders.dlq",
         "--yes does it; this cannot be undone",
-    ] == output[:-1]
+    ] == output[:10]
+    rehearsed = "would succeed: {}, fails as before: 0, fails otherwise: 0"
+    assert [rehearsed.format(1), rehearsed.format(0)] == output[11:13]
     assert [] == own_broker.read("orders.dlq")
 
 
@@ -98,7 +104,7 @@ def test_the_code_works(own_broker: RealKafka, capsys: pytest.CaptureFixture[str
     )
     own_broker.produce("orders.dlq", [(0, b"ann", wrong.value, wrong.headers())])
     place = f"offset={own_broker.read('orders.dlq')[-1].offset()}"
-    replayed, edited = blocks(_PAGE, "python")
+    _, replayed, edited = blocks(_PAGE, "python")
     for block in (edited.replace("offset=4", place), replayed):
         here = block.replace("localhost:9092", own_broker.bootstrap)
         exec(compile(here, "replay.md", "exec"), {})

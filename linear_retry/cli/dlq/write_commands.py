@@ -44,6 +44,57 @@ def replay(
 
 
 @with_option_groups
+def rehearse(
+    topic: TOPIC,
+    selection: Selection,
+    connection: Connection,
+    consumer: Annotated[
+        str,
+        typer.Option(
+            metavar="MODULE:FUNCTION",
+            help="A function of your program, as seen from this directory. It returns your "
+            "LinearConsumer, which is not started, and its handler.",
+        ),
+    ],
+    batches: Annotated[
+        bool, typer.Option("--batches", help="The handler takes lists: it gets one at a time.")
+    ] = False,
+    then_replay: Annotated[
+        bool,
+        typer.Option("--then-replay", help="Then replay those that would succeed, in order."),
+    ] = False,
+    yes: YES = False,
+    by: BY = None,
+    why: WHY = "",
+) -> None:
+    """Hand open dead letters to a corrected handler, to see what a replay would come to.
+
+    In the order of a replay, in a process of its own; nothing is sent to Kafka, nothing committed.
+    What the handler itself does is real: it writes and calls as it always does. So this is a dry
+    run, which says how many letters it is about, unless --yes. For each letter it says whether it
+    would succeed, fails as before, by the type of the exception, or fails otherwise. --then-replay
+    leaves out those that would overtake one of their key that fails.
+
+    Example: linear-retry dlq rehearse orders.dlq --bootstrap localhost:9092 --consumer billing:make
+    --exception Timeout --yes
+
+    Exit codes: 1, a letter fails, or no letter has the --id; 2, the program cannot be used.
+    """
+    if then_replay and not yes:
+        raise typer.BadParameter(
+            "it sends what succeeds: write --yes too", param_hint="--then-replay"
+        )
+    with exit_on_error(), connection.topic(topic) as letters:
+        from linear_retry.cli.dlq.rehearsal import rehearse_letters
+        from linear_retry.dlq.rehearsal.handler_process import program_of
+
+        options = ReplayOptions(yes=True, by=by, why=why) if then_replay else None
+        program = program_of(consumer, in_batches=batches)
+        selected = _only_open(selection).filter()
+        rehearse_letters(letters, selected, program, options, yes=yes, as_json=connection.as_json)
+
+
+@with_option_groups
 def resolve(
     topic: TOPIC,
     selection: Selection,

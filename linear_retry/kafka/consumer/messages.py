@@ -7,7 +7,7 @@ from collections.abc import Callable
 from operator import length_hint, methodcaller
 from typing import Any, TypeAlias
 
-from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
+from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_NOT_AVAILABLE, Message
 
 from linear_retry.errors import DeadLetterError
 from linear_retry.records import lineage
@@ -48,6 +48,20 @@ def read(message: Message) -> Record:
         value=_bytes(message.value(), message, "value"),
         headers=tuple(headers),
         escaped_headers=headers.escaped,
+    )
+
+
+def written(record: Record) -> Message:
+    """Returns the message that `read` reads as `record`."""
+    kind = TIMESTAMP_NOT_AVAILABLE if record.timestamp_ms < 0 else TIMESTAMP_CREATE_TIME
+    return Message(
+        topic=record.topic,
+        partition=record.partition,
+        offset=record.offset,
+        key=record.key,
+        value=record.value,
+        headers=list(record.headers) or None,  # librdkafka has none where the list is empty
+        timestamp=(kind, record.timestamp_ms),
     )
 
 

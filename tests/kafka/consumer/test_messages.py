@@ -18,6 +18,7 @@ from linear_retry.kafka.consumer.messages import (
     read,
     read_fresh,
     size_bytes,
+    written,
 )
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from linear_retry.records.dead_letter import FailureInfo, to_dead_letter
@@ -82,6 +83,14 @@ def test_a_message_is_read(pipe: Pipe) -> None:
     assert partition is not None
     expected = Record(pipe.topic, partition, offset, timestamp_ms, b"ann", b"book", tuple(headers))
     assert expected == read(message)
+
+
+@pytest.mark.parametrize("timestamp_ms", [-1, 0, 1_795_000_000_000])
+@pytest.mark.parametrize("headers", [(), (("b", b"1"), ("a", None))])
+def test_what_is_written_is_read(timestamp_ms: int, headers: tuple[Header, ...]) -> None:
+    """A message that is made of a record is read as that record."""
+    record = Record("orders", 3, 7, timestamp_ms, b"ann", None, headers)
+    assert record == read(written(record))
 
 
 def test_a_message_without_a_time_has_minus_one() -> None:

@@ -1,0 +1,1 @@
+"""Tests of `linear_retry/dlq/rehearsal/`."""
