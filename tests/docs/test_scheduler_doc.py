@@ -208,6 +208,6 @@ def test_what_a_message_takes(database: Database) -> None:
 def test_the_figures() -> None:
     """The reasons, waits and times of the page are the code's."""
     reasons = {code(row[0])[0] for row in table(_PAGE, "reason")}
-    assert {"unreadable", "not-allowed", "too-far", "too-large", "refused"} == reasons
+    assert {"unreadable", "not-allowed", "too-far", "too-large", "refused", "given-up"} == reasons
     assert f"replaced after {LEASE_S:g} s" in _PAGE
     assert [1, 2, 5, 10, 30, 60, 60] == [until_it_works(failures) for failures in range(1, 8)]

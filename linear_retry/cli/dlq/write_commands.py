@@ -67,9 +67,10 @@ def rehearse(
     by: BY = None,
     why: WHY = "",
 ) -> None:
-    """Hand open dead letters to a corrected handler, to see what a replay would come to.
+    """Try open dead letters on a corrected handler.
 
-    In the order of a replay, in a process of its own; nothing is sent to Kafka, nothing committed.
+    Hands them to it in the order of a replay, in a process of its own; nothing is sent to Kafka,
+    and nothing committed.
     What the handler itself does is real: it writes and calls as it always does. So this is a dry
     run, which says how many letters it is about, unless --yes. For each letter it says whether it
     would succeed, fails as before, by the type of the exception, or fails otherwise. --then-replay

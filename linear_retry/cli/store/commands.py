@@ -181,9 +181,10 @@ def give_up(
     options: ChangeOptions,
     numbers: NUMBERS = None,
 ) -> None:
-    """Make dead letters of messages, so that the later ones of their keys are sent.
+    """Make dead letters of messages that wait.
 
-    Those with these numbers, or all that are selected. Dry run unless --yes.
+    So that the later ones of their keys are sent. Those with these numbers, or all that are
+    selected. Dry run unless --yes.
 
     Example: linear-retry scheduler give-up 1042 --why 'too large for its topic' --yes
 

@@ -82,7 +82,10 @@ def test_the_options_have_the_names_of_other_tools(option: str) -> None:
 
 @pytest.mark.parametrize(
     ("typed", "completed"),
-    [("linear-retry ci", ["circuits"]), ("linear-retry dlq re", ["replay", "resolve", "reopen"])],
+    [
+        ("linear-retry ci", ["circuits"]),
+        ("linear-retry dlq re", ["rehearse", "replay", "resolve", "reopen"]),
+    ],
 )
 def test_the_shell_completes_it(typed: str, completed: list[str]) -> None:
     """What typer's script for bash asks is answered with commands."""

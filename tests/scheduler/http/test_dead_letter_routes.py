@@ -99,7 +99,7 @@ def test_forwarding_is_no_way_around_the_destinations(
     """One that may not go to its destination: none is forwarded, edited or not."""
     status, error = _error(operator.post(f"{_PATH}/forward", json={"ids": letters}))
     assert 409 == status
-    assert "cannot be forwarded" in error
+    assert "may not be sent to" in error
     path = f"{_PATH}/1/edit-and-forward"
     for destination in ("payments", "__transaction_state", "billing.scheduled"):
         assert 409 == operator.post(path, json={"destination": destination}).status_code

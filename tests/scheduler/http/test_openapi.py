@@ -35,6 +35,8 @@ def test_all_routes_are_described() -> None:
         "POST /api/v1/messages/send-now",
         "POST /api/v1/messages/postpone",
         "POST /api/v1/messages/delete",
+        "POST /api/v1/messages/give-up",
+        "POST /api/v1/messages/{message_id}/edit",
         "GET /api/v1/dead-letters",
         "GET /api/v1/dead-letters/selection",
         "GET /api/v1/dead-letters/{letter_id}",
