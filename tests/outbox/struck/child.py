@@ -42,7 +42,7 @@ def main(role: Role) -> None:
     with (
         Path(role.testimony).open("ab", buffering=0) as file,
         patch.object(outbox, "Database", lambda *_, **__: struck),
-        Outbox(role.config, store=role.url) as box,
+        Outbox(role.config, store=role.url, on_refused="dead-letter") as box,
     ):
 
         def on_delivery(error: Any, message: OutboxMessage) -> None:

@@ -70,7 +70,7 @@ def _inherit(database: Database, config: dict[str, Any], url: str) -> None:
         with database.reading() as connection:
             return not lanes.waiting(connection, "outbox")
 
-    with Outbox(config, store=url) as heir:
+    with Outbox(config, store=url, on_refused="dead-letter") as heir:
         wait_until(is_empty, "the store has sent all", heir.health)
 
 
