@@ -39,8 +39,8 @@ class Changes:
         self._database = database
 
     def send_now(self, ids: Collection[int], reason: Reason) -> int:
-        """Makes messages due now."""
-        return self._made(
+        """Makes messages due now; one that is due already keeps its place."""
+        return self._made_of_messages(
             "send-now",
             ids,
             reason,
@@ -49,7 +49,7 @@ class Changes:
 
     def postpone(self, ids: Collection[int], due_ms: int, reason: Reason) -> int:
         """Makes messages due at `due_ms`, which may also be earlier than now; as for deletion."""
-        return self._made(
+        return self._made_of_messages(
             "postpone",
             ids,
             reason,
@@ -65,14 +65,14 @@ class Changes:
 
     def delete_messages(self, ids: Collection[int], reason: Reason) -> int:
         """Deletes messages; they are never sent, unless they are being sent (`count_due`)."""
-        return self._made(
+        return self._made_of_messages(
             "delete-message", ids, reason, lambda connection: messages.remove(connection, ids)
         )
 
     def give_up(self, ids: Collection[int], reason: Reason) -> int:
         """Makes dead letters of messages, so that the later ones of their lanes are sent."""
         error = f"given up by {reason.actor}{f': {reason.comment}' if reason.comment else ''}"
-        return self._made(
+        return self._made_of_messages(
             "give-up",
             ids,
             reason,
@@ -96,6 +96,7 @@ class Changes:
             edited = replace(found, **others)
             _check_edited(connection, edited, found.destination)
             edited = replace(edited, slot=slot_of(edited.key, partition))
+            messages.end_holds(connection, [message_id])
             retry_id = messages.edit(self._database, connection, edited)
             if retry_id is not None:
                 self._note_edit(connection, "edit-message", message_id, parts, retry_id, reason)
@@ -158,6 +159,22 @@ class Changes:
         about = {"edited": sorted(parts), "retry_id": retry_id}
         entry = _entry(action, 1, reason, [record_id], **about)
         audit.write(self._database, connection, **entry)
+
+    def _made_of_messages(
+        self,
+        action: str,
+        ids: Collection[int],
+        reason: Reason,
+        make: Callable[[Any], int],
+        **about: object,
+    ) -> int:
+        """As `_made`; what was held for one of these messages is tried again at once."""
+
+        def ended(connection: Any) -> int:
+            messages.end_holds(connection, ids)
+            return make(connection)
+
+        return self._made(action, ids, reason, ended, **about)
 
     def _made(
         self,

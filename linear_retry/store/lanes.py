@@ -1,6 +1,6 @@
 """Lanes: what is sent in order, each with a lease and a lowest due time."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, TypeAlias
 from zlib import crc32
 
@@ -65,6 +65,14 @@ def lower(database: Database, connection: Connection, due_ms: Mapping[int, int])
     """Prepares lanes, by id, for messages that become due at these times; as `get_or_make`."""
     found = _locked(database, connection, lane.c.id.in_(due_ms))
     _lower(database, connection, {row: due_ms[row.id] for row in found.values()})
+
+
+def end_holds(connection: Connection, lane_ids: Collection[int]) -> None:
+    """Lets these lanes be tried again at once; not one whose attempt is being settled just now."""
+    held = select(lane.c.id).where(lane.c.id.in_(lane_ids), lane.c.hold_until_ms > 0)
+    ids = connection.scalars(held.with_for_update(skip_locked=True, key_share=True)).all()
+    if ids:
+        connection.execute(update(lane).where(lane.c.id.in_(ids)).values(hold_until_ms=0))
 
 
 def _named(names: Iterable[Lane]) -> ColumnElement[bool]:

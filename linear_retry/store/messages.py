@@ -6,7 +6,7 @@ from itertools import groupby, islice, zip_longest
 from operator import attrgetter
 from typing import Any, TypeAlias, TypeVar
 
-from sqlalchemy import Connection, Row, Select, delete, func, insert, select, true, update
+from sqlalchemy import Connection, Row, Select, case, delete, func, insert, select, true, update
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 
 from linear_retry.errors import LinearRetryError
@@ -103,15 +103,28 @@ def count_due(database: Database, connection: Connection, ids: Iterable[int]) ->
 def reschedule(
     database: Database, connection: Connection, ids: Iterable[int], due_ms: int | None = None
 ) -> int:
-    """Makes the messages with these ids due at `due_ms`, or now; returns how many were there."""
-    due_ms = database.now_ms(connection) if due_ms is None else due_ms
+    """Makes the messages with these ids due at `due_ms`; returns how many were there.
+
+    Without it now, but one that is due already keeps its place before the later ones of its lane.
+    """
+    new_ms: Any = due_ms
+    if due_ms is None:
+        due_ms = database.now_ms(connection)
+        new_ms = case((message.c.due_ms > due_ms, due_ms), else_=message.c.due_ms)
     count = 0
     for some in in_parts(ids):
         mine = message.c.id.in_(some)
         lane_ids = connection.execute(select(message.c.lane_id).distinct().where(mine)).scalars()
         lanes.lower(database, connection, dict.fromkeys(lane_ids, due_ms))
-        count += connection.execute(update(message).where(mine).values(due_ms=due_ms)).rowcount
+        count += connection.execute(update(message).where(mine).values(due_ms=new_ms)).rowcount
     return count
+
+
+def end_holds(connection: Connection, ids: Iterable[int]) -> None:
+    """Lets the lanes of the messages with these ids be tried again at once."""
+    for some in in_parts(ids):
+        mine = select(message.c.lane_id).distinct().where(message.c.id.in_(some))
+        lanes.end_holds(connection, connection.scalars(mine).all())
 
 
 def edit(database: Database, connection: Connection, edited: StoredMessage) -> str | None:

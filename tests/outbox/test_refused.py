@@ -86,17 +86,26 @@ def test_a_key_keeps_its_order_until_its_topic_takes_the_message(
     assert 0 == outbox.counts.dead
 
 
-def _give_up(changes: Changes, number: int) -> object:
+def _give_up(changes: Changes, number: int, _: Callable[[], object]) -> object:
     return changes.give_up([number], Reason("ann"))
 
 
-def _edit(changes: Changes, number: int) -> object:
+def _edit(changes: Changes, number: int, _: Callable[[], object]) -> object:
     return changes.edit_message(number, {"value": b"01"}, Reason("ann"))
+
+
+def _send(changes: Changes, number: int, raise_limit: Callable[[], object]) -> object:
+    raise_limit()
+    return changes.send_now([number], Reason("ann"))
 
 
 @pytest.mark.parametrize(
     ("decide", "expected"),
-    [(_give_up, [b"00", b"02", b"03"]), (_edit, [b"00", b"01", b"02", b"03"])],
+    [
+        (_give_up, [b"00", b"02", b"03"]),
+        (_edit, [b"00", b"01", b"02", b"03"]),
+        (_send, [b"00", b"01", b"02", b"03"]),
+    ],
 )
 def test_an_operator_decides_about_a_held_message(
     make_outbox: MakeOutbox,
@@ -104,13 +113,13 @@ def test_an_operator_decides_about_a_held_message(
     kafka: RealKafka,
     topic: TopicFactory,
     database: Database,
-    decide: Callable[[Changes, int], object],
+    decide: Callable[[Changes, int, Callable[[], object]], object],
     expected: list[bytes],
 ) -> None:
-    """Given up, the later ones are sent without it; edited, in their order with it. Meanwhile the
-    other lanes of the topic are sent."""
+    """Given up, the later ones are sent without it; edited, or sent once its topic takes it, in
+    their order with it: at once, however long the wait. Meanwhile other lanes are sent."""
     name = topic(1, {"max.message.bytes": "2000"})
-    outbox = make_outbox(up, sender=True, strategy=Strategy([0.2]))
+    outbox = make_outbox(up, sender=True, strategy=Strategy([3_600]))
     for number in range(4):
         value = b"%02d" % number + (b"x" * 5_000 if number == 1 else b"")
         outbox.produce(name, value, b"k")
@@ -121,7 +130,9 @@ def test_an_operator_decides_about_a_held_message(
         waiting = messages.waiting(connection, "outbox")
     head = next(each for each in waiting if each.key == b"k")
     assert b"01" == (head.value or b"")[:2]
-    decide(Changes(database), head.id)
+    decide(
+        Changes(database), head.id, lambda: kafka.set_topic(name, {"max.message.bytes": "20000"})
+    )
     wait_until(lambda: b"03" in _numbers(kafka, name), "the later ones are sent", outbox.health)
     assert expected == [each for each in _numbers(kafka, name) if each != b"ot"]
     wait_until(lambda: outbox.health().state == "direct", "nothing is held", outbox.health)

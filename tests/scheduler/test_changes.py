@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import select, update
 
 from linear_retry.errors import DeadLetterError, StoreVersionError
 from linear_retry.scheduler.changes import Changes, Reason
@@ -68,6 +68,33 @@ def test_a_change_is_audited(
     (entry,) = _audited(database)
     assert ("ann", action, 2) == (entry.actor, entry.action, entry.count)
     assert {"ids": [1, 2, 99], "comment": "the bank is back"} | details == entry.details
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda changes: changes.send_now([2], _WHY),
+        lambda changes: changes.postpone([2], 10**15, _WHY),
+        lambda changes: changes.give_up([2], _WHY),
+        lambda changes: changes.delete_messages([2], _WHY),
+        lambda changes: changes.edit_message(2, {"value": None}, _WHY),
+    ],
+)
+def test_a_change_ends_the_hold_of_its_lane(
+    database: Database, changes: Changes, change: Callable[[Changes], object]
+) -> None:
+    """What was refused is not what is sent next: the lane need not wait for the rest of its hold.
+    The others do."""
+    with database.begin() as connection:
+        messages.add(database, connection, [new_message(slot="1", due_ms=10**15)])
+        held = {"hold_until_ms": 10**15, "failures": 3}
+        connection.execute(update(schema.lane).values(**held))
+    change(changes)
+    with database.reading() as connection:
+        rows = connection.execute(select(schema.lane).order_by(schema.lane.c.slot))
+        assert [("0", 0, 3), ("1", 10**15, 3)] == [
+            (row.slot, row.hold_until_ms, row.failures) for row in rows
+        ]
 
 
 def test_what_the_changes_do(database: Database, changes: Changes) -> None:

@@ -168,6 +168,15 @@ def test_messages_are_postponed_and_sent_now(database: Database) -> None:
     assert ["1", "2", "3"] == sorted(each.retry_id for each in _due(database))
 
 
+def test_what_is_due_already_keeps_its_place(database: Database) -> None:
+    """Sent now, the first of a lane that was held went behind the later ones of its key."""
+    _add(database, *(new_message(due_ms=n, retry_id=str(n)) for n in range(3)))
+    first = _due(database)[0]
+    with database.begin() as connection:
+        assert 1 == messages.reschedule(database, connection, [first.id])
+    assert ["0", "1", "2"] == [each.retry_id for each in _due(database)]
+
+
 def test_one_message_is_read_whole(database: Database) -> None:
     """Whether it is due or not; None once it is gone."""
     _add(database, new_message(due_ms=_LATER_MS, value=b"1"))

@@ -124,8 +124,9 @@ def send(
     """Send messages now, or dead letters once more.
 
     Those with these numbers, or all that are selected. They become due at once; the service sends
-    them. A dead letter whose record named no topic stays. Those of the scheduler are sent to the
-    topics that --allow named at its last start, and to no others. Dry run unless --yes.
+    them. One that is due keeps its place, and a held one is tried again at once. A dead letter
+    whose record named no topic stays. Those of the scheduler are sent to the topics that --allow
+    named at its last start, and to no others. Dry run unless --yes.
 
     Example: linear-retry scheduler send 1042 1043 --dead --why 'topic created' --yes
 
