@@ -165,8 +165,9 @@ def due(
 ) -> list[StoredMessage]:
     """Reads messages that are due in the lanes of these leases, by lane, then (due, id).
 
-    Of each lane the first that are due, without a gap; lanes on hold are left out. If there are
-    more than `limits`, each lane gets its share, and the lanes that have waited longest come first.
+    Of each lane the first that are due, without a gap; of one that was refused only the first, and
+    lanes on hold are left out. If there are more than `limits`, each lane gets its share, and the
+    lanes that have waited longest come first.
     `now_ms`: by default the database's time.
     """
     now_ms = database.now_ms(connection) if now_ms is None else now_ms
@@ -182,19 +183,19 @@ def due(
 def _due_lanes(
     connection: Connection, service: Service, leases: Collection[int], now_ms: int, limit: int
 ) -> list[Row[Any]]:
-    """The lanes of which a message is due, with `low_due_ms`, longest overdue first."""
+    """The lanes of which a message is due, longest overdue first."""
     first_ms = (
         select(func.min(message.c.due_ms))
         .where(message.c.lane_id == lane.c.id, message.c.due_ms >= lane.c.low_due_ms)
         .scalar_subquery()
     )
     open_lanes = (
-        select(lane.c.id, lane.c.low_due_ms, first_ms.label("first_ms"))
+        select(lane.c.id, lane.c.low_due_ms, lane.c.failures, first_ms.label("first_ms"))
         .where(lane.c.service == service, lane.c.lease.in_(leases))
         .where(lane.c.hold_until_ms <= now_ms)
         .subquery()
     )
-    wanted = select(open_lanes.c.id, open_lanes.c.low_due_ms)
+    wanted = select(open_lanes.c.id, open_lanes.c.low_due_ms, open_lanes.c.failures)
     wanted = wanted.where(open_lanes.c.first_ms <= now_ms)
     return [*connection.execute(wanted.order_by(open_lanes.c.first_ms).limit(limit))]
 
@@ -203,7 +204,7 @@ _Head: TypeAlias = tuple[int, int]
 """The id of a message, and its size in bytes."""
 
 
-def _head_of(lane_id: Any, low_due_ms: Any, now_ms: int, limit: int) -> Select[Any]:
+def _head_of(lane_id: Any, low_due_ms: Any, now_ms: int, limit: Any) -> Select[Any]:
     """The next messages of one lane, without their values."""
     sizes = [func.length(column) for column in (message.c.value, message.c.key)]
     size = sum((func.coalesce(one, 0) for one in sizes), func.length(message.c.headers))
@@ -220,7 +221,9 @@ def _head_of(lane_id: Any, low_due_ms: Any, now_ms: int, limit: int) -> Select[A
 def _heads_postgresql(
     connection: Connection, found: Iterable[Row[Any]], now_ms: int, limit: int
 ) -> list[list[_Head]]:
-    head = _head_of(lane.c.id, lane.c.low_due_ms, now_ms, limit).lateral()
+    # What was refused would fail the transaction of all: it is tried by itself.
+    alone = case((lane.c.failures > 0, 1), else_=limit)
+    head = _head_of(lane.c.id, lane.c.low_due_ms, now_ms, alone).lateral()
     wanted = select(head).select_from(lane).join(head, true())
     wanted = wanted.where(lane.c.id.in_([row.id for row in found]))
     rows = connection.execute(wanted.order_by(head.c.lane_id, head.c.due_ms, head.c.id))
@@ -234,7 +237,10 @@ def _heads_sqlite(
     connection: Connection, found: Iterable[Row[Any]], now_ms: int, limit: int
 ) -> list[list[_Head]]:
     """The same without LATERAL, which SQLite lacks; a statement takes microseconds there."""
-    heads = (connection.execute(_head_of(row.id, row.low_due_ms, now_ms, limit)) for row in found)
+    heads = (
+        connection.execute(_head_of(row.id, row.low_due_ms, now_ms, 1 if row.failures else limit))
+        for row in found
+    )
     return [[(row.id, row.bytes) for row in of_lane] for of_lane in heads]
 
 

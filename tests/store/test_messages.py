@@ -98,6 +98,17 @@ def test_a_lane_on_hold_holds_no_other(database: Database) -> None:
     assert ["1"] == [each.slot for each in _due(database)]
 
 
+def test_of_a_lane_that_was_refused_only_the_first_is_read(database: Database) -> None:
+    """With those behind it, each attempt would be a batch that fails, and is halved until it is
+    alone: nine transactions for 500 that wait."""
+    _add(database, *(new_message(slot=slot, due_ms=n) for n in range(3) for slot in "01"))
+    with database.begin() as connection:
+        connection.execute(update(lane).where(lane.c.slot == "0").values(failures=2))
+    assert [("0", 0), ("1", 0), ("1", 1), ("1", 2)] == sorted(
+        (each.slot, each.due_ms) for each in _due(database)
+    )
+
+
 def test_only_the_lanes_of_the_leases_are_read(database: Database) -> None:
     """Another instance sends the others."""
     _add(database, *(new_message(slot=str(slot)) for slot in range(20)))
@@ -160,7 +171,7 @@ def test_messages_are_postponed_and_sent_now(database: Database) -> None:
     _add(database, *(new_message(slot=str(n % 2), due_ms=n, retry_id=str(n)) for n in range(4)))
     ids = [each.id for each in sorted(_due(database), key=lambda each: each.due_ms)]
     with database.begin() as connection:
-        assert 2 == messages.reschedule(database, connection, ids[:2], _LATER_MS)
+        assert 4 == messages.reschedule(database, connection, ids, _LATER_MS)
         connection.execute(update(lane).values(low_due_ms=_LATER_MS))
     assert [] == _due(database)
     with database.begin() as connection:
