@@ -188,9 +188,8 @@ class HandOut:
 
     def _note_handled(self, batch: Batch) -> None:
         self._offsets.done(self._read_ahead.done(batch.messages[: batch.handled]))
-        self._monitor.succeeded += batch.handled
         if batch.handled:
-            self._monitor.succeeded_at_s = self._now_s()
+            self._monitor.handled(batch.handled, self._now_s())
             self._engine.succeeded()
 
     def _note_done(self, task: Task) -> Held[Message] | None:
@@ -207,8 +206,7 @@ class HandOut:
         if not batch.handled:  # fewer than were held, if the handler said which
             return replace(held, others=tuple(batch.failed[1:])) if batch.failed else held
         failed, done = batch.failed, batch.messages[: batch.handled]
-        self._monitor.succeeded += batch.handled
-        self._monitor.succeeded_at_s = self._now_s()
+        self._monitor.handled(batch.handled, self._now_s())
         recovered = replace(held, others=tuple(done[1:]))
         self._outcomes.carry_out(self._engine.recovered(recovered))
         return self._intake.held(*failed) if failed else held

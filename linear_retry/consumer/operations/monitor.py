@@ -134,6 +134,11 @@ class Monitor:
             except Exception:  # noqa: BLE001  (a listener must not end it)
                 log_listener_failure(listener)
 
+    def handled(self, count: int, now_s: float) -> None:
+        """Counts messages that the handler is done with."""
+        self.succeeded += count
+        self.succeeded_at_s = now_s
+
     def end_batch(self, took_s: float) -> None:
         """Counts a batch that is back from the handler."""
         self.took_s = took_s
