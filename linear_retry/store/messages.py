@@ -221,7 +221,7 @@ def _head_of(lane_id: Any, low_due_ms: Any, now_ms: int, limit: Any) -> Select[A
 def _heads_postgresql(
     connection: Connection, found: Iterable[Row[Any]], now_ms: int, limit: int
 ) -> list[list[_Head]]:
-    # What was refused would fail the transaction of all: it is tried by itself.
+    # What was refused would fail the transaction of all: it comes alone.
     alone = case((lane.c.failures > 0, 1), else_=limit)
     head = _head_of(lane.c.id, lane.c.low_due_ms, now_ms, alone).lateral()
     wanted = select(head).select_from(lane).join(head, true())
