@@ -78,7 +78,7 @@ def test_an_edited_message_keeps_its_place(operator: httpx.Client, database: Dat
     assert f'href="{address}/edit"' in page
     assert "keeps its place" in operator.get(f"{address}/edit").text
     fields = _form(key="secret", value="small")
-    assert "Replace it" in operator.post(f"{address}/compare", data=fields).text
+    assert "Replace message 2" in operator.post(f"{address}/compare", data=fields).text
     done = operator.post(f"{address}/forward", data=fields, follow_redirects=True).text
     with database.reading() as connection:
         first, found, *_ = messages.waiting(connection, "scheduler")
