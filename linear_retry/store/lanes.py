@@ -8,6 +8,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Row,
+    ScalarSelect,
     func,
     select,
     tuple_,
@@ -20,6 +21,10 @@ from linear_retry.store.schema import lane, message
 
 LEASES = 8
 """The number of leases of a service; each lane has one of them for ever."""
+
+# From `low_due_ms`: an old snapshot keeps the index entries of deleted rows before it.
+OF_LANE = (message.c.lane_id == lane.c.id, message.c.due_ms >= lane.c.low_due_ms)
+"""The conditions that a message is one of a lane."""
 
 Lane: TypeAlias = tuple[Service, str, str]
 """Service, destination, slot."""
@@ -47,17 +52,17 @@ def get_or_make(
     return {name: row.id for name, row in found.items()}
 
 
+def first_ms() -> ScalarSelect[int]:
+    """When the first message of a lane is due, for a statement over lanes; NULL if it has none."""
+    # With EXISTS, PostgreSQL may read the index of all messages.
+    return select(func.min(message.c.due_ms)).where(*OF_LANE).correlate(lane).scalar_subquery()
+
+
 def waiting(connection: Connection, service: Service) -> dict[tuple[str, str], int]:
     """Returns when the first message of each lane that has any is due, by (destination, slot)."""
-    # From `low_due_ms`: an old snapshot keeps the index entries of deleted rows before it. With
-    # EXISTS, PostgreSQL may read the index of all messages.
-    first_ms = (
-        select(func.min(message.c.due_ms))
-        .where(message.c.lane_id == lane.c.id, message.c.due_ms >= lane.c.low_due_ms)
-        .scalar_subquery()
-    )
-    wanted = select(lane.c.destination, lane.c.slot, first_ms.label("first_ms"))
-    wanted = wanted.where(lane.c.service == service, first_ms.is_not(None))
+    first = first_ms()
+    wanted = select(lane.c.destination, lane.c.slot, first.label("first_ms"))
+    wanted = wanted.where(lane.c.service == service, first.is_not(None))
     return {(row.destination, row.slot): row.first_ms for row in connection.execute(wanted)}
 
 

@@ -184,11 +184,7 @@ def _due_lanes(
     connection: Connection, service: Service, leases: Collection[int], now_ms: int, limit: int
 ) -> list[Row[Any]]:
     """The lanes of which a message is due, longest overdue first."""
-    first_ms = (
-        select(func.min(message.c.due_ms))
-        .where(message.c.lane_id == lane.c.id, message.c.due_ms >= lane.c.low_due_ms)
-        .scalar_subquery()
-    )
+    first_ms = lanes.first_ms()
     open_lanes = (
         select(lane.c.id, lane.c.low_due_ms, lane.c.failures, first_ms.label("first_ms"))
         .where(lane.c.service == service, lane.c.lease.in_(leases))

@@ -1,5 +1,6 @@
 """The commands of `dlq` that change something."""
 
+import os
 from typing import Annotated
 
 import typer
@@ -70,11 +71,10 @@ def rehearse(
     """Try open dead letters on a corrected handler.
 
     Hands them to it in the order of a replay, in a process of its own; nothing is sent to Kafka,
-    and nothing committed.
-    What the handler itself does is real: it writes and calls as it always does. So this is a dry
-    run, which says how many letters it is about, unless --yes. For each letter it says whether it
-    would succeed, fails as before, by the type of the exception, or fails otherwise. --then-replay
-    leaves out those that would overtake one of their key that fails.
+    and nothing committed. What the handler itself does is real: it writes and calls as it always
+    does. So this is a dry run, which says how many letters it is about, unless --yes. For each
+    letter it says whether it would succeed, fails as before, by the type of the exception, or fails
+    otherwise. --then-replay leaves out those that would overtake one of their key that fails.
 
     Example: linear-retry dlq rehearse orders.dlq --bootstrap localhost:9092 --consumer billing:make
     --exception Timeout --yes
@@ -87,10 +87,10 @@ def rehearse(
         )
     with exit_on_error(), connection.topic(topic) as letters:
         from linear_retry.cli.dlq.rehearsal import rehearse_letters
-        from linear_retry.dlq.rehearsal.handler_process import program_of
+        from linear_retry.dlq.rehearsal.handling import Program
 
         options = ReplayOptions(yes=True, by=by, why=why) if then_replay else None
-        program = program_of(consumer, in_batches=batches)
+        program = Program(consumer, os.getcwd(), batches)
         selected = _only_open(selection).filter()
         rehearse_letters(letters, selected, program, options, yes=yes, as_json=connection.as_json)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import signal
+from contextlib import suppress
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -84,11 +84,9 @@ class HandlerProcess:
             raise AssertionError("a handler's process is used in a `with`")
         # Not `recv` alone: what the handler has forked may hold the pipe open.
         wait([connection, process.sentinel])
-        if connection.poll():
-            try:
+        with suppress(EOFError):  # it has ended: its exit code is the answer
+            if connection.poll():
                 return connection.recv()
-            except EOFError:  # it has ended: its exit code is the answer
-                pass
         process.join()
         return process.exitcode
 
@@ -105,8 +103,3 @@ def _how(exit_code: int) -> str:
     if exit_code < 0:
         return f"was killed by {signal.Signals(-exit_code).name}"
     return f"ended with exit code {exit_code}"
-
-
-def program_of(make: str, *, in_batches: bool = False) -> Program:
-    """Returns the program that `module:function` names, in the working directory."""
-    return Program(make, os.getcwd(), in_batches)

@@ -18,6 +18,7 @@ from sqlalchemy import (
 )
 
 from linear_retry.store.database import Database
+from linear_retry.store.lanes import OF_LANE, first_ms
 from linear_retry.store.records import Service
 from linear_retry.store.schema import dead_letter, lane, message
 
@@ -74,7 +75,7 @@ def waiting(
         lane.c.destination,
         _count(true(), a_lane).label("waiting"),
         _count(is_due, a_lane).label("due"),
-        _first_ms().label("first_ms"),
+        first_ms().label("first_ms"),
     ).where(lane.c.service == service)
     rows = [row for row in connection.execute(counts) if row.waiting]
     rows.sort(key=attrgetter("destination"))
@@ -95,20 +96,10 @@ def _count_of(destination: str, rows: Sequence[Row[Any]], a_lane: int) -> Destin
     )
 
 
-# From `low_due_ms`: an old snapshot keeps the index entries of deleted rows before it.
-_OF_LANE = (message.c.lane_id == lane.c.id, message.c.due_ms >= lane.c.low_due_ms)
-
-
-def _first_ms() -> ScalarSelect[int]:
-    """When the first message of a lane is due; NULL if it has none."""
-    first_ms = select(func.min(message.c.due_ms)).where(*_OF_LANE)
-    return first_ms.correlate(lane).scalar_subquery()
-
-
 def _count(condition: ColumnElement[bool], limit: int) -> ScalarSelect[int]:
     """Counts the messages of a lane, up to `limit`."""
     # Ordered as the index: else PostgreSQL reads the whole table for a lane with few.
-    some = select(literal(1)).select_from(message).where(*_OF_LANE, condition)
+    some = select(literal(1)).select_from(message).where(*OF_LANE, condition)
     some = some.order_by(message.c.due_ms).limit(limit)
     return select(func.count()).select_from(some.correlate(lane).subquery()).scalar_subquery()
 
@@ -118,7 +109,7 @@ def held(connection: Connection, service: Service) -> list[HeldLane]:
     columns = (lane.c.destination, lane.c.slot, lane.c.hold_until_ms, lane.c.failures, lane.c.error)
     mine = select(*columns).where(lane.c.service == service, lane.c.failures > 0)
     # Not by `hold_until_ms`: one that is refused again and again would be none now and then.
-    mine = mine.where(_first_ms().is_not(None))
+    mine = mine.where(first_ms().is_not(None))
     rows = connection.execute(mine.order_by(lane.c.hold_until_ms.desc(), lane.c.id))
     return [HeldLane(**row._asdict()) for row in rows]
 
