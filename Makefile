@@ -73,7 +73,7 @@ checks: install
 # new Python worker, and no longer. Those with many clients are apart: each client of librdkafka
 # takes one of 1,024 keys of a process's threads.
 COMPUTING := tests/spark
-TORTURE := tests/torture tests/tuning
+TORTURE := tests/torture tests/strategy/tuning
 SCENARIOS := tests/scenarios
 MEMBERS := $(wildcard $(SCENARIOS)/test_[a-m]*.py)
 STORES := tests/store tests/scheduler tests/outbox
@@ -85,7 +85,7 @@ BROWSERS := tests/console/browser
 REAL_LANES := tests-that-compute $(addprefix tests-of-,members groups stores letters browsers the-rest console docs torture programs)
 .PHONY: $(REAL_LANES)
 $(LANES): tests-of-%: install
-	$(BIN)/pytest -q -m "not broker" $(OF_$*) | sed -u 's/^/$*: /'
+	$(BIN)/pytest -q -m "not broker" $(addprefix --ignore=,$(TORTURE)) $(OF_$*) | sed -u 's/^/$*: /'
 
 tests-that-compute: jars
 	$(BIN)/pytest -q --durations=15 -m "not long" $(COMPUTING) | sed -u 's/^/compute: /'

@@ -17,11 +17,11 @@ import numpy as np
 
 from benchmarks.figures import Figure, Result, Target
 from benchmarks.scale import Scale
-from linear_retry.tuning.outages import Numbers, Outages
-from linear_retry.tuning.proposal import propose
-from linear_retry.tuning.solver import Conditions, OutageDurations, solve
+from linear_retry.strategy.tuning.outages import Numbers, Outages
+from linear_retry.strategy.tuning.proposal import propose
+from linear_retry.strategy.tuning.solver import Conditions, OutageDurations, solve
 from tests.real_kafka import RealKafka
-from tests.tuning.recorded import recorded
+from tests.strategy.tuning.recorded import recorded
 
 _SHARES = (np.arange(20_000) + 0.5) / 20_000
 _SHORTEST_MS = 1000

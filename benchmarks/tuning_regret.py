@@ -18,14 +18,14 @@ from benchmarks.figures import Figure, Result, Target
 from benchmarks.scale import Scale
 from benchmarks.tuning_optimum import Cost
 from linear_retry import Strategy
-from linear_retry.tuning.durations import estimate
-from linear_retry.tuning.fixed import cheapest_fixed
-from linear_retry.tuning.gaps import costliest_gap, with_attempts
-from linear_retry.tuning.outages import Numbers, Outages
-from linear_retry.tuning.proposal import propose
-from linear_retry.tuning.solver import Conditions, OutageDurations, solve
+from linear_retry.strategy.tuning.durations import estimate
+from linear_retry.strategy.tuning.fixed import cheapest_fixed
+from linear_retry.strategy.tuning.gaps import costliest_gap, with_attempts
+from linear_retry.strategy.tuning.outages import Numbers, Outages
+from linear_retry.strategy.tuning.proposal import propose
+from linear_retry.strategy.tuning.solver import Conditions, OutageDurations, solve
 from tests.real_kafka import RealKafka
-from tests.tuning.recorded import recorded
+from tests.strategy.tuning.recorded import recorded
 
 _Law = Callable[[np.random.Generator, int], Numbers]
 

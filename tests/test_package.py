@@ -90,13 +90,12 @@ _MAY_IMPORT = {
     }
     | _EVERYONES,
     "web": {"web", "files"} | _EVERYONES,
-    "tuning": {"tuning", "records", "strategy"} | _EVERYONES,
     "report": {"report"},
     # What it asks of Kafka, it asks as `dlq` does, and its scheduler sends as the other one does;
     # the rest is Spark's own client's.
     "spark": {
         *("spark", "consumer", "dlq", "files", "journal", "kafka", "log", "records"),
-        *("report", "retry", "scheduler", "store", "strategy", "tuning"),
+        *("report", "retry", "scheduler", "store", "strategy"),
     }
     | _EVERYONES,
     "cli": {
@@ -115,14 +114,14 @@ _MAY_IMPORT = {
             "records",
             "retry",
         ),
-        *("outbox", "scheduler", "spark", "store", "strategy", "tuning", "web"),
+        *("outbox", "scheduler", "spark", "store", "strategy", "web"),
     }
     | _EVERYONES,
 }
 _PURE = {
     *("errors", "events", "scope", "files", "retry.decision", "retry.retry_after"),
     *("journal.entry", "journal.group_state", "journal.episodes", "journal.outages"),
-    "tuning.solver",
+    "strategy.tuning.solver",
 }
 _PURE_ROOMS = {"records", "strategy"}
 
@@ -220,7 +219,7 @@ _DOORS = {
     "rich": ["cli", "demo"],
     "orjson": ["cli", "demo", "dlq"],
     "httpx": ["demo"],
-    "numpy": ["spark.reporting", "spark.history.tuning", "tuning"],
+    "numpy": ["spark.reporting", "spark.history.tuning", "strategy.tuning"],
     "pandas": [
         "report",
         "spark.reporting",

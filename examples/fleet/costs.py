@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from math import fsum
 
-from linear_retry.tuning.solver import OutageDurations
+from linear_retry.strategy.tuning.solver import OutageDurations
 
 
 @dataclass(frozen=True, slots=True)

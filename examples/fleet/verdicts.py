@@ -16,7 +16,7 @@ from examples.fleet.real_members import RealOutcome
 from examples.fleet.simulated_members import Episode, ServiceHistory
 from linear_retry.demo.evidence import Verdict
 from linear_retry.strategy.strategy import Strategy
-from linear_retry.tuning.solver import OutageDurations
+from linear_retry.strategy.tuning.solver import OutageDurations
 
 Row = Mapping[str, Any]
 

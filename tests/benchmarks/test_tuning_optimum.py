@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks.tuning_optimum import LAWS, Amount, tuned
-from tests.tuning.recorded import recorded
+from tests.strategy.tuning.recorded import recorded
 
 _DOUBLING = tuple(min(1000 * 2**number, 300_000) for number in range(400))
 

@@ -20,7 +20,7 @@ _STARTS = {
     "demo": ["linear_retry.demo.service", "linear_retry.demo.run"],
     "console": ["linear_retry.console.app", "linear_retry.console.pages.audit"],
     "scheduler": ["linear_retry.scheduler.service", "linear_retry.outbox"],
-    "spark": ["linear_retry.tuning.proposal", "linear_retry.spark"],
+    "spark": ["linear_retry.strategy.tuning.proposal", "linear_retry.spark"],
 }
 
 

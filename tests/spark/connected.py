@@ -27,7 +27,7 @@ from linear_retry.spark import (
 from linear_retry.spark import report as write
 from linear_retry.spark.history import table
 from linear_retry.spark.session import DELTA_SETTINGS
-from linear_retry.tuning.solver import Conditions
+from linear_retry.strategy.tuning.solver import Conditions
 from tests.spark.conftest import INTERPRETED, settings
 
 CONDITIONS = Conditions(0.95, 12, 2000)

@@ -17,7 +17,7 @@ from tests.docs.markdown import ROOT
 from tests.patience import PATIENCE_S
 from tests.spark.connected import tuned
 from tests.spark.history import recorded_outages
-from tests.tuning.recorded import durations_ms
+from tests.strategy.tuning.recorded import durations_ms
 
 __all__ = ["scene"]
 

@@ -9,10 +9,10 @@ from pyspark.sql import functions as F  # noqa: N812  (its usual name)
 
 from linear_retry.spark.history.tuning import Tuned, mean_waits_ms, proposals
 from linear_retry.strategy.strategy import Strategy
-from linear_retry.tuning.outages import ClocksApart
-from linear_retry.tuning.proposal import TooFew, propose
-from linear_retry.tuning.solver import Conditions
-from tests.tuning.recorded import durations_ms, recorded
+from linear_retry.strategy.tuning.outages import ClocksApart
+from linear_retry.strategy.tuning.proposal import TooFew, propose
+from linear_retry.strategy.tuning.solver import Conditions
+from tests.strategy.tuning.recorded import durations_ms, recorded
 
 CURRENT_MS = (*[10_000] * 30, *[300_000] * 24, *[3_600_000] * 12)
 CONDITIONS = Conditions(cover=0.95, max_delays=30)

@@ -14,13 +14,13 @@ from linear_retry import Strategy
 from linear_retry.cli import app
 from linear_retry.spark import Lake, LakeError, groups
 from linear_retry.spark.history.tuning import of_rule
-from linear_retry.tuning.held_out import compare
-from linear_retry.tuning.proposal import propose
-from linear_retry.tuning.solver import Conditions
+from linear_retry.strategy.tuning.held_out import compare
+from linear_retry.strategy.tuning.proposal import propose
+from linear_retry.strategy.tuning.solver import Conditions
 from tests.cli.result import Result
 from tests.docs.markdown import ROOT, blocks, page
 from tests.spark.history.recorded_outages import instance, write_journal
-from tests.tuning.recorded import durations_ms, recorded
+from tests.strategy.tuning.recorded import durations_ms, recorded
 
 CURRENT_MS = (*[10_000] * 3, *[60_000] * 4, *[600_000] * 40)
 BILLING_MS = durations_ms(11, 120)

@@ -21,7 +21,7 @@ from linear_retry.cli.spark.options import (
 )
 from linear_retry.records.durations import duration_ms
 from linear_retry.strategy.delays import shown
-from linear_retry.tuning.solver import DEFAULT_COVER, Conditions
+from linear_retry.strategy.tuning.solver import DEFAULT_COVER, Conditions
 
 app = typer.Typer(
     help="Learn from dead letters and outages with Spark.",

@@ -9,11 +9,11 @@ import typer
 from linear_retry.cli.output.rows import write_aligned
 from linear_retry.records.durations import duration_text
 from linear_retry.spark import Simulated, Tuned
-from linear_retry.tuning.gaps import Gap
-from linear_retry.tuning.held_out import Comparison, Costs, Mean
-from linear_retry.tuning.outages import ClocksApart
-from linear_retry.tuning.proposal import TooFew
-from linear_retry.tuning.solver import Unreachable
+from linear_retry.strategy.tuning.gaps import Gap
+from linear_retry.strategy.tuning.held_out import Comparison, Costs, Mean
+from linear_retry.strategy.tuning.outages import ClocksApart
+from linear_retry.strategy.tuning.proposal import TooFew
+from linear_retry.strategy.tuning.solver import Unreachable
 
 _UNSURE = 2
 """The factor between the bounds of a cost from which on it counts as not known."""

@@ -19,7 +19,7 @@ from linear_retry.spark import tune as tune_in
 from linear_retry.spark.ingestion.sources import find_sources
 from linear_retry.spark.reporting.report import check
 from linear_retry.spark.session import session
-from linear_retry.tuning.solver import Conditions
+from linear_retry.strategy.tuning.solver import Conditions
 
 
 def ingest(

@@ -29,9 +29,9 @@ from linear_retry.spark.history.tuning import episodes_of, of_rule
 from linear_retry.spark.session import session
 from linear_retry.strategy.file import content_of, elements, parse_all
 from linear_retry.strategy.strategy import Strategy
-from linear_retry.tuning.outages import ClocksApart
-from linear_retry.tuning.proposal import TooFew
-from linear_retry.tuning.solver import Conditions, Unreachable
+from linear_retry.strategy.tuning.outages import ClocksApart
+from linear_retry.strategy.tuning.proposal import TooFew
+from linear_retry.strategy.tuning.solver import Conditions, Unreachable
 
 _Found = TypeVar("_Found")
 

@@ -18,12 +18,12 @@ from linear_retry.spark.lake.lake import EPISODES, Lake
 from linear_retry.strategy.delays import MAX_DELAY_S, MAX_DELAYS
 from linear_retry.strategy.file import RuleArguments
 from linear_retry.strategy.strategy import Strategy
-from linear_retry.tuning.durations import estimate
-from linear_retry.tuning.gaps import Gap, costliest_gap, with_attempts
-from linear_retry.tuning.held_out import Comparison, compare
-from linear_retry.tuning.outages import ClocksApart, Outages, clocks_apart
-from linear_retry.tuning.proposal import TooFew, propose, propose_fixed
-from linear_retry.tuning.solver import Conditions, Unreachable
+from linear_retry.strategy.tuning.durations import estimate
+from linear_retry.strategy.tuning.gaps import Gap, costliest_gap, with_attempts
+from linear_retry.strategy.tuning.held_out import Comparison, compare
+from linear_retry.strategy.tuning.outages import ClocksApart, Outages, clocks_apart
+from linear_retry.strategy.tuning.proposal import TooFew, propose, propose_fixed
+from linear_retry.strategy.tuning.solver import Conditions, Unreachable
 
 CurrentDelays: TypeAlias = Sequence[int] | Mapping[str, Sequence[int]]
 """The delays in ms that are used now: the same for all groups, or by group."""

@@ -16,7 +16,7 @@ from linear_retry.report.section import Tables
 from linear_retry.spark.history.tuning import Tuned
 from linear_retry.spark.lake.lake import Lake
 from linear_retry.spark.reporting.summaries import Estimates, Summaries, summaries
-from linear_retry.tuning.solver import DEFAULT_COVER, Conditions
+from linear_retry.strategy.tuning.solver import DEFAULT_COVER, Conditions
 
 TABLES = (
     *("groups", "outages_over_time", "durations", "duration_quantiles", "proposals"),

@@ -23,11 +23,11 @@ from linear_retry.spark.lake.lake import DEAD_LETTERS, EPISODES, JOURNAL, Lake, 
 from linear_retry.spark.reporting import letters, outages
 from linear_retry.spark.session import JavaError, last_cause
 from linear_retry.strategy.file import elements
-from linear_retry.tuning.durations import bands
-from linear_retry.tuning.held_out import Comparison
-from linear_retry.tuning.outages import Numbers, Outages
-from linear_retry.tuning.proposal import TooFew
-from linear_retry.tuning.solver import Conditions
+from linear_retry.strategy.tuning.durations import bands
+from linear_retry.strategy.tuning.held_out import Comparison
+from linear_retry.strategy.tuning.outages import Numbers, Outages
+from linear_retry.strategy.tuning.proposal import TooFew
+from linear_retry.strategy.tuning.solver import Conditions
 
 MAX_ROWS = 10_000
 _MAX_BUCKETS = 60

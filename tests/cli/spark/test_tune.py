@@ -11,11 +11,11 @@ from linear_retry.cli import app
 from linear_retry.cli.spark import comparison
 from linear_retry.cli.spark.tune import show
 from linear_retry.spark import Tuned
-from linear_retry.tuning.gaps import Gap
-from linear_retry.tuning.held_out import Comparison, Costs, Mean
-from linear_retry.tuning.outages import ClocksApart
-from linear_retry.tuning.proposal import TooFew
-from linear_retry.tuning.solver import DEFAULT_COVER, Conditions, Unreachable
+from linear_retry.strategy.tuning.gaps import Gap
+from linear_retry.strategy.tuning.held_out import Comparison, Costs, Mean
+from linear_retry.strategy.tuning.outages import ClocksApart
+from linear_retry.strategy.tuning.proposal import TooFew
+from linear_retry.strategy.tuning.solver import DEFAULT_COVER, Conditions, Unreachable
 
 
 def _mean(mean: float, by: float = 0.0) -> Mean:

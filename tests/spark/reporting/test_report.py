@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from linear_retry.cli import app
 from linear_retry.spark import DEAD_LETTERS, Lake, Tuned, dead_letters, report
 from linear_retry.spark.reporting.report import TABLES
-from linear_retry.tuning.proposal import TooFew
+from linear_retry.strategy.tuning.proposal import TooFew
 from tests.dlq.sample_letters import our_record
 from tests.docs.markdown import blocks, code, table
 from tests.docs.markdown import page as page_of

@@ -1,6 +1,6 @@
 """Compares the time that lifelines' estimator takes with that of ours.
 
-    python -m tests.tuning.beside_lifelines 100 500
+    python -m tests.strategy.tuning.beside_lifelines 100 500
 
 Seconds of this process's CPU, for so many outages whose bounds are all different, as jitter makes
 them; and by how much the two distribution functions differ at most, at the strategy's probes.
@@ -12,9 +12,9 @@ import time
 import numpy as np
 from lifelines.fitters.npmle import npmle  # type: ignore[import-untyped]
 
-from linear_retry.tuning.durations import estimate
-from linear_retry.tuning.outages import Numbers, Outages
-from tests.tuning.recorded import durations_ms, recorded
+from linear_retry.strategy.tuning.durations import estimate
+from linear_retry.strategy.tuning.outages import Numbers, Outages
+from tests.strategy.tuning.recorded import durations_ms, recorded
 
 DELAYS_MS = (1000, 5000, 10_000, 30_000, 60_000, 300_000, 600_000, 3_600_000)
 

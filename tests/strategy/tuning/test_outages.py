@@ -5,7 +5,7 @@ from math import inf, nan
 import pytest
 
 from linear_retry.errors import UsageError
-from linear_retry.tuning.outages import Outages
+from linear_retry.strategy.tuning.outages import Outages
 
 WEEK_MS = 7 * 24 * 3_600_000
 

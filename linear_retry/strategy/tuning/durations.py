@@ -24,8 +24,8 @@ from itertools import chain
 import numpy as np
 import numpy.typing as npt
 
-from linear_retry.tuning.outages import Numbers, Outages
-from linear_retry.tuning.solver import OutageDurations
+from linear_retry.strategy.tuning.outages import Numbers, Outages
+from linear_retry.strategy.tuning.solver import OutageDurations
 
 _FINEST_MS = (10, 1000)
 """The limits of the shortest cell."""

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from linear_retry.tuning.durations import estimate
-from linear_retry.tuning.gaps import Gap, costliest_gap, with_attempts
-from linear_retry.tuning.outages import Outages
-from tests.tuning.recorded import durations_ms, recorded
+from linear_retry.strategy.tuning.durations import estimate
+from linear_retry.strategy.tuning.gaps import Gap, costliest_gap, with_attempts
+from linear_retry.strategy.tuning.outages import Outages
+from tests.strategy.tuning.recorded import durations_ms, recorded
 
 SECOND_MS = 1000
 PRICE_MS = 5000

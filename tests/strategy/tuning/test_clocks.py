@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from linear_retry.tuning.outages import ClocksApart, Numbers, clocks_apart
+from linear_retry.strategy.tuning.outages import ClocksApart, Numbers, clocks_apart
 
 HOUR_MS = 3_600_000.0
 WEEK_MS = 168 * HOUR_MS

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from linear_retry.tuning.fixed import cheapest_fixed, mean_cost_ms
-from linear_retry.tuning.proposal import propose, propose_fixed
-from linear_retry.tuning.solver import Conditions, OutageDurations, solve
-from tests.tuning.recorded import durations_ms, recorded
+from linear_retry.strategy.tuning.fixed import cheapest_fixed, mean_cost_ms
+from linear_retry.strategy.tuning.proposal import propose, propose_fixed
+from linear_retry.strategy.tuning.solver import Conditions, OutageDurations, solve
+from tests.strategy.tuning.recorded import durations_ms, recorded
 
 EVERY_SECOND = (1000,) * 900
 DOUBLING = tuple(min(1000 * 2**number, 60_000) for number in range(40))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from linear_retry.tuning.solver import Conditions, OutageDurations, reached
+from linear_retry.strategy.tuning.solver import Conditions, OutageDurations, reached
 
 __all__ = ["cheapest_fixed", "mean_cost_ms"]
 

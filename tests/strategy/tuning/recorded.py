@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from linear_retry.tuning.outages import Numbers, Outages
-from linear_retry.tuning.solver import OutageDurations
+from linear_retry.strategy.tuning.outages import Numbers, Outages
+from linear_retry.strategy.tuning.solver import OutageDurations
 
 
 def durations_ms(seed: int, count: int, median_s: float = 60, spread: float = 1.5) -> Numbers:

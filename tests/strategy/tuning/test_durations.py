@@ -8,10 +8,10 @@ from math import inf
 import numpy as np
 import pytest
 
-from linear_retry.tuning.durations import MAX_OUTAGES, Estimate, bands, ended_ms, estimate
-from linear_retry.tuning.outages import Numbers, Outages
-from tests.tuning.beside_lifelines import DELAYS_MS, of_lifelines
-from tests.tuning.recorded import durations_ms, recorded, share_within
+from linear_retry.strategy.tuning.durations import MAX_OUTAGES, Estimate, bands, ended_ms, estimate
+from linear_retry.strategy.tuning.outages import Numbers, Outages
+from tests.strategy.tuning.beside_lifelines import DELAYS_MS, of_lifelines
+from tests.strategy.tuning.recorded import durations_ms, recorded, share_within
 
 OTHER_MS = (20_000,) * 20
 

@@ -6,8 +6,8 @@ from itertools import islice
 
 import numpy as np
 
-from linear_retry.tuning.durations import Estimate, estimate
-from linear_retry.tuning.outages import Numbers, Outages
+from linear_retry.strategy.tuning.durations import Estimate, estimate
+from linear_retry.strategy.tuning.outages import Numbers, Outages
 
 __all__ = ["Comparison", "compare"]
 

@@ -3,18 +3,18 @@
 import numpy as np
 import pytest
 
-from linear_retry.tuning.durations import Estimate, estimate
-from linear_retry.tuning.held_out import outage_costs
-from linear_retry.tuning.outages import Numbers, Outages
-from linear_retry.tuning.proposal import (
+from linear_retry.strategy.tuning.durations import Estimate, estimate
+from linear_retry.strategy.tuning.held_out import outage_costs
+from linear_retry.strategy.tuning.outages import Numbers, Outages
+from linear_retry.strategy.tuning.proposal import (
     TooFew,
     cover_aimed_at,
     cover_known,
     outages_needed,
     propose,
 )
-from linear_retry.tuning.solver import Conditions, Unreachable
-from tests.tuning.recorded import durations_ms, recorded
+from linear_retry.strategy.tuning.solver import Conditions, Unreachable
+from tests.strategy.tuning.recorded import durations_ms, recorded
 
 LONG_MS = (1000, *[5000] * 10, *[60_000] * 60, *[3_600_000] * 24)
 

@@ -5,10 +5,10 @@ from math import ceil, log
 
 import numpy as np
 
-from linear_retry.tuning.durations import estimate
-from linear_retry.tuning.fixed import cheapest_fixed, mean_cost_ms
-from linear_retry.tuning.outages import Outages
-from linear_retry.tuning.solver import Conditions, OutageDurations, Unreachable, solve
+from linear_retry.strategy.tuning.durations import estimate
+from linear_retry.strategy.tuning.fixed import cheapest_fixed, mean_cost_ms
+from linear_retry.strategy.tuning.outages import Outages
+from linear_retry.strategy.tuning.solver import Conditions, OutageDurations, Unreachable, solve
 
 __all__ = ["TooFew", "propose", "propose_fixed"]
 

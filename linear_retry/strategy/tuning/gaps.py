@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from linear_retry.tuning.durations import Estimate
-from linear_retry.tuning.outages import Numbers, Outages
+from linear_retry.strategy.tuning.durations import Estimate
+from linear_retry.strategy.tuning.outages import Numbers, Outages
 
 _NARROW = 1.25
 _FEWEST = 10

@@ -15,8 +15,8 @@ from linear_retry import Strategy
 from linear_retry.errors import UsageError
 from linear_retry.retry.decision import Policy
 from linear_retry.strategy.simulation import Recovered, Simulator
-from linear_retry.tuning.solver import Conditions, OutageDurations, Unreachable, solve
-from tests.tuning.recorded import share_within
+from linear_retry.strategy.tuning.solver import Conditions, OutageDurations, Unreachable, solve
+from tests.strategy.tuning.recorded import share_within
 
 DAY_MS = 24 * 3_600_000
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from linear_retry.errors import UsageError
 from linear_retry.records.durations import DAY_MS
-from linear_retry.tuning.solver import MAX_DURATION_MS
+from linear_retry.strategy.tuning.solver import MAX_DURATION_MS
 
 __all__ = ["Outages"]
 

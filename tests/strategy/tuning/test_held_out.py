@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from examples.fleet.costs import cost
-from linear_retry.tuning.durations import estimate
-from linear_retry.tuning.held_out import compare, means, outage_costs
-from linear_retry.tuning.outages import Outages
-from linear_retry.tuning.proposal import propose
-from linear_retry.tuning.solver import Conditions
-from tests.tuning.recorded import durations_ms, recorded
+from linear_retry.strategy.tuning.durations import estimate
+from linear_retry.strategy.tuning.held_out import compare, means, outage_costs
+from linear_retry.strategy.tuning.outages import Outages
+from linear_retry.strategy.tuning.proposal import propose
+from linear_retry.strategy.tuning.solver import Conditions
+from tests.strategy.tuning.recorded import durations_ms, recorded
 
 CURRENT_MS = (*[10_000] * 30, *[300_000] * 24, *[3_600_000] * 12)
 PROBE_COST_MS = 20_000
