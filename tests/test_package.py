@@ -232,8 +232,8 @@ _DOORS = {
     "pyarrow": ["spark.scheduler"],
     "pyspark": ["spark"],
     # An application's transaction may be SQLAlchemy's, or psycopg's.
-    "sqlalchemy": ["store", "outbox.transaction"],
-    "psycopg": ["outbox.transaction"],
+    "sqlalchemy": ["store", "scheduler.positions"],
+    "psycopg": ["store.application.borrowed"],
     "alembic": ["store.migrations"],
     "anyio": ["scheduler.http"],
     "argon2": ["web.security"],

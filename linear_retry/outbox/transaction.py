@@ -1,75 +1,37 @@
 """Stores messages through the application's own connection, in its transaction."""
 
-import sqlite3
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
-import psycopg
-from psycopg.rows import tuple_row
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    and_,
-    column,
-    create_engine,
-    func,
-    null,
-    select,
-    table,
-    text,
-)
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.orm import Session
-from sqlalchemy.pool import NullPool
-
-from linear_retry.errors import UsageError
 from linear_retry.outbox.message import OutboxMessage, content
 from linear_retry.store import lanes, messages
+from linear_retry.store.application.borrowed import Borrowing
 from linear_retry.store.database import Database
 from linear_retry.store.lanes import Lane
-from linear_retry.store.migrations import VERSION, check_version, newest_version
 from linear_retry.store.records import slot_of
-from linear_retry.store.schema import setting
-from linear_retry.store.sender.identity import STORE_ID
 
-_OPEN = "begin a transaction first, or the message is sent even if the rest is not committed"
-_NOT_OPEN = f"add: the connection commits each statement; {_OPEN}"
+_OTHERWISE = "the message is sent even if the rest is not committed"
 
 
 class Transactions:
     """Stores messages in transactions of the application's. Threads may share it.
 
-    Commits nothing and rolls nothing back. Others that store in the same lane do not wait for the
-    transaction to end, nor does it wait for the sender.
+    Others that store in the same lane do not wait for the transaction to end, nor does it wait for
+    the sender.
     """
 
     def __init__(self, database: Database, own_id: str) -> None:
         """`own_id` is the id of the store whose messages are sent."""
         self._database = database
-        self._own_id, self._version = own_id, newest_version()
-        self._began = null() if database.is_sqlite else func.transaction_timestamp()
+        self._borrowing = Borrowing(database, own_id, "add", _OTHERWISE)
         self._known: set[Lane] = set()
-        self._local = threading.local()
-        url = "sqlite://" if database.is_sqlite else "postgresql+psycopg://"
-        own: dict[str, Any] = {} if database.is_sqlite else {"use_native_hstore": False}
-        # An engine over connections that it does not own: what it closes stays open.
-        self._engine = create_engine(
-            url,
-            creator=lambda: self._local.borrowed,
-            poolclass=NullPool,
-            hide_parameters=True,
-            **own,
-        )
 
     def add(self, transaction: Any, message: OutboxMessage) -> None:
         """Stores `message`, to be sent once `transaction` is committed.
 
         Raises `UsageError` for what is no open transaction of the store's database.
         """
-        with self._connection(transaction) as connection:
-            self._check(connection)
+        with self._borrowing.connection(transaction) as connection:
+            self._borrowing.check(connection)
             due = message.due(self._database.now_ms(connection))
             self._make_lane(("outbox", due.destination, due.slot), due.due_ms)
             messages.add(self._database, connection, [due])
@@ -80,83 +42,6 @@ class Transactions:
         Raises `UsageError` for a key of another type, and `StoreError`.
         """
         self._make_lane(("outbox", topic, slot_of(content(key, "key"), partition)))
-
-    @contextmanager
-    def _connection(self, transaction: Any) -> Iterator[Connection]:
-        if isinstance(transaction, Session):
-            transaction = transaction.connection()
-        if isinstance(transaction, Connection):
-            self._check_kind(is_sqlite=transaction.dialect.name == "sqlite")
-            yield transaction
-            return
-        raw = _raw(transaction)
-        self._check_kind(is_sqlite=isinstance(raw, sqlite3.Connection))
-        self._local.borrowed = _Borrowed(raw)
-        try:
-            with self._engine.connect() as connection:
-                yield connection
-        except DBAPIError as error:
-            # The application's handlers know the errors of its own library.
-            raise (error.orig or error) from error
-        finally:
-            del self._local.borrowed
-
-    def _check_kind(self, *, is_sqlite: bool) -> None:
-        if is_sqlite != self._database.is_sqlite:
-            kind = "SQLite" if is_sqlite else "another database"
-            raise UsageError(
-                f"add: the transaction is of {kind}, not of the store {self._database}; name the "
-                "transaction's own database as the store"
-            )
-
-    def _check(self, connection: Connection) -> None:
-        """Raises unless our tables, of this version, are what the open transaction sees.
-
-        Each time: the next transaction may be another database's, or see other tables.
-        """
-        began, are_there = self._row(connection, self._began, self._are_there(connection))
-        if not are_there:  # a statement that fails would end the transaction
-            check_version(self._database, connection)
-        began_again, own_id, version = self._row(
-            connection, self._began, STORE_ID, VERSION.c.version_num
-        )
-        # Whatever the driver says of itself, and a pooler does: statements of one transaction.
-        if began_again != began:
-            raise UsageError(_NOT_OPEN)
-        # Only now: SQLAlchemy begins with the first statement, by the application's own listeners.
-        if self._database.is_sqlite and not _is_open(connection.connection.driver_connection):
-            raise UsageError(_NOT_OPEN)
-        if version != self._version:
-            check_version(self._database, connection)
-        if own_id != self._own_id or not self._is_in_own_file(connection):
-            raise UsageError(
-                f"add: the transaction's database is not the store {self._database}, and nobody "
-                "would send what it has; name the transaction's own database as the store"
-            )
-
-    def _is_in_own_file(self, connection: Connection) -> bool:
-        """Whether it is our file: a copy has our id, and nobody sends what is stored there."""
-        if not self._database.is_sqlite:
-            return True
-        main = text("SELECT file FROM pragma_database_list WHERE name = 'main'")
-        return self._database.is_in(connection.execute(main).scalar_one())
-
-    def _row(self, connection: Connection, *columns: Any) -> Any:
-        # It is the application's own connection, which does not know our schema.
-        options = self._database.execution_options
-        return connection.execute(select(*columns), execution_options=options).one()
-
-    def _are_there(self, connection: Connection) -> ColumnElement[bool]:
-        """Whether the tables that `_check` reads are where the transaction looks."""
-        names = (setting.name, VERSION.name)
-        if self._database.is_sqlite:
-            master = table("sqlite_master", column("name"))
-            found = select(func.count() == len(names)).where(master.c.name.in_(names))
-            return found.scalar_subquery()
-        schema = self._database.schema
-        quoted = connection.dialect.identifier_preparer.quote_schema(schema) if schema else ""
-        where = f"{quoted}." if schema else ""
-        return and_(*(func.to_regclass(f"{where}{name}").is_not(None) for name in names))
 
     def _make_lane(self, lane: Lane, due_ms: int | None = None) -> None:
         """Makes a missing lane in a transaction of ours, for what is due then, or from now on.
@@ -169,60 +54,3 @@ class Transactions:
                 due_ms = self._database.now_ms(connection) if due_ms is None else due_ms
                 lanes.get_or_make(self._database, connection, {lane: due_ms})
             self._known.add(lane)
-
-
-class _Borrowed:
-    """A DBAPI connection of the application's, which is left open and as it was."""
-
-    def __init__(self, raw: Any) -> None:
-        self._raw = raw
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._raw, name)
-
-    def cursor(self) -> Any:
-        if isinstance(self._raw, sqlite3.Connection):
-            cursor = self._raw.cursor()
-            cursor.row_factory = None
-            return cursor
-        return self._raw.cursor(row_factory=tuple_row)
-
-    def commit(self) -> None:
-        """Leaves that to the application."""
-
-    def rollback(self) -> None:
-        """Leaves that to the application."""
-
-    def close(self) -> None:
-        """Leaves that to the application."""
-
-    def create_function(self, *_: Any, **__: Any) -> None:
-        """Leaves a SQLite connection without SQLAlchemy's `regexp`."""
-
-    def add_notice_handler(self, _: Any) -> None:
-        """Leaves a psycopg connection without SQLAlchemy's log of notices."""
-
-
-def _raw(transaction: Any) -> Any:
-    """Returns the DBAPI connection of psycopg's, sqlite3's or Django's."""
-    if hasattr(transaction, "in_atomic_block"):  # Django's
-        if not transaction.in_atomic_block:
-            raise UsageError(f"add: no transaction.atomic() is open; {_OPEN}")
-        transaction = transaction.connection
-    if isinstance(transaction, psycopg.Cursor | sqlite3.Cursor):
-        transaction = transaction.connection
-    if not isinstance(transaction, psycopg.Connection | sqlite3.Connection):
-        raise UsageError(
-            f"add: {type(transaction).__name__} is no transaction of SQLAlchemy (Connection or "
-            "Session), psycopg 3, sqlite3 or Django; pass one of these"
-        )
-    return transaction
-
-
-def _is_open(connection: Any) -> bool:
-    """Whether a connection to SQLite is in a transaction, or opens one for our INSERT."""
-    # Since Python 3.12: with `autocommit=True` the level means nothing.
-    begins = connection.isolation_level is not None
-    return connection.in_transaction or (
-        begins and getattr(connection, "autocommit", None) is not True
-    )

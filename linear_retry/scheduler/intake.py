@@ -9,12 +9,13 @@ from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.messages import read_fresh
 from linear_retry.kafka.topics.standalone_consumer import ANSWER_TIMEOUT_S, StandaloneConsumer
 from linear_retry.records.record import Record
+from linear_retry.scheduler import positions
 from linear_retry.scheduler.changes import Reason
 from linear_retry.scheduler.contract import read_request
 from linear_retry.scheduler.destinations import Destinations
 from linear_retry.scheduler.start import check_topic
 from linear_retry.scope import Partition, Place, Scope
-from linear_retry.store import audit, dead_letters, messages, positions
+from linear_retry.store import audit, dead_letters, messages
 from linear_retry.store.database import Database
 from linear_retry.store.records import NewDeadLetter, NewMessage
 

@@ -7,8 +7,8 @@ from linear_retry.errors import BrokerError, ConfigurationError
 from linear_retry.kafka.topics.description import Topics
 from linear_retry.kafka.topics.groups import Groups
 from linear_retry.kafka.topics.standalone_consumer import ANSWER_TIMEOUT_S, StandaloneConsumer
+from linear_retry.scheduler import positions
 from linear_retry.scope import Partition
-from linear_retry.store import positions
 from linear_retry.store.database import Database
 from linear_retry.store.sender import identity
 

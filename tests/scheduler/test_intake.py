@@ -9,9 +9,9 @@ from confluent_kafka import TIMESTAMP_CREATE_TIME, Message
 from sqlalchemy import Connection, select
 
 from linear_retry.errors import StoreError
+from linear_retry.scheduler import positions
 from linear_retry.scheduler.destinations import Destinations
 from linear_retry.scheduler.intake import Intake, PositionMovedError
-from linear_retry.store import positions
 from linear_retry.store.database import Database
 from linear_retry.store.schema import dead_letter, message
 

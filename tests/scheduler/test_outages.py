@@ -8,8 +8,8 @@ import pytest
 from confluent_kafka import Consumer
 
 from linear_retry.errors import StoreError, StoreVersionError
+from linear_retry.scheduler import positions
 from linear_retry.scheduler.intake import Intake
-from linear_retry.store import positions
 from linear_retry.store.database import Database
 from linear_retry.store.migrations import migrate
 from linear_retry.store.schema import metadata

@@ -7,8 +7,9 @@ from sqlalchemy import func, select
 from typer.testing import CliRunner
 
 from linear_retry.cli import app
+from linear_retry.scheduler import positions
 from linear_retry.scheduler.start import check_topic
-from linear_retry.store import audit, positions
+from linear_retry.store import audit
 from linear_retry.store.database import Database
 from linear_retry.store.schema import metadata
 from tests.conftest import TopicFactory

@@ -11,7 +11,8 @@ import pytest
 from sqlalchemy import make_url, select
 
 from linear_retry import ConfigurationError
-from linear_retry.store import messages, positions
+from linear_retry.scheduler import positions
+from linear_retry.store import messages
 from linear_retry.store.database import Database
 from linear_retry.store.schema import message
 from tests.conftest import TopicFactory

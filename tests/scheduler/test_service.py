@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 from linear_retry import ConfigurationError, DataLossError, DeadLetters, LinearConsumer, Scheduler
 from linear_retry.kafka import Message
 from linear_retry.records.dead_letter import parse
-from linear_retry.store import positions
+from linear_retry.scheduler import positions
 from linear_retry.store.database import Database
 from tests.conftest import TopicFactory
 from tests.kafka_operations import wait_until

@@ -5,10 +5,9 @@ from typing import Any
 
 import pytest
 
-from linear_retry.scheduler import start
+from linear_retry.scheduler import positions, start
 from linear_retry.scheduler.start import beginnings, cluster_and_partitions
 from linear_retry.scope import Partition
-from linear_retry.store import positions
 from linear_retry.store.database import Database
 from linear_retry.store.sender import identity
 from tests.conftest import TopicFactory

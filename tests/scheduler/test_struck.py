@@ -10,7 +10,7 @@ from typing import Literal
 import pytest
 from sqlalchemy import select
 
-from linear_retry.store import positions
+from linear_retry.scheduler import positions
 from linear_retry.store.database import Database
 from linear_retry.store.schema import message
 from tests import dying_with_parent

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from sqlalchemy import create_engine, select, text
 
-from linear_retry.store import audit, dead_letters, messages, positions
+from linear_retry.scheduler import positions
+from linear_retry.store import audit, dead_letters, messages
 from linear_retry.store.database import Database
 from linear_retry.store.listing import dead_letters as listed_dead_letters
 from linear_retry.store.listing import messages as listed_messages

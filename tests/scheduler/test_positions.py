@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import Connection, text
 
 from linear_retry.errors import StoreError
-from linear_retry.store import positions
+from linear_retry.scheduler import positions
 from linear_retry.store.database import Database
 from tests.patience import PATIENCE_S
 

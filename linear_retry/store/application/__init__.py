@@ -1,0 +1,1 @@
+"""What is stored through the application's own connection, in its transaction."""
