@@ -338,6 +338,7 @@ def assemble(
     )
     second_reader = SecondReader(settings.config, dependencies.consumer)
     chores: list[Chore] = [
+        (flow_control, flow_control.place),
         (reset, reset.tick),
         (commits, outcomes.tick),
         (assignment, stalled.reclaim),

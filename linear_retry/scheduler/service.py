@@ -229,7 +229,7 @@ class SchedulerService:
 
     def _positions(
         self, intake: Intake, cluster: str, partitions: Collection[Partition]
-    ) -> dict[Partition, int]:
+    ) -> dict[Partition, int | None]:
         """From the store. What it does not know begins at its beginning, or what a copy lacks that
         was restored is lost: the group has committed behind it."""
         config = self._settings.config
@@ -237,7 +237,8 @@ class SchedulerService:
         self._was_assigned = True
         found = intake.start_positions(partitions)
         unknown = [each for each in partitions if each not in found]
-        return found | (intake.begin_at(beginnings(config, unknown)) if unknown else {})
+        begun = intake.begin_at(beginnings(config, unknown)) if unknown else {}
+        return {each: (found | begun).get(each) for each in partitions}
 
     def _new_consumer(self, intake: Intake, cluster: str) -> LinearConsumer:
         settings = self._settings

@@ -1,6 +1,7 @@
 """Pauses, resumes, seeks and reassigns partitions, in an order that loses no message."""
 
-from collections.abc import Callable, Collection, Iterable
+import math
+from collections.abc import Callable, Iterable, Sequence
 
 from linear_retry.consumer.partitions.assignment import Assignment
 from linear_retry.consumer.partitions.offsets import Offsets, StartPositions
@@ -19,9 +20,14 @@ from linear_retry.retry.case import Failing, Held
 from linear_retry.retry.circuits import Circuits
 from linear_retry.scope import Partition, Scope
 
+_ASK_AGAIN_S = 0.5
+
 
 class FlowControl:
-    """Pauses, resumes, seeks and reassigns partitions; nothing else does."""
+    """Pauses, resumes, seeks and reassigns partitions; nothing else does.
+
+    `due_at_s` is when it is to be asked where new partitions start (`place`).
+    """
 
     def __init__(
         self,
@@ -43,6 +49,7 @@ class FlowControl:
         self._held_back: set[Partition] = set()
         self._start_positions = start_positions
         self._unplaced: set[Partition] = set()
+        self.due_at_s = math.inf
 
     @property
     def held_back(self) -> frozenset[Partition]:
@@ -50,8 +57,26 @@ class FlowControl:
         return frozenset(self._held_back)
 
     def is_paused(self, partition: Partition) -> bool:
-        """Whether its circuit is open, or its next batch cannot be read."""
-        return self.circuits.stops(partition) or partition in self._assignment.stopped
+        """Whether its circuit is open, its next batch cannot be read, or its start is not known."""
+        return (
+            self.circuits.stops(partition)
+            or partition in self._assignment.stopped
+            or partition in self._unplaced
+        )
+
+    @property
+    def pauses_any(self) -> bool:
+        """Whether any partition may be paused (`is_paused`)."""
+        return (
+            not self.circuits.all_closed
+            or bool(self._assignment.unreadable)
+            or bool(self._unplaced)
+        )
+
+    @property
+    def unplaced(self) -> frozenset[Partition]:
+        """The partitions that are paused as it is not known yet where they start."""
+        return frozenset(self._unplaced)
 
     def is_not_read(self, partition: Partition) -> bool:
         """Whether it is to deliver nothing: it is paused, or enough of it is in memory."""
@@ -144,20 +169,27 @@ class FlowControl:
     def reposition(self) -> None:
         """Seeks every partition to its next offset, after the read-ahead became invalid.
 
-        One that begins elsewhere than librdkafka does is assigned again: without a committed offset
-        it is stopped, and no seek revives it.
+        One that has delivered nothing yet is assigned again.
         """
-        placed = self._place_new()
         self._read_ahead.restored()
-        partitions = self._assignment.partitions
-        self.seek([partition for partition in partitions if partition not in placed])
-        unknown = [
-            p
-            for p in partitions
-            if p in self._assignment and (p in placed or self.offsets.next_offset(p) is None)
-        ]
-        for partition in unknown[:1] if self._client.restarts_all else unknown:
-            self.reassign(partition)
+        self.seek(self._assignment.partitions)
+        placed = [key for key in self._assignment.partitions if key not in self._unplaced]
+        self._restart([key for key in placed if self.offsets.next_offset(key) is None])
+
+    def place(self) -> None:
+        """Starts new partitions where they are to; asks again for those of which it is not known.
+
+        If asking raises, all stay new.
+        """
+        new = [key for key in self._assignment.partitions if key in self._unplaced]
+        found = {} if self._start_positions is None else self._start_positions(new)
+        self._unplaced = {key for key in new if key not in found}
+        self.due_at_s = self._assignment.now_s() + _ASK_AGAIN_S if self._unplaced else math.inf
+        for partition, offset in found.items():
+            if offset is not None:
+                self.offsets.start_at(partition, offset)
+        # Not a seek: without a committed offset librdkafka has stopped it.
+        self._restart([*found])
 
     def seek(self, partitions: Iterable[Partition]) -> None:
         """Seeks each to its first unhandled offset; not those without a delivery yet.
@@ -270,6 +302,7 @@ class FlowControl:
         self._drop_keys(gone)  # the note tells their next owner how often they have failed
         self.circuits.drop_held(gone)
         self._held_back -= gone
+        self._unplaced -= gone
         self._read_ahead.forget(gone.__contains__)
 
     def _take(self, partitions: Iterable[Partition]) -> None:
@@ -279,20 +312,12 @@ class FlowControl:
         if self._start_positions is not None:
             # What librdkafka reads until then is from the committed offset.
             self._unplaced.update(partitions)
-            self._read_ahead.invalidate()
+            self.due_at_s = -math.inf
         self._emit(Assigned(tuple(partitions)))
 
-    def _place_new(self) -> Collection[Partition]:
-        """Sets where new partitions start, and returns those. If asking raises, all stay new."""
-        new = [key for key in self._assignment.partitions if key in self._unplaced]
-        if self._start_positions is None or not new:
-            return ()
-        found = self._start_positions(new)
-        self._unplaced.clear()
-        placed = [key for key in new if key in found]
-        for partition in placed:
-            self.offsets.start_at(partition, found[partition])
-        return placed
+    def _restart(self, partitions: Sequence[Partition]) -> None:
+        for partition in partitions[:1] if self._client.restarts_all else partitions:
+            self.reassign(partition)
 
     def _start_over(self, partition: Partition, offset: int) -> None:
         """Forgets what is known of a partition. What runs, or leaves, counts no more."""

@@ -20,11 +20,11 @@ _NOTHING = -1
 
 OffsetClass: TypeAlias = Literal["next", "duplicate", "suspect", "gap", "reset"]
 
-StartPositions: TypeAlias = Callable[[Sequence[Partition]], Mapping[Partition, int]]
-"""Where newly assigned partitions start, whatever the group has committed.
+StartPositions: TypeAlias = Callable[[Sequence[Partition]], Mapping[Partition, int | None]]
+"""Where newly assigned partitions start, whatever the group has committed; None: where it has.
 
-Called by the owner thread after each assignment, with what is new in it; those that are left out
-start at the committed offset. What it raises ends the run, and the next use asks again.
+Called by the owner thread after each assignment, with what is new in it, and again for those that
+are left out, which are paused until then. What it raises ends the run, and the next use asks again.
 """
 
 
@@ -59,9 +59,17 @@ class Offsets:
     nothing has been delivered yet, so the committed offset decides.
     """
 
-    def __init__(self, note_of: NoteOf = no_note) -> None:
-        """`note_of` gives what is committed beside an offset."""
+    def __init__(
+        self,
+        note_of: NoteOf = no_note,
+        on_start: Callable[[Partition, int], object] = lambda *_: None,
+    ) -> None:
+        """`note_of` gives what is committed beside an offset.
+
+        `on_start` is called with each offset at which a partition starts to be read.
+        """
         self._note_of = note_of
+        self._on_start = on_start
         self._positions: dict[Partition, _Position] = {}
 
     def __contains__(self, partition: Partition) -> bool:
@@ -192,6 +200,7 @@ class Offsets:
         position.reset_to = None
         position.tail = (0, 0)
         position.gone = None
+        self._on_start(partition, offset)
 
     def take_unchecked(self, partition: Partition) -> bool:
         """Whether nobody has looked yet if its log was cut below the commit where it started."""

@@ -52,7 +52,7 @@ class OffsetCheck:
     def trusts(self, arrivals: list[Message]) -> bool:
         """Whether these need no check: nothing is paused, and each follows one that has arrived."""
         assignment = self._assignment
-        if self._pauses_any:
+        if self._flow_control.pauses_any:
             return False
         if not assignment.undisturbed and not assignment.have_delivered(
             set(map(partition_of, arrivals))
@@ -71,7 +71,7 @@ class OffsetCheck:
             self._offsets.start_at(partition, offset, by_commit=True)
         if self._assignment.is_stale(partition, serial):
             return False  # just sought or restarted: it is delivered again, in order
-        if self._pauses_any and self._flow_control.is_paused(partition):
+        if self._flow_control.pauses_any and self._flow_control.is_paused(partition):
             if is_message:
                 self._flow_control.drop_leak(partition, offset)
             return False  # nor does its end count: what leaked before it is delivered again
@@ -84,7 +84,8 @@ class OffsetCheck:
         if accepted and not is_message:
             self._note_end(partition, offset)
         elif accepted and not (
-            self._pauses_any and self._flow_control.hold_probe(message, partition, offset)
+            self._flow_control.pauses_any
+            and self._flow_control.hold_probe(message, partition, offset)
         ):
             self._read_ahead.keep([message])
         if accepted:
@@ -127,11 +128,6 @@ class OffsetCheck:
         if start is not None and not self._offsets.to_read(partition, start, arrived_end):
             self._offsets.note_tail(partition, start, end)
         self._leader_epochs.note_end(partition, arrived_end, end)
-
-    @property
-    def _pauses_any(self) -> bool:
-        """Whether any circuit is open, or any partition cannot be read."""
-        return not self._flow_control.circuits.all_closed or bool(self._assignment.unreadable)
 
     def _is_next(self, partition: Partition, offset: int) -> bool:
         if not self._assignment.is_silent(partition):

@@ -22,12 +22,14 @@ class _Database:
         self.positions = dict(positions)
         self.asked: list[list[Partition]] = []
         self.is_down = False
+        self.not_yet: set[Partition] = set()
 
-    def __call__(self, partitions: Sequence[Partition]) -> Mapping[Partition, int]:
+    def __call__(self, partitions: Sequence[Partition]) -> Mapping[Partition, int | None]:
         self.asked.append(list(partitions))
         if self.is_down:
             raise BrokerError("the database is down")
-        return self.positions
+        known = [each for each in partitions if each not in self.not_yet]
+        return {each: self.positions.get(each) for each in known}
 
 
 def _group(database: _Database, protocol: Protocol = "eager", **config: str) -> FakeGroup:
@@ -77,6 +79,22 @@ def test_after_a_rebalance_it_is_asked_again(protocol: Protocol) -> None:
     group.share([0, 0])
     until(group, lambda: len(begun(group)) >= before + 8)
     assert list(range(2, 10)) == [place.offset for _, place in begun(group)[before:]]
+
+
+@pytest.mark.parametrize("protocol", get_args(Protocol))
+def test_what_is_not_known_yet_is_asked_again(protocol: Protocol) -> None:
+    """Nothing of it is read until then, and what the other partition has is handled meanwhile."""
+    database = _Database({_ONE: 4})
+    database.not_yet = {_ONE}
+    group = _group(database, protocol)
+    group.join()
+    group.share([0, 0])
+    until(group, lambda: group.fake.group(GROUP).get(_TWO) == 10)
+    assert {_TWO: 0} == _first_attempts(group)
+    database.not_yet.clear()
+    group.finish()
+    assert {_ONE: 4, _TWO: 0} == _first_attempts(group)
+    assert [[_ONE, _TWO], [_ONE]] == [database.asked[0], database.asked[-1]]
 
 
 def test_a_position_is_the_next_offset_from_the_start() -> None:
