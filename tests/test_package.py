@@ -77,6 +77,7 @@ _MAY_IMPORT = {
     # To rehearse a replay it asks a consumer how it judges failures.
     "dlq": {"dlq", "consumer", "files", "kafka", "records", "retry"} | _EVERYONES,
     "store": {"store", "files", "kafka", "log", "records", "retry", "strategy"} | _EVERYONES,
+    "inbox": {"inbox", "consumer", "kafka", "log", "records", "retry", "store"} | _EVERYONES,
     "outbox": {"outbox", "store", "kafka", "log", "records", "retry", "strategy"} | _EVERYONES,
     "scheduler": {
         *("", "scheduler", "store", "consumer", "files", "kafka", "log", "monitoring", "records"),
@@ -232,7 +233,7 @@ _DOORS = {
     "pyarrow": ["spark.scheduler"],
     "pyspark": ["spark"],
     # An application's transaction may be SQLAlchemy's, or psycopg's.
-    "sqlalchemy": ["store", "scheduler.positions"],
+    "sqlalchemy": ["store", "scheduler.positions", "inbox"],
     "psycopg": ["store.application.borrowed"],
     "alembic": ["store.migrations"],
     "anyio": ["scheduler.http"],
@@ -421,6 +422,11 @@ _CATCHES = {
     ("outbox.keeper", "_guarded_turn", "BaseException"),
     # The caller's; the next message needs it too.
     ("outbox.storing", "_call_recover", "BaseException"),
+    # The transaction is rolled back, and the exception goes on.
+    ("inbox.handling", "_transaction", "BaseException"),
+    ("inbox.handling", "_async_transaction", "BaseException"),
+    # Each library has its own errors of a database that is away; all others go on.
+    ("inbox.handling", "_passing", "Exception"),
     # The program whose handler is rehearsed: what it raises is the answer.
     ("dlq.rehearsal.handling", "load", "Exception"),
     ("dlq.rehearsal.handling", "_attempted", "BaseException"),

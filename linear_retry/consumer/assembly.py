@@ -34,6 +34,7 @@ from linear_retry.consumer.operations.client_replacement import (
     ClientReplacement,
     InstanceIdWait,
 )
+from linear_retry.consumer.operations.inbox import PassedOffsets, asks_brokers
 from linear_retry.consumer.operations.lag import Lag
 from linear_retry.consumer.operations.lifecycle import Brokers, Shutdown, Startup
 from linear_retry.consumer.operations.monitor import Monitor
@@ -67,6 +68,7 @@ from linear_retry.consumer.partitions.read_ahead import ReadAhead, partition_of
 from linear_retry.consumer.partitions.unreadable_batches import UnreadableBatches
 from linear_retry.consumer.settings.by_key import key_function
 from linear_retry.consumer.settings.consumer_config import ConsumerConfig
+from linear_retry.consumer.settings.inbox import InboxPlaces
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.client import Client
 from linear_retry.kafka.consumer.committed import Committed
@@ -153,11 +155,16 @@ class Parts:
 
 
 def assemble(
-    config: ConsumerConfig, circuits: Circuits[Message], monitor: Monitor, stop: StopFlag
+    config: ConsumerConfig,
+    circuits: Circuits[Message],
+    monitor: Monitor,
+    stop: StopFlag,
+    inbox: InboxPlaces | None = None,
 ) -> Parts:
     """Creates all parts, in the thread that owns the consumer: here I/O starts.
 
-    Raises `ConfigurationError` if librdkafka refuses a key.
+    `inbox` has its places, where they lie in the application's database. Raises
+    `ConfigurationError` if librdkafka refuses a key.
     """
     settings, dependencies, emit = config.settings, config.dependencies, monitor.emit
     clock = dependencies.clock
@@ -172,7 +179,8 @@ def assemble(
 
     # The partitions: what is assigned, read ahead, done and committed.
     assignment = Assignment(clock.now_s)
-    offsets = Offsets(lambda *place: client.note_of(*place))
+    on_start = None if inbox is None else inbox.starts
+    offsets = Offsets(lambda *place: client.note_of(*place), on_start)
     key_of = key_function(config.by_key)
     lane_of = _lane_of(config, key_of)
     read_ahead = _read_ahead_of(config, circuits, lane_of)(
@@ -189,7 +197,9 @@ def assemble(
         circuits=circuits,
         read_ahead=read_ahead,
         emit=emit,
-        start_positions=dependencies.start_positions,
+        start_positions=dependencies.start_positions
+        if inbox is None
+        else partial(inbox.claim, asks_brokers(config, client)),
     )
     notes = CommitNotes(
         client=client,
@@ -230,6 +240,7 @@ def assemble(
         operator_actions=actions,
         settings=config.retry,
         emit=emit,
+        inbox=inbox,
     )
 
     # What the client delivers and reports.
@@ -369,6 +380,9 @@ def assemble(
             longest_s=config.group_breaker_max_s,
         )
         chores.append((breaker, breaker.tick))
+    if inbox is not None:
+        passed = PassedOffsets(inbox, offsets, clock.now_s)
+        chores.append((passed, passed.tick))
     if isinstance(read_ahead, DelayedReadAhead):
         waits = DelayedFlow(read_ahead, flow_control)
         chores.insert(0, (waits, waits.tick))

@@ -25,12 +25,13 @@ from linear_retry.consumer.ownership.requests import (
 )
 from linear_retry.consumer.partitions.batches import BatchLimits
 from linear_retry.consumer.partitions.commit_notes import OnUnreadableNote
-from linear_retry.consumer.runners.async_hand_over import AsyncHandler
+from linear_retry.consumer.runners.async_hand_over import AnyAsyncHandler
 from linear_retry.consumer.runners.background import Background, Consume
 from linear_retry.consumer.runners.own_loop import Attempt
 from linear_retry.consumer.runners.run_handler import (
     BatchHandler,
     Handler,
+    TransactionHandler,
     check_async_handler,
     check_handler,
 )
@@ -39,6 +40,7 @@ from linear_retry.consumer.settings.by_key import ByKey
 from linear_retry.consumer.settings.checks import Strategies, check_listeners, plan
 from linear_retry.consumer.settings.consumer_config import Dependencies
 from linear_retry.consumer.settings.dead_letters import DeadLetters
+from linear_retry.consumer.settings.inbox import Inbox
 from linear_retry.consumer.settings.line import Topics, WhenExhausted
 from linear_retry.consumer.settings.values import Errors
 from linear_retry.errors import LinearRetryError, UsageError
@@ -82,6 +84,7 @@ class LinearConsumer:
         control: str | None = None,
         remember_failures: bool = True,
         on_unreadable_note: OnUnreadableNote = "refuse",
+        inbox: Inbox | None = None,
         start_timeout_s: float = 30.0,
         close_timeout_s: float = 10.0,
         group_pause_max_s: float = 3600.0,
@@ -111,6 +114,10 @@ class LinearConsumer:
         wait for the first broker, `close_timeout_s` that of `close`, `group_pause_max_s` each pause
         by an operator.
 
+        `inbox`: each message comes with an open transaction of the application's own database, as
+        `handler(message, transaction)`; a list of `run_batches` too. What the handler writes with
+        it happens once for each message (`linear_retry.inbox`).
+
         `group_breaker`: in an outage one member attempts its messages, and all others of the group
         hold theirs (`HeldByGroup`) until it has succeeded. They tell each other by the `control`
         topic, which must be given. `group_breaker_max_s` is how long one member may attempt for
@@ -137,6 +144,7 @@ class LinearConsumer:
             group_breaker_max_s=group_breaker_max_s,
             remember_failures=remember_failures,
             on_unreadable_note=on_unreadable_note,
+            inbox=inbox,
             dependencies=_dependencies or Dependencies(),
             journals=journals,
             control=control,
@@ -172,9 +180,9 @@ class LinearConsumer:
     ) -> Coroutine[Any, Any, Never]: ...
 
     @overload
-    def run(self, handler: Handler) -> None: ...
+    def run(self, handler: Handler | TransactionHandler) -> None: ...
 
-    def run(self, handler: Handler) -> Any:
+    def run(self, handler: Handler | TransactionHandler) -> Any:
         """Calls `handler` with every message, in order: returning is success, raising is failure.
 
         Ends on `stop`, or, on the main thread, on the first SIGINT or SIGTERM; a second one has its
@@ -182,14 +190,19 @@ class LinearConsumer:
 
         Raises `UsageError` for a handler that cannot work, `ConfigurationError` for a topic that
         does not exist, `BrokerError` for unreachable brokers, `ExhaustedError` and `PermanentError`
-        if `"stop"` was chosen, `HandlerTooSlowError`, `FencedError` and `DataLossError`. Nothing
+        if `"stop"` was chosen, `HandlerTooSlowError`, `FencedError` and `DataLossError`; and
+        `StoreError` and `StoreVersionError` for the database of an inbox, at the start. Nothing
         unhandled is committed then.
         """
-        check_handler(handler)
+        check_handler(handler, self._takes("one message"))
         self._session.run(handler)
 
     def run_batches(
-        self, handler: BatchHandler, *, max_messages: int = 500, max_bytes: int = 16_000_000
+        self,
+        handler: BatchHandler | TransactionHandler,
+        *,
+        max_messages: int = 500,
+        max_bytes: int = 16_000_000,
     ) -> None:
         """`run` for a handler of lists: messages of one partition, in order, at least one.
 
@@ -204,7 +217,7 @@ class LinearConsumer:
 
         Ends as `run` does, and raises what `run` raises; `ConfigurationError` for a limit below 1.
         """
-        check_handler(handler, "one list of messages")
+        check_handler(handler, self._takes("one list of messages"))
         self._session.run_batches(handler, BatchLimits(max_messages, max_bytes))
 
     def __iter__(self) -> Iterator[Attempt]:
@@ -225,7 +238,7 @@ class LinearConsumer:
         """
         return next(self._session.attempts())
 
-    async def run_async(self, handler: AsyncHandler) -> None:
+    async def run_async(self, handler: AnyAsyncHandler) -> None:
         """`run` for an `async def` handler, awaited for one message at a time, in order.
 
         Handlers run in the task that awaits this, on its event loop, which is never blocked; a
@@ -241,10 +254,10 @@ class LinearConsumer:
         Raises what `run` raises, and `UsageError` if the handler returns nothing to await, or
         raises `CancelledError` though the task was not cancelled.
         """
-        check_async_handler(handler)
+        check_async_handler(handler, self._takes("one message"))
         await self._session.run_async(handler)
 
-    def running(self, handler: AsyncHandler) -> AbstractAsyncContextManager[Self]:
+    def running(self, handler: AnyAsyncHandler) -> AbstractAsyncContextManager[Self]:
         """`run_async` beside a block: `async with consumer.running(handler): ...`.
 
         Entering it waits until the brokers are reached and the topics checked, and raises what
@@ -255,7 +268,7 @@ class LinearConsumer:
         `asyncio.timeout` does it: an error of the consumer is raised at the end of the block, or
         added to the block's own as a note; after a stop the program continues after the block.
         """
-        check_async_handler(handler)
+        check_async_handler(handler, self._takes("one message"))
         return self._beside(partial(self._session.run_async, handler))
 
     @asynccontextmanager
@@ -309,6 +322,10 @@ class LinearConsumer:
             if error is None:
                 raise
             error.add_note(f"and at close: {last}")
+
+    def _takes(self, what: str) -> str:
+        """Names the arguments of a handler."""
+        return what if self._config.inbox is None else f"{what} and its transaction"
 
     # -- for any thread ----------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """Runs one consumer by `run`, the user's own loop or `run_async`, and closes it."""
 
 import math
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -24,23 +24,24 @@ from linear_retry.consumer.ownership.stop import (
 )
 from linear_retry.consumer.partitions.batches import BatchLimits
 from linear_retry.consumer.partitions.read_ahead import ReadAhead
-from linear_retry.consumer.runners.async_hand_over import AsyncHandler, BatchHandOver, OwnerSide
+from linear_retry.consumer.runners.async_hand_over import BatchHandOver, OwnerSide
 from linear_retry.consumer.runners.own_loop import Attempt, Attempts
-from linear_retry.consumer.runners.run_handler import (
-    Batch,
-    BatchHandler,
-    Handler,
-    attempt_batch,
-    attempt_each,
-    run,
-)
+from linear_retry.consumer.runners.run_handler import Batch, attempt_batch, attempt_each, run
 from linear_retry.consumer.settings.consumer_config import ConsumerConfig
+from linear_retry.consumer.settings.inbox import InboxPlaces
 from linear_retry.errors import UsageError
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.fatal_errors import as_library_errors
 from linear_retry.records.control import Command
 from linear_retry.retry.circuits import Circuits
 from linear_retry.scope import Partition
+
+
+def _places(plan: ConsumerConfig) -> InboxPlaces | None:
+    if plan.inbox is None:
+        return None
+    groups = plan.settings.group_id, plan.line.group_id
+    return plan.inbox.places(*groups, plan.member, plan.dependencies.clock)
 
 
 class Session:
@@ -58,6 +59,7 @@ class Session:
         self._attempts: Attempts | None = None
         self.parts: Parts | None = None
         self.stop = StopFlag()
+        self._inbox = _places(plan)
         self._ready: Iterator[Attempt] = iter(())
 
     def submit(self, request: OperatorRequest) -> Future[bool]:
@@ -144,17 +146,23 @@ class Session:
         """Whether the current thread must close it itself, not wait for the owner."""
         return self._owner_thread.here
 
-    def run(self, handler: Handler) -> None:
+    def run(self, handler: Callable[..., object]) -> None:
         """Runs the handler until a stop or the first signal."""
+        if self._inbox is not None:
+            self._inbox.check()
+            handler = self._inbox.handling(handler)
         with self._running() as parts:
             if parts.lanes is not None:
                 parts.lanes.run(handler)
             else:
                 run(parts.loop.turn, handler, attempt_each(self.stop, self._now_s), self.stop)
 
-    def run_batches(self, handler: BatchHandler, limits: BatchLimits) -> None:
+    def run_batches(self, handler: Callable[..., object], limits: BatchLimits) -> None:
         """Runs the handler of batches until a stop or the first signal."""
         self._check_one_by_one("run_batches")
+        if self._inbox is not None:
+            self._inbox.check()
+            handler = self._inbox.handling_batches(handler)
         with self._running() as parts:
             run(partial(parts.loop.turn, limits), handler, attempt_batch, self.stop)
 
@@ -177,12 +185,17 @@ class Session:
             )
 
     async def run_async(
-        self, handler: AsyncHandler, on_start: Callable[[], object] | None = None
+        self,
+        handler: Callable[..., Awaitable[object]],
+        on_start: Callable[[], object] | None = None,
     ) -> None:
         """Runs the consumer in a new thread, which closes it; the handler in the current task.
 
         That thread calls `on_start` once the consumer has started.
         """
+        if self._inbox is not None:
+            await self._inbox.check_async()
+            handler = self._inbox.handling_async(handler)
         with (
             self._owner_thread.delegated(),
             stopping_async_on_signals(self.stop.ask),
@@ -254,7 +267,9 @@ class Session:
 
     def _started(self) -> Parts:
         if self.parts is None:
-            self.parts = assemble(self._plan, self._circuits, self._monitor, self.stop)
+            self.parts = assemble(
+                self._plan, self._circuits, self._monitor, self.stop, inbox=self._inbox
+            )
             self.stop.watch_forks()
         if not self._owner_thread.joined:  # a start that raised is repeated by the next use
             self.parts.start()
@@ -263,6 +278,11 @@ class Session:
 
     def _own_loop(self) -> Attempts:
         self._check_one_by_one("a loop of your own")
+        if self._inbox is not None:
+            raise UsageError(
+                "inbox with a loop of your own: the transaction is begun and committed around a "
+                "handler; use run, run_batches or run_async"
+            )
         with self._use():
             self._attempts = Attempts(self._started().loop.turn, self.stop, self._now_s)
             return self._attempts
@@ -315,5 +335,7 @@ class Session:
                 timeout_s = self._plan.close_timeout_s
                 with as_library_errors():
                     self.parts.close(commit=self._owner_thread.commits, timeout_s=timeout_s)
+            if self._inbox is not None:
+                self._inbox.close()
             self._monitor.finish()
             self._owner_thread.closed.set()

@@ -156,6 +156,11 @@ def log_intake_waits(topic: str, problem: str) -> None:
     _write(logging.WARNING, f"scheduler: {topic} waits: {problem}", "IntakeWaits", topic=topic)
 
 
+def log_inbox_waits(group: str, problem: str) -> None:
+    """Logs why a consumer with an inbox cannot continue now; it tries again."""
+    _write(logging.WARNING, f"inbox of group {group}: {problem}", "InboxWaits", group=group)
+
+
 def log_topic_problem(topic: str, problem: str) -> None:
     """Logs at the start what is wrong with a topic, and does not prevent the start."""
     _write(logging.WARNING, problem, "TopicProblem", topic=topic)

@@ -1,4 +1,4 @@
-"""The tables of the store: one schema for the scheduler, the outbox and their dead letters."""
+"""The tables of the store: one schema for the scheduler, the outbox, the inbox, dead letters."""
 
 from typing import Any
 
@@ -192,6 +192,33 @@ position = Table(
     Column("next_offset", BigInteger, nullable=False),
 )
 """Where the intake continues; written in the transaction that inserts the messages before it."""
+
+inbox_place = Table(
+    "linear_retry_inbox_place",
+    metadata,
+    Column("group_id", StoredText, primary_key=True),
+    Column("topic_id", StoredText, primary_key=True),
+    Column("partition", Integer, primary_key=True),
+    Column("topic", StoredText, nullable=False),
+    Column("next_offset", BigInteger, nullable=False),  # -1: nothing was handled yet
+    Column("leaving", BigInteger),
+    Column("epoch", BigInteger, nullable=False),
+    Column("owner", StoredText, nullable=False),
+)
+"""Where a consumer continues; written in the transaction that has the handler's effect.
+
+`epoch` counts the owners. The letter of the message at `leaving` may have been sent.
+"""
+
+inbox_done = Table(
+    "linear_retry_inbox_done",
+    metadata,
+    Column("group_id", StoredText, primary_key=True),
+    Column("message_id", StoredText, primary_key=True),
+    Column("done_ms", BigInteger, nullable=False),
+    Index("linear_retry_inbox_done_ms", "done_ms"),
+)
+"""Messages that were handled after a replay or a retry: a second one of the same is not."""
 
 audit = Table(
     "linear_retry_audit",

@@ -13,6 +13,8 @@ from linear_retry.consumer.partitions.batches import Batches
 from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.consumer.partitions.offsets import OffsetCommits, Offsets
 from linear_retry.consumer.partitions.read_ahead import ReadAhead
+from linear_retry.consumer.settings.inbox import InboxPlaces, PlaceLostError
+from linear_retry.errors import StoreError
 from linear_retry.events import BatchTakenApart, Event
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.messages import read
@@ -61,6 +63,7 @@ class Outcomes:
         operator_actions: OperatorActions,
         settings: RetrySettings,
         emit: Callable[[Event], None],
+        inbox: InboxPlaces | None = None,
     ) -> None:
         """`publisher` and `recovery` may be None only if no choice needs them."""
         self.line = line
@@ -73,6 +76,7 @@ class Outcomes:
         self._commits = partitions.commits
         self._publisher = publisher
         self._recovery = recovery
+        self._inbox = inbox
         self._operator_actions = operator_actions
         self.batches = Batches(partitions.assignment, partitions.read_ahead)
         self._leaving: Leaving[Message] | None = None
@@ -90,7 +94,11 @@ class Outcomes:
         `is_permanent`: whatever `transient` says of it. Raises `ExhaustedError` or `PermanentError`
         if the user chose to stop.
         """
-        self.follow(self.judge(held, error, is_permanent=is_permanent))
+        if isinstance(error, PlaceLostError):
+            # No failure of the message: the member that has its place handles it.
+            self._flow_control.mark_lost([held.partition], str(error))
+        else:
+            self.follow(self.judge(held, error, is_permanent=is_permanent))
 
     def judge(
         self, held: Held[Message], error: Exception, *, is_permanent: bool = False
@@ -160,7 +168,7 @@ class Outcomes:
         held = leaving.held
         self._read_ahead.in_hand = held.partition, held.offset
         try:
-            answer = yield from self._sending(leaving)
+            answer = self._noted_first(held) or (yield from self._sending(leaving))
         finally:
             self._read_ahead.in_hand = None
         self._conclude(leaving, answer)
@@ -186,7 +194,10 @@ class Outcomes:
         A listener may end the program's loop with a `SystemExit`: the event must be true by then,
         or another loop would send the letter again.
         """
-        self._offsets.done(self._read_ahead.done((step.held.message, *step.held.others)))
+        done = self._read_ahead.done((step.held.message, *step.held.others))
+        if self._inbox is not None and step.outcome != "recovered":
+            self._inbox.passed(done)
+        self._offsets.done(done)
         scope = self.engine.scope_of(step.held)
         closed = self.engine.close(scope, step.outcome)
         if closed is not None:
@@ -206,6 +217,19 @@ class Outcomes:
         place, failures = (*held.partition, held.offset), held.failures
         count = 1 + len(held.others)
         self.emit(BatchTakenApart(*place, count, failures.text, failures.count))
+
+    def _noted_first(self, held: Held[Message]) -> Answer | None:
+        """Notes in the inbox that a letter is about to be sent; an answer if that is not to be."""
+        if self._inbox is None:
+            return None
+        try:
+            self._inbox.leave(held.partition, held.offset)
+        except PlaceLostError as error:
+            self._flow_control.mark_lost([held.partition], str(error))
+            return Abandoned()
+        except StoreError as error:
+            return NotSent(str(error))
+        return None
 
     def _sending(self, leaving: Leaving[Message]) -> Steps[Answer]:
         held, route = leaving.held, leaving.route

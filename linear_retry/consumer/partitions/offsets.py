@@ -62,7 +62,7 @@ class Offsets:
     def __init__(
         self,
         note_of: NoteOf = no_note,
-        on_start: Callable[[Partition, int], object] = lambda *_: None,
+        on_start: Callable[[Partition, int], object] | None = None,
     ) -> None:
         """`note_of` gives what is committed beside an offset.
 
@@ -200,7 +200,8 @@ class Offsets:
         position.reset_to = None
         position.tail = (0, 0)
         position.gone = None
-        self._on_start(partition, offset)
+        if self._on_start is not None:
+            self._on_start(partition, offset)
 
     def take_unchecked(self, partition: Partition) -> bool:
         """Whether nobody has looked yet if its log was cut below the commit where it started."""

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from queue import Empty, SimpleQueue
-from typing import Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from linear_retry.consumer.ownership.stop import StopFlag
 from linear_retry.consumer.runners.run_handler import Batch, PollBy, Results
@@ -20,6 +20,8 @@ from linear_retry.retry.clock import NowS
 from linear_retry.retry.current_attempt import answer_by
 
 AsyncHandler: TypeAlias = Callable[[Message], Awaitable[object]]
+AnyAsyncHandler: TypeAlias = AsyncHandler | Callable[[Message, Any], Awaitable[object]]
+"""Of a message; or of a message and the open transaction of an inbox."""
 T = TypeVar("T")
 
 # Handlers that never suspend would block everything else on their loop.

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from operator import is_not, length_hint
-from typing import Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from linear_retry.consumer.ownership.stop import StopFlag
 from linear_retry.errors import UsageError
@@ -155,6 +155,8 @@ def _contents(message: Message) -> tuple[object, ...]:
 
 Handler: TypeAlias = Callable[[Message], object]
 BatchHandler: TypeAlias = Callable[[list[Message]], object]
+TransactionHandler: TypeAlias = Callable[[Any, Any], object]
+"""Of a message, or a list, and the open transaction of an inbox."""
 H = TypeVar("H")
 _KNOWN_TYPES = 64
 _TAKES = "one message"
@@ -299,9 +301,9 @@ def check_handler(handler: object, takes: str = _TAKES) -> None:
         )
 
 
-def check_async_handler(handler: object) -> None:
+def check_async_handler(handler: object, takes: str = _TAKES) -> None:
     """Raises `UsageError` if each call would fail, or return nothing to await."""
-    _check(handler, _TAKES)
+    _check(handler, takes)
 
 
 def _check(handler: object, takes: str) -> None:

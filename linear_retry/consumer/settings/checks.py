@@ -14,6 +14,7 @@ from linear_retry.consumer.settings.consumer_config import (
     this_process,
 )
 from linear_retry.consumer.settings.dead_letters import DeadLetters
+from linear_retry.consumer.settings.inbox import Inbox
 from linear_retry.consumer.settings.line import (
     IGNORED,
     LineConfig,
@@ -27,7 +28,7 @@ from linear_retry.consumer.settings.line import (
 from linear_retry.consumer.settings.rules import Rule, Rules, check_rules
 from linear_retry.consumer.settings.strategy_file import FileRules, StrategyFile
 from linear_retry.consumer.settings.values import Errors, as_strategy, predicate_of
-from linear_retry.errors import ConfigurationError
+from linear_retry.errors import ConfigurationError, StoreError
 from linear_retry.events import Listener
 from linear_retry.journal.journal import Journal
 from linear_retry.kafka.consumer.settings import ConsumerSettings, consumer_settings
@@ -90,6 +91,7 @@ def plan(
     control: str | None = None,
     remember_failures: bool = True,
     on_unreadable_note: OnUnreadableNote = "refuse",
+    inbox: Inbox | None = None,
 ) -> ConsumerConfig:
     """Checks all arguments and returns them as one value. Raises `ConfigurationError`."""
     line = line_config(config, topics, on_exhausted)
@@ -118,6 +120,8 @@ def plan(
     _check_timeout("group_pause_max_s", group_pause_max_s)
     _check_timeout("group_breaker_max_s", group_breaker_max_s)
     _check_group_breaker(group_breaker, scope, control)
+    if inbox is not None:
+        _check_inbox(inbox, concurrency, kind)
     settings = consumer_settings(with_log(line.config))
     if line.retries is not None and letters is not None:
         refuse_another_cluster(settings, letters.config, _READ_HERE)
@@ -136,7 +140,11 @@ def plan(
         recovery=line.recovery,
         reads_retries=line.reads_retries,
         retry=RetrySettings(
-            policy, is_transient(transient, rules), kind, dependencies.rng, rules=rules
+            policy,
+            is_transient(transient, rules, with_inbox=inbox is not None),
+            kind,
+            dependencies.rng,
+            rules=rules,
         ),
         by_key=by_key,
         concurrency=concurrency,
@@ -150,6 +158,7 @@ def plan(
         group_breaker_max_s=group_breaker_max_s if group_breaker else None,
         remember_failures=remember_failures,
         on_unreadable_note=on_unreadable_note,
+        inbox=inbox,
         dependencies=dependencies,
         process=this_process(settings.config),
     )
@@ -171,6 +180,23 @@ def _check_group_breaker(
         raise ConfigurationError(
             f"group_breaker=True with scope={scope!r}: a group waits for what stops a whole "
             'consumer; write scope="consumer", or scope="key" with ByKey(opens="consumer")'
+        )
+
+
+def _check_inbox(inbox: object, concurrency: int, scope: AnyScope) -> None:
+    if not isinstance(inbox, Inbox):
+        raise ConfigurationError(
+            f"inbox={inbox!r}: must be an Inbox; write inbox=Inbox(engine), from linear_retry.inbox"
+        )
+    if scope == "key":
+        raise ConfigurationError(
+            'inbox with scope="key": an inbox has one place for each partition, and goes by the '
+            'order of that; write scope="partition", whose partitions may be handled side by side'
+        )
+    if concurrency > 1 and inbox.has_one_writer:
+        raise ConfigurationError(
+            f"concurrency={concurrency} with an inbox on SQLite, which has one writer at a time: "
+            "write concurrency=1, or use PostgreSQL"
         )
 
 
@@ -251,11 +277,13 @@ def answer_within_s(for_letters: Mapping[str, Any]) -> float:
     return delivery_timeout_ms(for_letters) / 1000 + _ANSWER_MARGIN_S if for_letters else 0.0
 
 
-def is_transient(transient: Errors | None, rules: Rules | None = None) -> IsTransient:
+def is_transient(
+    transient: Errors | None, rules: Rules | None = None, *, with_inbox: bool = False
+) -> IsTransient:
     """Returns `transient` as a predicate, which is always true for pybreaker's own error.
 
-    None: whatever `rules` take. Warns about `Exception`: bugs in the handler would then be retried
-    like an outage.
+    And, `with_inbox`, for that of an inbox whose database is away. None: whatever `rules` take.
+    Warns about `Exception`: bugs in the handler would then be retried like an outage.
     """
     if transient is None:
         if rules is None:
@@ -265,7 +293,8 @@ def is_transient(transient: Errors | None, rules: Rules | None = None) -> IsTran
             )
         return lambda _: True
     takes = predicate_of("transient", transient, depth=5)
-    return lambda error: isinstance(error, BreakerError) or takes(error)
+    always = (BreakerError, StoreError) if with_inbox else BreakerError
+    return lambda error: isinstance(error, always) or takes(error)
 
 
 def chosen_strategy(

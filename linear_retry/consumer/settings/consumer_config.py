@@ -12,6 +12,7 @@ from linear_retry.consumer.partitions.commit_notes import OnUnreadableNote
 from linear_retry.consumer.partitions.offsets import StartPositions
 from linear_retry.consumer.settings.by_key import ByKey
 from linear_retry.consumer.settings.dead_letters import DeadLetters
+from linear_retry.consumer.settings.inbox import Inbox
 from linear_retry.consumer.settings.line import Recovery, Retries
 from linear_retry.journal.entry import Process
 from linear_retry.journal.journal import Journal, JournalContext
@@ -83,6 +84,7 @@ class ConsumerConfig:
     """How long another member may attempt for all of the group; None: each for itself."""
     remember_failures: bool
     on_unreadable_note: OnUnreadableNote
+    inbox: Inbox | None
     dependencies: Dependencies
     process: Process
     instance: str = field(default_factory=lambda: str(uuid4()))

@@ -95,7 +95,7 @@ def test_a_handler_that_cannot_work(fake: FakeKafka) -> None:
     """It is refused as `run_async` refuses it, before there is anything to enter."""
     consumer = Life(fake).consumer
     with pytest.raises(UsageError):
-        consumer.running(lambda: None)  # type: ignore[arg-type, misc]
+        consumer.running(lambda: None)  # type: ignore[arg-type]
 
 
 def test_a_handler_with_nothing_to_await(fake: FakeKafka) -> None:

@@ -30,6 +30,7 @@ def upgrade() -> None:
     _message()
     _dead_letter()
     _position()
+    _inbox()
     _audit()
 
 
@@ -150,6 +151,29 @@ def _position() -> None:
         Column("next_offset", BigInteger(), nullable=False),
         PrimaryKeyConstraint("cluster", "topic", "partition"),
     )
+
+
+def _inbox() -> None:
+    op.create_table(
+        "linear_retry_inbox_place",
+        Column("group_id", Text(), nullable=False),
+        Column("topic_id", Text(), nullable=False),
+        Column("partition", Integer(), nullable=False),
+        Column("topic", Text(), nullable=False),
+        Column("next_offset", BigInteger(), nullable=False),
+        Column("leaving", BigInteger()),
+        Column("epoch", BigInteger(), nullable=False),
+        Column("owner", Text(), nullable=False),
+        PrimaryKeyConstraint("group_id", "topic_id", "partition"),
+    )
+    op.create_table(
+        "linear_retry_inbox_done",
+        Column("group_id", Text(), nullable=False),
+        Column("message_id", Text(), nullable=False),
+        Column("done_ms", BigInteger(), nullable=False),
+        PrimaryKeyConstraint("group_id", "message_id"),
+    )
+    op.create_index("linear_retry_inbox_done_ms", "linear_retry_inbox_done", ["done_ms"])
 
 
 def _audit() -> None:

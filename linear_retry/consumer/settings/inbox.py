@@ -1,0 +1,75 @@
+"""What a consumer asks of an inbox, whose places lie in the application's own database."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from linear_retry.errors import StoreError
+from linear_retry.kafka import Message
+from linear_retry.retry.clock import Clock
+from linear_retry.scope import Partition
+
+
+class PlaceLostError(StoreError):
+    """Another member has the place of this partition: nothing of it may be handled here."""
+
+
+@dataclass(frozen=True, slots=True)
+class AsksBrokers:
+    """What an inbox asks the brokers: each topic's id, and what is committed of a partition.
+
+    Both raise an error of Kafka's without an answer.
+    """
+
+    topic_ids: Callable[[Collection[str]], Mapping[str, str]]
+    committed: Callable[[Partition], int | None]
+
+
+class InboxPlaces(Protocol):
+    """The places of one consumer's partitions, and the handlers that write them."""
+
+    def check(self) -> None:
+        """Raises `ConfigurationError`, `UsageError` and `StoreError` for what could not work."""
+
+    def close(self) -> None:
+        """Closes its own connections."""
+
+    async def check_async(self) -> None:
+        """As `check`, for `run_async`."""
+
+    def claim(
+        self, brokers: AsksBrokers, partitions: Sequence[Partition]
+    ) -> Mapping[Partition, int | None]:
+        """Where these start: `StartPositions`. Nobody else may write their places afterwards."""
+
+    def starts(self, partition: Partition, offset: int) -> None:
+        """Notes that reading starts at `offset`: what is stored beyond is of another log."""
+
+    def leave(self, partition: Partition, offset: int) -> None:
+        """Notes that a letter is about to be sent. Raises `StoreError`, `PlaceLostError`."""
+
+    def passed(self, next_offsets: Mapping[Partition, int]) -> None:
+        """Stores what is done without an effect, as far as that can be stored now."""
+
+    def handling(self, handler: Callable[..., object]) -> Callable[[Message], object]:
+        """Returns a handler that gives each message and its open transaction to `handler`."""
+
+    def handling_batches(self, handler: Callable[..., object]) -> Callable[[list[Message]], object]:
+        """Returns a handler that gives each batch and its open transaction to `handler`."""
+
+    def handling_async(self, handler: Callable[..., Any]) -> Callable[[Message], Any]:
+        """Returns `handling` for `run_async`."""
+
+
+@runtime_checkable
+class Inbox(Protocol):
+    """What the user gives a consumer (`linear_retry.inbox.Inbox`)."""
+
+    has_one_writer: bool
+    """Whether the database has one writer at a time, as SQLite does."""
+
+    def places(self, group_id: str, life_group_id: str, owner: str, clock: Clock) -> InboxPlaces:
+        """Returns the places of a consumer of this group, whose name is `owner`.
+
+        Messages that come back are those of `life_group_id`.
+        """

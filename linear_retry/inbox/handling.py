@@ -1,0 +1,142 @@
+"""Calls the user's handler within a transaction that has the place of its message."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any
+
+from linear_retry.errors import StoreError, UsageError
+from linear_retry.inbox.places import Places
+from linear_retry.kafka import Message
+from linear_retry.records.text import MESSAGE_LIMIT_BYTES, first_bytes, one_line
+from linear_retry.retry.failed_attempt import BatchError
+
+_PASSING = {"OperationalError", "InterfaceError", "InternalError"}
+"""The names that each library gives the errors of a database that is away (PEP 249)."""
+
+
+class Transacting:
+    """Begins a transaction for each message or batch, and notes in it that this is done.
+
+    It is committed when the handler returns, and rolled back when it raises. What was done before
+    is not given to the handler again.
+    """
+
+    def __init__(self, places: Places, begin: Callable[[], Any]) -> None:
+        """`begin` returns the context manager of a transaction, plain or asynchronous."""
+        self._places = places
+        self._begin = begin
+        self.claim = places.claim
+        self.starts = places.starts
+        self.leave = places.leave
+        self.passed = places.passed
+        self.close = places.close
+
+    def check(self) -> None:
+        """Begins a transaction, and raises for what could not work, as `Places.check` does."""
+        with self._transaction("run") as transaction:
+            self._places.check(transaction)
+
+    async def check_async(self) -> None:
+        """As `check`, for `run_async`."""
+        async with self._async_transaction() as transaction:
+            await transaction.run_sync(self._places.check)
+
+    def handling(self, handler: Callable[..., object]) -> Callable[[Message], object]:
+        """Returns a handler of messages that calls `handler(message, transaction)`."""
+
+        def handle(message: Message) -> object:
+            with self._transaction("run") as transaction:
+                with _passing():
+                    is_new = self._places.take(transaction, [message])
+                return handler(message, transaction) if is_new else None
+
+        return handle
+
+    def handling_batches(self, handler: Callable[..., object]) -> Callable[[list[Message]], object]:
+        """Returns a handler of batches that calls `handler(messages, transaction)`.
+
+        A `BatchError` of the handler's is as if it raised the cause: nothing of the batch is done.
+        """
+
+        def handle(batch: list[Message]) -> object:
+            try:
+                with self._transaction("run_batches") as transaction:
+                    with _passing():
+                        new = self._places.take(transaction, batch)
+                    return handler(new, transaction) if new else None
+            except BatchError as failed:
+                if isinstance(failed.cause, Exception):
+                    raise failed.cause from None
+                raise
+
+        return handle
+
+    def handling_async(
+        self, handler: Callable[..., Awaitable[object]]
+    ) -> Callable[[Message], Awaitable[object]]:
+        """Returns `handling` for `run_async`."""
+
+        async def handle(message: Message) -> object:
+            async with self._async_transaction() as transaction:
+                with _passing():
+                    is_new = await transaction.run_sync(self._places.take, [message])
+                return await handler(message, transaction) if is_new else None
+
+        return handle
+
+    # -- inside ----------------------------------------------------------------------------
+
+    @contextmanager
+    def _transaction(self, way: str) -> Iterator[Any]:
+        with _passing():
+            manager = self._begin()
+            if not hasattr(manager, "__exit__"):
+                raise UsageError(
+                    f"inbox: {way} needs transactions that are entered with `with`, such as those "
+                    "of an Engine; those of an AsyncEngine are for run_async"
+                )
+            transaction = manager.__enter__()
+        try:
+            yield transaction
+        except BaseException as error:
+            with suppress(Exception):  # the session is gone, and the transaction with it
+                manager.__exit__(type(error), error, error.__traceback__)
+            raise
+        with _passing():
+            manager.__exit__(None, None, None)
+
+    @asynccontextmanager
+    async def _async_transaction(self) -> AsyncIterator[Any]:
+        with _passing():
+            manager = self._begin()
+            if not hasattr(manager, "__aexit__"):
+                raise UsageError(
+                    "inbox: run_async needs transactions that are entered with `async with`, such "
+                    "as those of an AsyncEngine; others would block its event loop"
+                )
+            transaction = await manager.__aenter__()
+        try:
+            yield transaction
+        except BaseException as error:
+            with suppress(Exception):  # the session is gone, and the transaction with it
+                await manager.__aexit__(type(error), error, error.__traceback__)
+            raise
+        with _passing():
+            await manager.__aexit__(None, None, None)
+
+
+@contextmanager
+def _passing() -> Iterator[None]:
+    """Raises `StoreError`, which is transient, for an error of a database that is away."""
+    try:
+        yield
+    except Exception as error:
+        names = {kind.__name__ for kind in type(error).__mro__}
+        if not (names & _PASSING or isinstance(error, OSError) or "TimeoutError" in names):
+            raise
+        cause = getattr(error, "orig", None) or error
+        told, _, _ = str(cause).partition("\nDETAIL:")  # it may hold a row, with its value
+        reason = first_bytes(one_line(" ".join(told.split())), MESSAGE_LIMIT_BYTES)
+        raise StoreError(
+            f"inbox: no transaction ({type(error).__name__}: {reason}); a later attempt may succeed"
+        ) from error

@@ -1,0 +1,142 @@
+"""Where a consumer continues in each partition: a row beside the effects of its handler."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, delete, func, select, text, update
+
+from linear_retry.store.database import Database
+from linear_retry.store.schema import inbox_done, inbox_place
+
+_NONE = -1
+# The row's xmax is the transaction that has it; a session shows that of its own user's.
+_END = text(
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_xid::text = :holder "
+    "AND usename = current_user AND datname = current_database()"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Names the row of one partition of a topic: its id is no other topic's of that name."""
+
+    group_id: str
+    topic_id: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """Where an owner begins, None where nothing is stored; `epoch` is of no other owner.
+
+    The letter of the message at `leaving`, if that is the next one, may have been sent.
+    """
+
+    next_offset: int | None
+    epoch: int
+    leaving: int | None
+
+
+def claim(
+    connection: Connection, database: Database, row: Row, topic: str, owner: str
+) -> Claimed | None:
+    """Makes `owner` the one who may write the row; None while a transaction of another has it."""
+    first = database.insert(inbox_place).values(
+        **_key(row), topic=topic, next_offset=_NONE, epoch=0, owner=owner
+    )
+    connection.execute(first.on_conflict_do_nothing())
+    wanted = select(inbox_place.c.next_offset, inbox_place.c.epoch, inbox_place.c.leaving)
+    free = wanted.filter_by(**_key(row)).with_for_update(skip_locked=True)
+    found = connection.execute(free).one_or_none()
+    if found is None:
+        return None
+    epoch = found.epoch + 1
+    change = update(inbox_place).filter_by(**_key(row))
+    connection.execute(change.values(epoch=epoch, owner=owner, topic=topic))
+    return Claimed(None if found.next_offset == _NONE else found.next_offset, epoch, found.leaving)
+
+
+def end_holder(connection: Connection, database: Database, row: Row) -> bool:
+    """Ends the session of the transaction that has this row; False if it may not, or none has it.
+
+    What is silent in a transaction keeps its locks: PostgreSQL's own timeouts count no time of a
+    process that was suspended within a statement.
+    """
+    if database.is_sqlite:
+        return False
+    xmax = text("xmax::text")
+    holder = connection.execute(select(xmax).select_from(inbox_place).filter_by(**_key(row)))
+    return bool(connection.execute(_END, {"holder": holder.scalar()}).scalar())
+
+
+def take(
+    connection: Connection, database: Database, row: Row, epoch: int, offset: int, end: int
+) -> bool:
+    """Notes that all before `end` is done, if all before `offset` was, and `epoch` is the row's.
+
+    The row is the transaction's until it ends. False: something is otherwise.
+    """
+    mine = update(inbox_place).filter_by(**_key(row), epoch=epoch)
+    change = mine.where(inbox_place.c.next_offset <= offset).values(next_offset=end, leaving=None)
+    return _changes(connection, database, change)
+
+
+def put(connection: Connection, database: Database, row: Row, epoch: int, next_offset: int) -> bool:
+    """Sets the place, forwards or back; False if `epoch` is not the row's."""
+    change = update(inbox_place).filter_by(**_key(row), epoch=epoch)
+    return _changes(connection, database, change.values(next_offset=next_offset, leaving=None))
+
+
+def leave(connection: Connection, database: Database, row: Row, epoch: int, offset: int) -> bool:
+    """Notes that the letter of the message at `offset` is about to be sent."""
+    change = update(inbox_place).filter_by(**_key(row), epoch=epoch)
+    return _changes(connection, database, change.values(leaving=offset))
+
+
+def look(connection: Connection, database: Database, row: Row, epoch: int) -> int | None:
+    """Returns the next offset, -1 for none; None if `epoch` is not the row's."""
+    wanted = select(inbox_place.c.next_offset).filter_by(**_key(row), epoch=epoch)
+    found = connection.execute(wanted, execution_options=database.execution_options)
+    offset: int | None = found.scalar()
+    return offset
+
+
+def note_done(
+    connection: Connection, database: Database, group_id: str, message_id: str, now_ms: int
+) -> bool:
+    """Notes that a message which came back is done; False if it was before."""
+    new = database.insert(inbox_done).values(
+        group_id=group_id, message_id=message_id, done_ms=now_ms
+    )
+    return _changes(connection, database, new.on_conflict_do_nothing())
+
+
+def purge(connection: Connection, before_ms: int) -> int:
+    """Forgets messages that came back and were done before then; returns how many."""
+    return connection.execute(delete(inbox_done).where(inbox_done.c.done_ms < before_ms)).rowcount
+
+
+def count_done(connection: Connection) -> int:
+    """Returns how many messages that came back are known to be done."""
+    return connection.execute(select(func.count()).select_from(inbox_done)).scalar_one()
+
+
+def read_all(connection: Connection) -> list[Any]:
+    """Returns all rows, by group, topic and partition."""
+    columns = inbox_place.c
+    return list(
+        connection.execute(
+            select(inbox_place).order_by(columns.group_id, columns.topic, columns.partition)
+        )
+    )
+
+
+def _key(row: Row) -> dict[str, Any]:
+    return {"group_id": row.group_id, "topic_id": row.topic_id, "partition": row.partition}
+
+
+def _changes(connection: Connection, database: Database, change: Any) -> bool:
+    # It may be an application's own connection, which does not know our schema. And of an INSERT
+    # SQLAlchemy knows the count only if it is to keep it.
+    options = {**database.execution_options, "preserve_rowcount": True}
+    return connection.execute(change, execution_options=options).rowcount == 1

@@ -1,0 +1,315 @@
+"""What a handler writes through its transaction is there once for each message, in order."""
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.orm import sessionmaker
+
+from linear_retry import BatchError, DeadLetters, Event, LinearConsumer, events
+from linear_retry.inbox import Inbox
+from linear_retry.kafka import Message
+from tests.conftest import TopicFactory
+from tests.inbox.effects import GROUP, Effects, write
+from tests.kafka_operations import wait_until
+from tests.real_kafka import RealKafka
+
+pytestmark = pytest.mark.broker
+
+
+class Ledger:
+    """A topic with letters, and consumers of it with an inbox."""
+
+    def __init__(self, kafka: RealKafka, topic: TopicFactory, effects: Effects) -> None:
+        self.kafka = kafka
+        self.effects = effects
+        self.make_topic = topic
+        self.name, self.letters = "", topic()
+        self.events: list[Event] = []
+
+    def fill(self, count: int, partitions: int = 1) -> None:
+        self.name = self.name or self.make_topic(partitions)
+        self.kafka.produce(
+            self.name, [(p, b"key", b"%d" % n, []) for p in range(partitions) for n in range(count)]
+        )
+
+    def consumer(self, inbox: Inbox | None = None, **options: Any) -> LinearConsumer:
+        config = self.kafka.client_settings(
+            **{"group.id": f"{GROUP}-{self.name}", "auto.offset.reset": "earliest"}
+        )
+        given: dict[str, Any] = {
+            "strategy": [0.05, 0.1],
+            "transient": OSError,
+            "dead_letters": DeadLetters(self.letters, transactional=True),
+            "listeners": [self.events.append],
+        }
+        inbox = inbox or Inbox(self.effects.engine)
+        return LinearConsumer(config, [self.name], inbox=inbox, **(given | options))
+
+    def run(self, until: int, handler: Callable[..., None] = write, **options: Any) -> None:
+        """Runs one consumer until the place of each partition is at least that."""
+        with self.consumer(**options) as consumer, self._stopping(consumer, until):
+            consumer.run(handler)
+
+    @contextmanager
+    def _stopping(self, consumer: LinearConsumer, until: int) -> Iterator[None]:
+        def watch() -> None:
+            wait_until(lambda: self.is_done(until), f"all before {until} is done")
+            consumer.stop()
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        yield
+        watcher.join()
+
+    def is_done(self, until: int) -> bool:
+        places = self.effects.places(self.name)
+        return bool(places) and all(offset >= until for offset in places)
+
+
+@pytest.fixture
+def ledger(kafka: RealKafka, topic: TopicFactory, effects: Effects) -> Ledger:
+    """With SQLite, and then PostgreSQL."""
+    return Ledger(kafka, topic, effects)
+
+
+@pytest.fixture
+def in_postgres_(kafka: RealKafka, topic: TopicFactory, in_postgres: Effects) -> Ledger:
+    return Ledger(kafka, topic, in_postgres)
+
+
+class Failing:
+    """A handler that writes its effect, and then fails so often at some offsets."""
+
+    def __init__(self, failures: dict[int, list[Exception]]) -> None:
+        self.failures = failures
+        self.attempts: list[int] = []
+
+    def __call__(self, message: Message, transaction: Any) -> None:
+        offset = message.offset() or 0
+        self.attempts.append(offset)
+        write(message, transaction)
+        if left := self.failures.get(offset):
+            raise left.pop()
+
+
+def test_each_effect_is_there_once(ledger: Ledger) -> None:
+    """A failure takes its effect back, and the next attempt makes it; what becomes a letter has
+    none."""
+    ledger.fill(10)
+    failing = Failing({3: [OSError("down"), OSError("down")], 5: [ValueError("poison")]})
+    ledger.run(10, failing)
+    assert [0, 1, 2, 3, 4, 6, 7, 8, 9] == ledger.effects.of()
+    assert [0, 1, 2, 3, 3, 3, 4, 5, 6, 7, 8, 9] == failing.attempts
+    assert [10] == ledger.effects.places(ledger.name)
+    assert [b"5"] == [letter.value() for letter in ledger.kafka.read(ledger.letters)]
+
+
+def test_reading_begins_where_the_database_is(ledger: Ledger) -> None:
+    """Whatever the group has committed: an offset that was set back repeats no effect, and a
+    database that was restored gets again what it lacks."""
+    ledger.fill(5)
+    ledger.run(5)
+    group = f"{GROUP}-{ledger.name}"
+    ledger.kafka.commit(group, ledger.name, {0: 1})
+    ledger.fill(3)
+    ledger.run(8)
+    assert [*range(8)] == ledger.effects.of()
+    ledger.effects.set_place(6)
+    ledger.fill(1)
+    ledger.run(9)
+    assert [*range(9)] == ledger.effects.of()
+
+
+def test_a_letter_that_was_sent_before_a_kill_is_not_sent_again(ledger: Ledger) -> None:
+    """The letter and its offset are committed; the database has only that it was about to leave."""
+    ledger.fill(2)
+    ledger.run(2, Failing({1: [ValueError("poison")]}))
+    with ledger.effects.engine.begin() as connection:
+        connection.execute(text("UPDATE linear_retry_inbox_place SET next_offset = 1, leaving = 1"))
+    ledger.fill(1)
+    ledger.run(3)
+    assert [0, 2] == ledger.effects.of()
+    assert 1 == len(ledger.kafka.read(ledger.letters))
+
+
+def test_a_message_that_comes_back_twice(ledger: Ledger) -> None:
+    """As after a replay that was killed and begun again: its effect is there once."""
+    ledger.fill(1)
+    ledger.run(1, Failing({0: [ValueError("poison")]}))
+    (letter,) = ledger.kafka.read(ledger.letters)
+    headers = [*(letter.headers() or []), ("retry-replay-id", b"1")]
+    twice = [(0, letter.key(), letter.value(), headers)] * 2
+    ledger.kafka.produce(ledger.name, twice)
+    handler = Failing({})
+    ledger.run(3, handler)
+    assert [1] == ledger.effects.of() == handler.attempts
+
+
+def test_a_database_that_is_away(ledger: Ledger) -> None:
+    """It is an outage, whatever `transient` says: the message is held, and none is given up."""
+    ledger.fill(3)
+    broken = [True] * 3
+
+    @contextmanager
+    def begin() -> Iterator[Any]:
+        if broken and ledger.effects.of():
+            broken.pop()
+            raise psycopg.OperationalError("the connection is lost")
+        with ledger.effects.engine.begin() as connection:
+            yield connection
+
+    ledger.run(3, inbox=Inbox(begin, store=ledger.effects.url), strategy=[0.01] * 4)
+    assert [0, 1, 2] == ledger.effects.of()
+    assert [] == broken
+    opened = [event for event in ledger.events if isinstance(event, events.CircuitOpened)]
+    assert [1] == [event.offset for event in opened]
+
+
+def test_batches(ledger: Ledger) -> None:
+    """A batch is one transaction: a failure takes all of it back, and `BatchError` too."""
+    ledger.fill(20)
+    failures: list[Exception] = [BatchError(2, OSError("down")), OSError("down")]
+    sizes: list[int] = []
+
+    with ledger.consumer(strategy=[0.01] * 3) as consumer:
+
+        def handler(batch: list[Message], transaction: Any) -> None:
+            sizes.append(len(batch))
+            for message in batch:
+                write(message, transaction)
+            if any(message.offset() == 7 for message in batch):
+                if failures:
+                    raise failures.pop()
+                if len(batch) > 1 or not ledger.events:
+                    raise ValueError("one of these is poison")
+                raise ValueError("poison")
+            if ledger.effects.places(ledger.name) == [19] or batch[-1].offset() == 19:
+                consumer.stop()
+
+        consumer.run_batches(handler, max_messages=10)
+    assert [n for n in range(20) if n != 7] == ledger.effects.of()
+    assert [b"7"] == [letter.value() for letter in ledger.kafka.read(ledger.letters)]
+    assert [20] == ledger.effects.places(ledger.name)
+
+
+def test_partitions_side_by_side(in_postgres_: Ledger) -> None:
+    """Each in a transaction of its own: all effects, and each partition in its order."""
+    ledger = in_postgres_
+    ledger.fill(50, partitions=4)
+    ledger.run(50, scope="partition", concurrency=4)
+    assert [[*range(50)]] * 4 == [ledger.effects.of(number) for number in range(4)]
+
+
+def test_asyncio(in_postgres_: Ledger) -> None:
+    """An asynchronous engine gives the handler its own kind of connection."""
+    ledger = in_postgres_
+    ledger.fill(10)
+    url = ledger.effects.url.replace("postgresql:", "postgresql+psycopg:")
+    failures = [OSError("down")]
+
+    async def main() -> None:
+        engine = create_async_engine(url)
+        async with ledger.consumer(Inbox(engine)) as consumer:
+
+            async def handler(message: Message, transaction: Any) -> None:
+                await transaction.run_sync(lambda own: write(message, own))
+                if message.offset() == 4 and failures:
+                    raise failures.pop()
+                if message.offset() == 9:
+                    consumer.stop()
+
+            await consumer.run_async(handler)
+        await engine.dispose()
+
+    asyncio.run(main())
+    assert [*range(10)] == ledger.effects.of()
+
+
+def _session(effects: Effects) -> Inbox:
+    return Inbox(sessionmaker(effects.engine).begin, store=effects.url)
+
+
+def _psycopg(effects: Effects) -> Inbox:
+    return Inbox(lambda: psycopg.connect(effects.url), store=effects.url)
+
+
+@pytest.mark.parametrize("make", [_session, _psycopg])
+def test_transactions_of_other_kinds(
+    in_postgres_: Ledger, make: Callable[[Effects], Inbox]
+) -> None:
+    """A session, or a connection of psycopg: whatever the given function begins."""
+    ledger = in_postgres_
+    ledger.fill(5)
+
+    def handler(message: Message, transaction: Any) -> None:
+        if isinstance(transaction, psycopg.Connection):
+            place = message.partition(), message.offset()
+            transaction.execute("INSERT INTO effect (part, place) VALUES (%s, %s)", place)
+        else:
+            write(message, transaction)
+
+    ledger.run(5, handler, inbox=make(ledger.effects))
+    assert [*range(5)] == ledger.effects.of()
+
+
+def test_members_come_and_go(in_postgres_: Ledger) -> None:
+    """While each handler takes its time: no effect is there twice, none out of order."""
+    ledger = in_postgres_
+    ledger.fill(60, partitions=4)
+
+    def handler(message: Message, transaction: Any) -> None:
+        write(message, transaction)
+        transaction.execute(text("SELECT pg_sleep(0.005)"))
+
+    def has(least: int) -> bool:
+        return sum(len(ledger.effects.of(number)) for number in range(4)) >= least
+
+    def live(member: LinearConsumer) -> None:
+        with member:
+            member.run(handler)
+
+    members = [ledger.consumer() for _ in range(3)]
+    threads = [threading.Thread(target=live, args=(each,)) for each in members]
+    for done, thread in enumerate(threads, 1):
+        thread.start()
+        wait_until(
+            partial(has, done * 20),
+            "effects",
+        )
+    members[0].stop()
+    wait_until(lambda: ledger.is_done(60), "all is done")
+    for member in members:
+        member.stop()
+    for thread in threads:
+        thread.join()
+    assert [[*range(60)]] * 4 == [ledger.effects.of(number) for number in range(4)]
+
+
+def test_who_lost_the_place_writes_nothing(in_postgres_: Ledger) -> None:
+    """Another member has claimed it: the message is that one's, and no failure. Here no other reads
+    it, so that the partition comes back."""
+    ledger = in_postgres_
+    ledger.fill(4)
+
+    def go_on() -> None:
+        wait_until(lambda: ledger.is_done(4), "the first messages")
+        with ledger.effects.engine.begin() as connection:
+            connection.execute(text("UPDATE linear_retry_inbox_place SET epoch = epoch + 1"))
+        ledger.fill(3)
+
+    elsewhere = threading.Thread(target=go_on)
+    elsewhere.start()
+    ledger.run(7, strategy=[])
+    elsewhere.join()
+    assert [*range(7)] == ledger.effects.of()
+    assert [] == ledger.kafka.read(ledger.letters)
+    assert 1 == Counter(type(event) for event in ledger.events)[events.Lost]
