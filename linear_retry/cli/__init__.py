@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 import linear_retry
-from linear_retry.cli import dlq, outbox, scheduler
+from linear_retry.cli import dlq
 from linear_retry.cli.circuits import commands as circuits
 from linear_retry.cli.options.connection import (
     BOOTSTRAP_NAMES,
@@ -22,6 +22,7 @@ from linear_retry.cli.options.connection import (
 )
 from linear_retry.cli.output.exit_codes import MEANINGS
 from linear_retry.cli.spark import commands as spark
+from linear_retry.cli.store import inbox, outbox, scheduler
 from linear_retry.cli.strategy import commands as strategy
 from linear_retry.cli.strategy import simulate
 from linear_retry.cli.topics import commands as topics
@@ -41,6 +42,7 @@ app.add_typer(topics.app, name="topics")
 app.add_typer(dlq.app, name="dlq")
 app.add_typer(scheduler.app, name="scheduler")
 app.add_typer(outbox.app, name="outbox")
+app.add_typer(inbox.app, name="inbox")
 app.add_typer(circuits.app, name="circuits")
 app.add_typer(spark.app, name="spark")
 

@@ -1,4 +1,4 @@
-"""The commands on the store; `scheduler` and `outbox` have the same."""
+"""The commands on the store; `scheduler` and `outbox` have the same, `inbox` the first."""
 
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 def add_to(app: typer.Typer, service: str) -> None:
     """Adds them to the commands of `service`, whose name their examples then have."""
-    for command in (migrate, list_, show, stats, send, postpone, give_up, delete, drain):
+    of_messages = (list_, show, stats, send, postpone, give_up, delete, drain)
+    for command in (migrate, *(() if service == "inbox" else of_messages)):
         text = (command.__doc__ or "").replace("linear-retry scheduler", f"linear-retry {service}")
         app.command(command.__name__.rstrip("_").replace("_", "-"), help=text)(command)
 

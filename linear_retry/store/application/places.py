@@ -41,15 +41,20 @@ def claim(
     connection: Connection, database: Database, row: Row, topic: str, owner: str
 ) -> Claimed | None:
     """Makes `owner` the one who may write the row; None while a transaction of another has it."""
-    first = database.insert(inbox_place).values(
-        **_key(row), topic=topic, next_offset=_NONE, epoch=0, owner=owner
-    )
-    connection.execute(first.on_conflict_do_nothing())
     wanted = select(inbox_place.c.next_offset, inbox_place.c.epoch, inbox_place.c.leaving)
     free = wanted.filter_by(**_key(row)).with_for_update(skip_locked=True)
     found = connection.execute(free).one_or_none()
     if found is None:
-        return None
+        # Only now: for a row that a transaction has, ON CONFLICT would wait.
+        if connection.execute(wanted.filter_by(**_key(row))).one_or_none() is not None:
+            return None
+        first = database.insert(inbox_place).values(
+            **_key(row), topic=topic, next_offset=_NONE, epoch=0, owner=owner
+        )
+        connection.execute(first.on_conflict_do_nothing())
+        found = connection.execute(free).one_or_none()
+        if found is None:
+            return None
     epoch = found.epoch + 1
     change = update(inbox_place).filter_by(**_key(row))
     connection.execute(change.values(epoch=epoch, owner=owner, topic=topic))
@@ -111,14 +116,42 @@ def note_done(
     return _changes(connection, database, new.on_conflict_do_nothing())
 
 
+def set_place(
+    connection: Connection,
+    group_id: str,
+    topic: str,
+    partition: int,
+    next_offset: int,
+) -> bool:
+    """Lets the group continue there; False if nothing of this partition is stored.
+
+    Its owner loses the place with that, and claims it again.
+    """
+    change = update(inbox_place).filter_by(group_id=group_id, topic=topic, partition=partition)
+    new = change.values(next_offset=next_offset, leaving=None, epoch=inbox_place.c.epoch + 1)
+    return bool(connection.execute(new).rowcount)
+
+
+def read_place(connection: Connection, group_id: str, topic: str, partition: int) -> int | None:
+    """Returns the next offset of the group there; None if nothing of this partition is stored."""
+    wanted = select(func.max(inbox_place.c.next_offset))
+    offset: int | None = connection.execute(
+        wanted.filter_by(group_id=group_id, topic=topic, partition=partition)
+    ).scalar()
+    return offset
+
+
 def purge(connection: Connection, before_ms: int) -> int:
     """Forgets messages that came back and were done before then; returns how many."""
     return connection.execute(delete(inbox_done).where(inbox_done.c.done_ms < before_ms)).rowcount
 
 
-def count_done(connection: Connection) -> int:
-    """Returns how many messages that came back are known to be done."""
-    return connection.execute(select(func.count()).select_from(inbox_done)).scalar_one()
+def count_done(connection: Connection, before_ms: int | None = None) -> int:
+    """Returns how many messages that came back are known to be done; with a time, before it."""
+    wanted = select(func.count()).select_from(inbox_done)
+    if before_ms is not None:
+        wanted = wanted.where(inbox_done.c.done_ms < before_ms)
+    return connection.execute(wanted).scalar_one()
 
 
 def read_all(connection: Connection) -> list[Any]:

@@ -1,0 +1,224 @@
+"""The place of a partition, as its database has it, in each order of what may happen."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from linear_retry.consumer.settings.inbox import AsksBrokers, PlaceLostError
+from linear_retry.errors import BrokerError, StoreVersionError, UsageError
+from linear_retry.inbox.places import Places
+from linear_retry.kafka import Message
+from linear_retry.kafka.consumer.messages import written
+from linear_retry.records.record import Record
+from linear_retry.retry.clock import SystemClock
+from linear_retry.scope import Partition
+from linear_retry.store.database import Database
+from tests.inbox.effects import Effects, engine_of
+
+_PARTITION = ("orders", 0)
+
+
+class _Member:
+    """A member's places, and transactions of its application."""
+
+    def __init__(self, effects: Effects, name: str = "first", topic_id: str = "id") -> None:
+        self.places = Places(Database(effects.url), "ledger", "ledger", name, SystemClock())
+        self.effects = effects
+        self.committed: int | None = None
+        self.topic_id = topic_id
+
+    def claim(self, *partitions: Partition) -> Mapping[Partition, int | None]:
+        asks = AsksBrokers(
+            lambda names: dict.fromkeys(names, self.topic_id), lambda _: self.committed
+        )
+        return self.places.claim(asks, partitions or [_PARTITION])
+
+    def take(self, *offsets: int) -> list[int | None]:
+        with self.effects.engine.begin() as connection:
+            return self.taken(connection, *offsets)
+
+    def taken(self, connection: Any, *offsets: int) -> list[int | None]:
+        messages = [_message(offset) for offset in offsets]
+        return [each.offset() for each in self.places.take(connection, messages)]
+
+
+def _message(offset: int, headers: Sequence[tuple[str, bytes]] = ()) -> Message:
+    return written(Record("orders", 0, offset, 1_000, b"key", b"%d" % offset, tuple(headers)))
+
+
+@pytest.fixture
+def join(effects: Effects) -> Iterator[Callable[..., _Member]]:
+    """Makes members, and closes them at the end."""
+    made: list[_Member] = []
+
+    def make(name: str = "first", topic_id: str = "id") -> _Member:
+        made.append(_Member(effects, name, topic_id))
+        return made[-1]
+
+    yield make
+    for member in made:
+        member.places.close()
+
+
+@pytest.fixture
+def member(join: Callable[..., _Member]) -> _Member:
+    """One that has claimed the partition."""
+    found = join()
+    assert {_PARTITION: None} == found.claim()
+    return found
+
+
+def test_the_next_owner_continues(member: _Member, join: Callable[..., _Member]) -> None:
+    """Where the committed transactions of the one before have ended, which writes no more."""
+    member.take(5)
+    member.take(6)
+    with member.effects.engine.connect() as connection, connection.begin() as transaction:
+        member.taken(connection, 7)
+        transaction.rollback()
+    second = join("second")
+    assert {_PARTITION: 7} == second.claim()
+    with pytest.raises(PlaceLostError):
+        member.take(7)
+    with pytest.raises(PlaceLostError):
+        member.places.leave(_PARTITION, 7)
+    assert [7] == second.take(7)
+
+
+def test_a_place_that_nobody_has_claimed(join: Callable[..., _Member]) -> None:
+    """Nothing is handled there."""
+    with pytest.raises(PlaceLostError):
+        join().take(0)
+
+
+def test_a_commit_whose_answer_was_lost(member: _Member) -> None:
+    """The message is attempted again, and its effect is there already."""
+    member.places.starts(_PARTITION, 5)
+    member.take(5)
+    assert [] == member.take(5)
+    assert [6] == member.take(6)
+
+
+def test_a_batch_of_which_the_first_are_done(member: _Member) -> None:
+    """The handler gets the others, and the place is behind them."""
+    member.places.starts(_PARTITION, 0)
+    member.take(0, 1, 2)
+    assert [] == member.take(0, 1)
+    assert [3] == member.take(2, 3)
+    assert {_PARTITION: 4} == member.claim()
+
+
+def test_a_log_that_begins_again(member: _Member) -> None:
+    """Retention or a cut have set the offset back: what comes there is other messages."""
+    member.places.starts(_PARTITION, 100)
+    member.take(100)
+    member.places.starts(_PARTITION, 40)
+    assert [40] == member.take(40)
+    assert [] == member.take(40)
+    assert {_PARTITION: 41} == member.claim()
+
+
+def test_a_topic_that_was_made_again(member: _Member, join: Callable[..., _Member]) -> None:
+    """It has another id: nothing of it was handled."""
+    member.take(100)
+    assert {_PARTITION: None} == join(topic_id="another").claim()
+
+
+def test_a_letter_whose_offset_is_committed(member: _Member) -> None:
+    """It was sent; one whose offset is not was not, as far as anybody knows."""
+    member.take(4)
+    member.places.leave(_PARTITION, 5)
+    member.committed = 5
+    assert {_PARTITION: 5} == member.claim()
+    member.committed = 6
+    assert {_PARTITION: 6} == member.claim()
+    member.places.starts(_PARTITION, 6)
+    assert [6] == member.take(6)
+    assert {_PARTITION: 7} == member.claim()
+
+
+def test_what_is_passed_over(member: _Member) -> None:
+    """The place goes forwards with it, and never back."""
+    member.take(4)
+    member.places.passed({_PARTITION: 9, ("others", 3): 4})
+    assert {_PARTITION: 9} == member.claim()
+    member.places.passed({_PARTITION: 7})
+    assert {_PARTITION: 9} == member.claim()
+
+
+def test_a_message_that_comes_back(member: _Member, join: Callable[..., _Member]) -> None:
+    """Its effect is there once, however often it comes and to whichever member."""
+    ours = [("retry-replay-id", b"1"), ("retry-destination", b"orders")]
+    with member.effects.engine.begin() as connection:
+        first = member.places.take(connection, [_message(10, ours)])
+    second = join("second")
+    second.claim()
+    with member.effects.engine.begin() as connection:
+        again = second.places.take(connection, [_message(10, ours)])
+    assert (1, 0) == (len(first), len(again))
+
+
+def test_a_transaction_that_is_open(in_postgres: Effects) -> None:
+    """The next owner waits for its end, without waiting in the database."""
+    first, second = _Member(in_postgres), _Member(in_postgres, "second")
+    first.claim()
+    with in_postgres.engine.begin() as connection:
+        first.taken(connection, 0)
+        assert {} == second.claim()
+    assert {_PARTITION: 1} == second.claim()
+    first.places.close()
+    second.places.close()
+
+
+def test_brokers_that_do_not_answer(join: Callable[..., _Member]) -> None:
+    """The place is asked for again."""
+    member = join()
+
+    def ask(_: Any) -> Mapping[str, str]:
+        raise BrokerError("no answer")
+
+    assert {} == member.places.claim(AsksBrokers(ask, lambda _: None), [_PARTITION])
+    assert {_PARTITION: None} == member.claim()
+
+
+@contextmanager
+def _autocommit(effects: Effects) -> Iterator[Any]:
+    with effects.engine.connect() as connection:
+        yield connection.execution_options(isolation_level="AUTOCOMMIT")
+
+
+@contextmanager
+def _another_database(postgres_url: str) -> Iterator[Any]:
+    engine = engine_of(postgres_url)
+    try:
+        with engine.begin() as connection:
+            yield connection
+    finally:
+        engine.dispose()
+
+
+def test_what_is_refused(join: Callable[..., _Member], effects: Effects, postgres_url: str) -> None:
+    """A connection that commits each statement, and a transaction of another database."""
+    member = join()
+    with (
+        pytest.raises(UsageError, match="inbox: the connection commits each statement"),
+        _autocommit(effects) as connection,
+    ):
+        member.places.check(connection)
+    if "sqlite" in effects.url:
+        with (
+            pytest.raises(UsageError, match="inbox: the transaction is of another database"),
+            _another_database(postgres_url) as connection,
+        ):
+            member.places.check(connection)
+
+
+def test_without_tables(tmp_path: Any) -> None:
+    """It says which command makes them."""
+    url = f"sqlite:///{tmp_path}/empty.sqlite3"
+    engine_of(url).connect().close()
+    places = Places(Database(url), "ledger", "ledger", "first", SystemClock())
+    with pytest.raises(StoreVersionError, match="has no tables"):
+        places.check(None)
+    places.close()

@@ -1,0 +1,94 @@
+"""An inbox that could not work is refused, before anything is read."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from linear_retry import ConfigurationError, LinearConsumer, UsageError
+from linear_retry.errors import StoreError, StoreVersionError
+from linear_retry.inbox import Inbox
+from linear_retry.kafka import Message
+from tests.inbox.effects import Effects, engine_of
+
+_NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "group.id": "ledger", "log_level": 0}
+
+
+def _consumer(inbox: Any, **options: Any) -> LinearConsumer:
+    given: dict[str, Any] = {"strategy": [1], "transient": OSError, "dead_letters": "letters"}
+    return LinearConsumer(_NOWHERE, ["orders"], inbox=inbox, **(given | options))
+
+
+def _handler(_: Message, __: Any) -> None:
+    raise AssertionError("nothing is read")
+
+
+def test_what_is_no_inbox(effects: Effects) -> None:
+    """An engine alone, a value that begins nothing, a function without the database's URL."""
+    with pytest.raises(ConfigurationError, match=r"write inbox=Inbox\(engine\)"):
+        _consumer(effects.engine)
+    with pytest.raises(ConfigurationError, match="must be an engine of SQLAlchemy, or a function"):
+        Inbox("postgresql://localhost/shop")  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="store is missing"):
+        Inbox(effects.engine.begin)
+
+
+def test_what_does_not_go_with_it(effects: Effects) -> None:
+    """The order of keys; and more than one writer of SQLite."""
+    with pytest.raises(ConfigurationError, match='inbox with scope="key"'):
+        _consumer(Inbox(effects.engine), scope="key")
+    if effects.engine.name == "sqlite":
+        with pytest.raises(ConfigurationError, match="one writer at a time"):
+            _consumer(Inbox(effects.engine), scope="partition", concurrency=2)
+
+
+def test_a_loop_of_ones_own(effects: Effects) -> None:
+    """There the transaction would have no end."""
+    with _consumer(Inbox(effects.engine)) as consumer:
+        with pytest.raises(UsageError, match="inbox with a loop of your own"):
+            next(consumer)
+
+
+@pytest.mark.parametrize("handler", [lambda message: None, lambda: None])
+def test_a_handler_that_takes_no_transaction(
+    effects: Effects, handler: Callable[..., None]
+) -> None:
+    """It is said at the call of `run`, and not by a letter for each message."""
+    with _consumer(Inbox(effects.engine)) as consumer:
+        with pytest.raises(UsageError, match="one message and its transaction"):
+            consumer.run(handler)
+
+
+def test_transactions_of_the_other_kind(effects: Effects) -> None:
+    """A plain engine would block the event loop; an asynchronous one needs one."""
+
+    async def handler(_: Message, __: Any) -> None:
+        raise AssertionError("nothing is read")
+
+    with _consumer(Inbox(effects.engine)) as consumer:
+        with pytest.raises(UsageError, match="run_async needs transactions"):
+            asyncio.run(consumer.run_async(handler))
+    url = effects.url.replace("postgresql:", "postgresql+psycopg:")
+    if "sqlite" not in url:
+        with _consumer(Inbox(create_async_engine(url))) as consumer:
+            with pytest.raises(UsageError, match="those of an AsyncEngine are for run_async"):
+                consumer.run(_handler)
+
+
+def test_a_database_without_tables(postgres: Any) -> None:
+    """The sentence names the command that makes them."""
+    engine = engine_of(postgres.new_database("without_tables"))
+    with _consumer(Inbox(engine)) as consumer:
+        with pytest.raises(StoreVersionError, match="run `linear-retry scheduler migrate`"):
+            consumer.run(_handler)
+    engine.dispose()
+
+
+def test_a_database_that_is_away_at_the_start() -> None:
+    """It is said at once, as it is of brokers; a message that is held later waits for it."""
+    engine = engine_of("postgresql://localhost:1/shop")
+    with _consumer(Inbox(engine)) as consumer:
+        with pytest.raises(StoreError, match="a later attempt may succeed"):
+            consumer.run(_handler)
