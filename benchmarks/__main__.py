@@ -16,6 +16,7 @@ from benchmarks import (
     dlq_replay,
     group_breaker,
     held_keys,
+    inbox,
     lone_message,
     memory,
     outbox_produce,
@@ -70,6 +71,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "store-storing": store_storing.run,
     "store-waiting": store_waiting.run,
     "outbox-produce": outbox_produce.run,
+    "inbox": inbox.run,
     "tuning-optimum": tuning_optimum.run,
     "tuning-regret": tuning_regret.run,
 }

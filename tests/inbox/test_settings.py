@@ -46,9 +46,11 @@ def test_what_does_not_go_with_it(effects: Effects) -> None:
 
 def test_a_loop_of_ones_own(effects: Effects) -> None:
     """There the transaction would have no end."""
-    with _consumer(Inbox(effects.engine)) as consumer:
-        with pytest.raises(UsageError, match="inbox with a loop of your own"):
-            next(consumer)
+    with (
+        _consumer(Inbox(effects.engine)) as consumer,
+        pytest.raises(UsageError, match="inbox with a loop of your own"),
+    ):
+        next(consumer)
 
 
 @pytest.mark.parametrize("handler", [lambda message: None, lambda: None])
@@ -56,9 +58,11 @@ def test_a_handler_that_takes_no_transaction(
     effects: Effects, handler: Callable[..., None]
 ) -> None:
     """It is said at the call of `run`, and not by a letter for each message."""
-    with _consumer(Inbox(effects.engine)) as consumer:
-        with pytest.raises(UsageError, match="one message and its transaction"):
-            consumer.run(handler)
+    with (
+        _consumer(Inbox(effects.engine)) as consumer,
+        pytest.raises(UsageError, match="one message and its transaction"),
+    ):
+        consumer.run(handler)
 
 
 def test_transactions_of_the_other_kind(effects: Effects) -> None:
@@ -67,28 +71,36 @@ def test_transactions_of_the_other_kind(effects: Effects) -> None:
     async def handler(_: Message, __: Any) -> None:
         raise AssertionError("nothing is read")
 
-    with _consumer(Inbox(effects.engine)) as consumer:
-        with pytest.raises(UsageError, match="run_async needs transactions"):
-            asyncio.run(consumer.run_async(handler))
+    with (
+        _consumer(Inbox(effects.engine)) as consumer,
+        pytest.raises(UsageError, match="run_async needs transactions"),
+    ):
+        asyncio.run(consumer.run_async(handler))
     url = effects.url.replace("postgresql:", "postgresql+psycopg:")
     if "sqlite" not in url:
-        with _consumer(Inbox(create_async_engine(url))) as consumer:
-            with pytest.raises(UsageError, match="those of an AsyncEngine are for run_async"):
-                consumer.run(_handler)
+        with (
+            _consumer(Inbox(create_async_engine(url))) as consumer,
+            pytest.raises(UsageError, match="those of an AsyncEngine are for run_async"),
+        ):
+            consumer.run(_handler)
 
 
 def test_a_database_without_tables(postgres: Any) -> None:
     """The sentence names the command that makes them."""
     engine = engine_of(postgres.new_database("without_tables"))
-    with _consumer(Inbox(engine)) as consumer:
-        with pytest.raises(StoreVersionError, match="run `linear-retry scheduler migrate`"):
-            consumer.run(_handler)
+    with (
+        _consumer(Inbox(engine)) as consumer,
+        pytest.raises(StoreVersionError, match="run `linear-retry scheduler migrate`"),
+    ):
+        consumer.run(_handler)
     engine.dispose()
 
 
 def test_a_database_that_is_away_at_the_start() -> None:
     """It is said at once, as it is of brokers; a message that is held later waits for it."""
     engine = engine_of("postgresql://localhost:1/shop")
-    with _consumer(Inbox(engine)) as consumer:
-        with pytest.raises(StoreError, match="a later attempt may succeed"):
-            consumer.run(_handler)
+    with (
+        _consumer(Inbox(engine)) as consumer,
+        pytest.raises(StoreError, match="a later attempt may succeed"),
+    ):
+        consumer.run(_handler)

@@ -1,14 +1,25 @@
 """Where a consumer continues in each partition: a row beside the effects of its handler."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, select, text, update
+from sqlalchemy import Connection, bindparam, delete, func, select, text, update
 
 from linear_retry.store.database import Database
 from linear_retry.store.schema import inbox_done, inbox_place
 
 _NONE = -1
+# Made once: to compose it for each message would take longer than the database does.
+_TAKE = (
+    update(inbox_place)
+    .where(inbox_place.c.group_id == bindparam("a_group"))
+    .where(inbox_place.c.topic_id == bindparam("a_topic"))
+    .where(inbox_place.c.partition == bindparam("a_partition"))
+    .where(inbox_place.c.epoch == bindparam("an_epoch"))
+    .where(inbox_place.c.next_offset <= bindparam("an_offset"))
+    .values(next_offset=bindparam("an_end"), leaving=None)
+)
 # The row's xmax is the transaction that has it; a session shows that of its own user's.
 _END = text(
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_xid::text = :holder "
@@ -81,9 +92,9 @@ def take(
 
     The row is the transaction's until it ends. False: something is otherwise.
     """
-    mine = update(inbox_place).filter_by(**_key(row), epoch=epoch)
-    change = mine.where(inbox_place.c.next_offset <= offset).values(next_offset=end, leaving=None)
-    return _changes(connection, database, change)
+    mine = {"a_group": row.group_id, "a_topic": row.topic_id, "a_partition": row.partition}
+    change = {**mine, "an_epoch": epoch, "an_offset": offset, "an_end": end}
+    return _changes(connection, database, _TAKE, change)
 
 
 def put(connection: Connection, database: Database, row: Row, epoch: int, next_offset: int) -> bool:
@@ -168,8 +179,10 @@ def _key(row: Row) -> dict[str, Any]:
     return {"group_id": row.group_id, "topic_id": row.topic_id, "partition": row.partition}
 
 
-def _changes(connection: Connection, database: Database, change: Any) -> bool:
+def _changes(
+    connection: Connection, database: Database, change: Any, values: Mapping[str, Any] | None = None
+) -> bool:
     # It may be an application's own connection, which does not know our schema. And of an INSERT
     # SQLAlchemy knows the count only if it is to keep it.
     options = {**database.execution_options, "preserve_rowcount": True}
-    return connection.execute(change, execution_options=options).rowcount == 1
+    return connection.execute(change, values, execution_options=options).rowcount == 1
