@@ -104,6 +104,7 @@ class Parts:
     assignment: Assignment
     offsets: Offsets
     read_ahead: ReadAhead
+    flow_control: FlowControl
     replaced_logs: ReplacedLogWatchdog
     lag: Lag
     requests: Requests
@@ -448,6 +449,7 @@ def assemble(
         assignment=assignment,
         offsets=offsets,
         read_ahead=read_ahead,
+        flow_control=flow_control,
         replaced_logs=replaced_logs,
         # Other threads ask for it: it has clients of its own.
         lag=Lag(

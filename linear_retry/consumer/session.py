@@ -81,11 +81,13 @@ class Session:
         polled_s, joined = None, self._monitor.joined
         waiting, due_ms = 0, None
         short: Mapping[Partition, int] = {}
+        unplaced: frozenset[Partition] = frozenset()
         if self.parts is not None and self._owner_thread.joined:
             polled_s = max(clock.now_s() - self.parts.read_ahead.polled_at_s, 0.0)
             joined = joined or self.parts.client.member.has_joined_unheard
             waiting, due_ms = self._waits(self.parts.read_ahead)
             short = self.parts.replaced_logs.short
+            unplaced = self.parts.flow_control.unplaced
         health = evaluate(
             HealthInputs(
                 utc_ms=clock.utc_ms(),
@@ -100,6 +102,7 @@ class Session:
                 errors=self._monitor.errors,
                 unreadable=self._monitor.unreadable,
                 short=short,
+                unplaced=unplaced,
                 waiting=waiting,
                 due_ms=due_ms,
             )

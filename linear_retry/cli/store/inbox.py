@@ -13,7 +13,7 @@ from linear_retry.cli.store.options import JSON, ChangeOptions, StoreOptions
 from linear_retry.errors import ConfigurationError
 
 app = typer.Typer(
-    help="Look after the places that consumers keep in an application's database.",
+    help="Look after the places that consumers keep in a database.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -127,7 +127,7 @@ def purge(
 
     Example: linear-retry inbox purge --before 30d --yes
 
-    Exit codes: 2, the time is none; 3, the tables are missing, or cannot be reached.
+    Exit codes: 2, WHEN cannot be read; 3, the tables are missing, or cannot be reached.
     """
     at_ms = past_ms(before)
     with exit_on_error(), store.tables() as database:

@@ -1,6 +1,6 @@
 """Evaluates a consumer's health: its state, the reason, since when and until when."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal, TypeAlias
@@ -33,7 +33,8 @@ class Health:
     - `consuming`: it consumes; if messages of retry topics wait in memory, `until` is when the
       first is due, and nothing is wrong; if some partitions cannot be read, `reason` names one of
       them, with `error`, and `until`, when it is read again; if one ends before what was read,
-      `reason` and `error` say so, in the other states too; if keys are held, `reason` says how
+      `reason` and `error` say so, in the other states too, and so they do of a partition that waits
+      for where an inbox has it start; if keys are held, `reason` says how
       many, `error` and `until` are of the one held for the longest, and the others go on;
     - `open`: healthy, but a circuit has been open since `since`, until `until`, because of `error`;
       of several, the one that opened first. During its attempt `until` is in the past. The error is
@@ -95,6 +96,8 @@ class HealthInputs:
     """The partitions that are blocked by an unreadable batch."""
     short: Mapping[Partition, int] = field(default_factory=dict)
     """The partitions whose log ends below what was read, up to this offset."""
+    unplaced: Collection[Partition] = ()
+    """The partitions of which it is not known yet where they start."""
     waiting: int = 0
     """The messages of retry topics that wait in memory; the first is due at `due_ms`."""
     due_ms: int | None = None
@@ -104,13 +107,13 @@ class HealthInputs:
 def evaluate(inputs: HealthInputs) -> Health:
     """Returns the first state that applies, from worst to best.
 
-    A log that ends too early, and a worker whose handler hangs, are named with any of them, but for
-    an end.
+    A log that ends too early, a start that is not known, and a worker whose handler hangs are named
+    with any of them, but for an end.
     """
     health = _state(inputs)
     if inputs.end is not None:
         return health
-    for problem in (_short(inputs), _hanging(inputs)):
+    for problem in (_short(inputs), _unplaced(inputs), _hanging(inputs)):
         if problem is not None:
             reason, error = f"{health.reason}; {problem}", health.error or problem
             health = replace(health, reason=reason, error=error)
@@ -126,6 +129,18 @@ def _short(inputs: HealthInputs) -> str | None:
     return (
         f"{topic}[{partition}] was read up to offset {offset}, and ends before it{more}: the "
         "broker has lost the end of its log, or the topic was deleted and created again"
+    )
+
+
+def _unplaced(inputs: HealthInputs) -> str | None:
+    if not inputs.unplaced:
+        return None
+    topic, partition = min(inputs.unplaced)
+    others = len(inputs.unplaced) - 1
+    more = f" (and {others} other partitions)" if others else ""
+    return (
+        f"{topic}[{partition}]{more} is not read yet: where it starts is in a database that does "
+        "not answer, or in which its earlier owner has a transaction open"
     )
 
 

@@ -47,6 +47,14 @@ def test_a_retry_line_that_waits_is_well() -> None:
     assert ("open", _NOW, 12) == (held.state, held.until, held.waiting)
 
 
+def test_it_says_which_partition_waits_for_its_start() -> None:
+    """It is alive and ready: others may be read, and a restart would not help."""
+    health = evaluate(replace(_WELL, unplaced=[("orders", 3), ("orders", 1)]))
+    assert ("consuming", True, True) == (health.state, health.alive, health.ready)
+    assert "it consumes; orders[1] (and 1 other partitions) is not read yet: where" in health.reason
+    assert health.error is not None
+
+
 def test_it_says_how_many_keys_are_blocked() -> None:
     """Until when is for an operator to say; the consumer itself is well."""
     held = {Scope("orders", 1, "5a1b7acd8a3f"): _OPEN}

@@ -1,0 +1,161 @@
+"""A consumer with an inbox on the fake Kafka, whose time passes only when somebody waits."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import OperationalError
+
+from linear_retry import BatchError, LinearConsumer
+from linear_retry.consumer.settings.inbox import InboxPlaces
+from linear_retry.inbox import Inbox
+from linear_retry.kafka import Message
+from linear_retry.retry.clock import Clock
+from linear_retry.scope import Partition
+from tests.consumer.group import LETTERS, TOPIC, OutageError, consumer_on
+from tests.fake.cluster import FakeKafka
+from tests.inbox.effects import Effects, effects_in, write
+
+_ALL = 6
+
+
+@pytest.fixture
+def fake() -> FakeKafka:
+    """Six messages in one partition."""
+    kafka = FakeKafka(balanced=True)
+    kafka.create_topic(TOPIC, 1)
+    kafka.create_topic(LETTERS, 1)
+    for number in range(_ALL):
+        kafka.append(TOPIC, 0, b"%d" % number)
+    return kafka
+
+
+@pytest.fixture
+def in_sqlite(sqlite_url: str) -> Iterator[Effects]:
+    with effects_in(sqlite_url) as found:
+        yield found
+
+
+class _Program:
+    """A program on the fake, whose handler writes its effect and then does what is asked here."""
+
+    def __init__(self, fake: FakeKafka, effects: Effects) -> None:
+        self.fake = fake
+        self.effects = effects
+        self.at_begin: dict[int, Callable[[], None]] = {}
+        """By the number of transactions before."""
+        self.then: dict[int, list[Exception]] = {}
+        """What a message is to raise, the last first."""
+        self.calls: list[str] = []
+        self._began = -1  # one is begun at the start, to look at it
+
+    @contextmanager
+    def begin(self) -> Iterator[Any]:
+        number, self._began = self._began, self._began + 1
+        self.at_begin.pop(number, lambda: None)()
+        with self.effects.engine.begin() as connection:
+            yield connection
+
+    def consumer(self, **options: Any) -> LinearConsumer:
+        program = self
+
+        class Noting(Inbox):
+            def places(self, group_id: str, life_group_id: str, owner: str, clock: Clock) -> Any:
+                return _Noting(super().places(group_id, life_group_id, owner, clock), program)
+
+        return consumer_on(self.fake, inbox=Noting(self.begin, store=self.effects.url), **options)
+
+    def run(self, **options: Any) -> None:
+        with self.consumer(**options) as consumer:
+
+            def handler(message: Message, transaction: Any) -> None:
+                write(message, transaction)
+                if message.offset() == _ALL - 1:
+                    consumer.stop()
+                if errors := self.then.get(message.offset() or 0):
+                    raise errors.pop()
+
+            consumer.run(handler)
+
+    def letters(self) -> int:
+        log = self.fake.log_of((LETTERS, 0))
+        assert log is not None
+        return log.end
+
+
+class _Noting:
+    """Notes in which order the consumer asks its inbox, and how many letters there are by then."""
+
+    def __init__(self, places: InboxPlaces, program: _Program) -> None:
+        self._places = places
+        self._program = program
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._places, name)
+
+    def leave(self, partition: Partition, offset: int) -> None:
+        self._program.calls.append(f"{offset} leaves, letters: {self._program.letters()}")
+        self._places.leave(partition, offset)
+
+    def passed(self, next_offsets: Mapping[Partition, int]) -> None:
+        if self._program.letters():
+            self._program.calls.append(f"passed to {max(next_offsets.values())}")
+        self._places.passed(next_offsets)
+
+
+@pytest.fixture
+def program(fake: FakeKafka, in_sqlite: Effects) -> _Program:
+    return _Program(fake, in_sqlite)
+
+
+def test_it_is_noted_that_a_letter_leaves_before_it_does(program: _Program) -> None:
+    """And that it has left, afterwards."""
+    program.then = {2: [ValueError("poison")]}
+    program.run()
+    assert ["2 leaves, letters: 0", "passed to 3"] == program.calls[:2]
+    assert [0, 1, 3, 4, 5] == program.effects.of()
+
+
+def test_a_place_that_another_member_has_is_no_failure(program: _Program) -> None:
+    """Even where a failure would be a letter at once."""
+
+    def another() -> None:
+        with program.effects.engine.begin() as connection:
+            connection.execute(text("UPDATE linear_retry_inbox_place SET epoch = epoch + 1"))
+
+    program.at_begin = {3: another}
+    program.run(strategy=[])
+    assert [*range(_ALL)] == program.effects.of()
+    assert 0 == program.letters()
+
+
+def test_a_database_that_is_away_is_an_outage(program: _Program) -> None:
+    """Its errors are not among `transient`."""
+
+    def away() -> None:
+        raise OperationalError("BEGIN", {}, ConnectionError("the connection is lost"))
+
+    program.at_begin = {2: away, 3: away}
+    program.run()
+    assert [*range(_ALL)] == program.effects.of()
+    assert 0 == program.letters()
+
+
+def test_nothing_of_a_batch_is_done_where_one_fails(program: _Program) -> None:
+    """`BatchError` says which has failed; what was written for those before it is gone too."""
+    failures: list[Exception] = [BatchError(2, OutageError("down")), OutageError("down")]
+    with program.consumer() as consumer:
+
+        def handler(batch: list[Message], transaction: Any) -> None:
+            for message in batch:
+                write(message, transaction)
+            if failures:
+                raise failures.pop(0)
+            if batch[-1].offset() == _ALL - 1:
+                consumer.stop()
+
+        consumer.run_batches(handler)
+    assert [*range(_ALL)] == program.effects.of()
+    assert 0 == program.letters()
