@@ -159,14 +159,15 @@ def test_a_message_that_comes_back(member: _Member, join: Callable[..., _Member]
     assert (1, 0) == (len(first), len(again))
 
 
-def test_a_transaction_that_is_open(in_postgres: Effects) -> None:
-    """The next owner waits for its end, without waiting in the database."""
+def test_a_transaction_that_is_open(in_postgres: Effects, caplog: pytest.LogCaptureFixture) -> None:
+    """The next owner waits for its end, without waiting in the database, which would end that."""
     first, second = _Member(in_postgres), _Member(in_postgres, "second")
     first.claim()
     with in_postgres.engine.begin() as connection:
         first.taken(connection, 0)
         assert {} == second.claim()
     assert {_PARTITION: 1} == second.claim()
+    assert [] == [line for line in caplog.messages if "inbox" in line]
     first.places.close()
     second.places.close()
 
