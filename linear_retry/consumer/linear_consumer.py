@@ -376,6 +376,10 @@ class LinearConsumer:
         """How failures are judged, for who attempts messages elsewhere. For any thread."""
         return self._config.retry
 
+    def _rehearsed(self, handler: Callable[..., Any]) -> Callable[[Any], Any]:
+        """The handler for who calls it elsewhere, to see what it does: an inbox takes that back."""
+        return self._session.rehearsed(handler)
+
     def _on_batch(self, told: Callable[[float], object]) -> None:
         """Lets `told` have the seconds of each batch at the handler, on the owner thread."""
         self._monitor.on_batch(told)

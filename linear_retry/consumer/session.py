@@ -7,6 +7,7 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import chain
+from typing import Any
 
 from linear_retry.consumer.assembly import Parts, assemble
 from linear_retry.consumer.lanes.tasks import LaneTasks, PassedOn
@@ -210,6 +211,10 @@ class Session:
             else:
                 awaiting = BatchHandOver(handler, self.stop, self._now_s)
                 await awaiting.run(partial(self._run_loop, on_start))
+
+    def rehearsed(self, handler: Callable[..., Any]) -> Callable[[Any], Any]:
+        """Returns a handler whose effects are taken back, where an inbox has its transactions."""
+        return handler if self._inbox is None else self._inbox.rehearsing(handler)
 
     def begin(self) -> None:
         """Starts the user's own loop."""

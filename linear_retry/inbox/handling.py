@@ -8,10 +8,15 @@ from linear_retry.errors import StoreError, UsageError
 from linear_retry.inbox.places import Places
 from linear_retry.kafka import Message
 from linear_retry.records.text import MESSAGE_LIMIT_BYTES, first_bytes, one_line
+from linear_retry.retry.callables import check_result, is_coroutine_function
 from linear_retry.retry.failed_attempt import BatchError
 
 _PASSING = {"OperationalError", "InterfaceError", "InternalError"}
 """The names that each library gives the errors of a database that is away (PEP 249)."""
+
+
+class _RehearsedError(Exception):
+    """Ends a rehearsal's transaction, which is rolled back."""
 
 
 class Transacting:
@@ -44,11 +49,13 @@ class Transacting:
     def handling(self, handler: Callable[..., object]) -> Callable[[Message], object]:
         """Returns a handler of messages that calls `handler(message, transaction)`."""
 
-        def handle(message: Message) -> object:
+        def handle(message: Message) -> None:
             with self._transaction("run") as transaction:
                 with _passing():
                     is_new = self._places.take(transaction, [message])
-                return handler(message, transaction) if is_new else None
+                if is_new:
+                    # Within it: what is undone then is rolled back.
+                    check_result(handler(message, transaction))
 
         return handle
 
@@ -58,12 +65,13 @@ class Transacting:
         A `BatchError` of the handler's is as if it raised the cause: nothing of the batch is done.
         """
 
-        def handle(batch: list[Message]) -> object:
+        def handle(batch: list[Message]) -> None:
             try:
                 with self._transaction("run_batches") as transaction:
                     with _passing():
                         new = self._places.take(transaction, batch)
-                    return handler(new, transaction) if new else None
+                    if new:
+                        check_result(handler(new, transaction))
             except BatchError as failed:
                 if isinstance(failed.cause, Exception):
                     raise failed.cause from None
@@ -83,6 +91,25 @@ class Transacting:
                 return await handler(message, transaction) if is_new else None
 
         return handle
+
+    def rehearsing(self, handler: Callable[..., Any]) -> Callable[[Any], Any]:
+        """Returns a handler that calls `handler` in a transaction which is rolled back.
+
+        It writes no place. For `linear-retry dlq rehearse`.
+        """
+
+        def handle(messages: Any) -> None:
+            with suppress(_RehearsedError), self._transaction("run") as transaction:
+                check_result(handler(messages, transaction))
+                raise _RehearsedError
+
+        async def handle_async(message: Message) -> None:
+            with suppress(_RehearsedError):
+                async with self._async_transaction() as transaction:
+                    await handler(message, transaction)
+                    raise _RehearsedError
+
+        return handle_async if is_coroutine_function(handler) else handle
 
     # -- inside ----------------------------------------------------------------------------
 

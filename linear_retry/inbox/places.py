@@ -120,16 +120,18 @@ class Places:
         }
         if not new:
             return
+        stored: dict[Partition, int] = {}
         try:
             with self._database.begin() as connection:
                 for key, offset in new.items():
                     one = self._owned[key]
-                    own = self._database, one.row, one.epoch
-                    places.take(connection, *own, offset, offset)
+                    # Not waiting: the handler that has the row writes a later place anyway.
+                    if places.pass_to(connection, self._database, one.row, one.epoch, offset):
+                        stored[key] = offset
         except StoreError as error:
             self._say(f"what is done without a handler is not stored: {error}")
             return
-        for key, offset in new.items():
+        for key, offset in stored.items():
             self._owned[key].passed = offset
 
     # -- in the application's transaction, on any thread -----------------------------------

@@ -5,13 +5,16 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from linear_retry import ConfigurationError, LinearConsumer, UsageError
 from linear_retry.errors import StoreError, StoreVersionError
 from linear_retry.inbox import Inbox
 from linear_retry.kafka import Message
-from tests.inbox.effects import Effects, engine_of
+from linear_retry.kafka.consumer.messages import written
+from linear_retry.records.record import Record
+from tests.inbox.effects import Effects, engine_of, write
 
 _NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "group.id": "ledger", "log_level": 0}
 
@@ -83,6 +86,46 @@ def test_transactions_of_the_other_kind(effects: Effects) -> None:
             pytest.raises(UsageError, match="those of an AsyncEngine are for run_async"),
         ):
             consumer.run(_handler)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_what_a_rehearsal_does_is_taken_back(in_postgres: Effects, is_async: bool) -> None:
+    """Its effects and its place; what it raises is told as ever."""
+    url = in_postgres.url.replace("postgresql:", "postgresql+psycopg:")
+    message = written(Record("orders", 0, 5, 1_000, b"key", b"value"))
+    seen: list[int] = []
+
+    def look(transaction: Any) -> None:
+        write(message, transaction)
+        seen.append(transaction.execute(text("SELECT count(*) FROM effect")).scalar_one())
+        if len(seen) == 2:
+            raise ValueError("poison")
+
+    def handler(_: Message, transaction: Any) -> None:
+        look(transaction)
+
+    async def async_handler(_: Message, transaction: Any) -> None:
+        await transaction.run_sync(look)
+
+    async def main() -> None:
+        engine = create_async_engine(url)
+        with _consumer(Inbox(engine)) as consumer:
+            attempt = consumer._rehearsed(async_handler)
+            await attempt(message)
+            with pytest.raises(ValueError, match="poison"):
+                await attempt(message)
+        await engine.dispose()
+
+    if is_async:
+        asyncio.run(main())
+    else:
+        with _consumer(Inbox(in_postgres.engine)) as consumer:
+            attempt = consumer._rehearsed(handler)
+            attempt(message)
+            with pytest.raises(ValueError, match="poison"):
+                attempt(message)
+    assert [1, 1] == seen
+    assert [] == in_postgres.of()
 
 
 def test_a_database_without_tables(postgres: Any) -> None:

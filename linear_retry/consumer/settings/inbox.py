@@ -60,6 +60,9 @@ class InboxPlaces(Protocol):
     def handling_async(self, handler: Callable[..., Any]) -> Callable[[Message], Any]:
         """Returns `handling` for `run_async`."""
 
+    def rehearsing(self, handler: Callable[..., Any]) -> Callable[[Any], Any]:
+        """Returns a handler of either kind whose effects are taken back, and no place written."""
+
 
 @runtime_checkable
 class Inbox(Protocol):

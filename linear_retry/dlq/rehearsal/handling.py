@@ -71,6 +71,7 @@ def serve(connection: Connection, program: Program) -> None:
     except ConfigurationError as error:
         connection.send(Refused(str(error)))
         return
+    handler = consumer._rehearsed(handler)
     connection.send(Ready(consumer.group_id))
     with suppress(EOFError), Runner() as runner:
         while True:

@@ -97,6 +97,16 @@ def take(
     return _changes(connection, database, _TAKE, change)
 
 
+def pass_to(
+    connection: Connection, database: Database, row: Row, epoch: int, next_offset: int
+) -> bool:
+    """Notes that all before `next_offset` is done; False also while a handler has the row."""
+    wanted = select(inbox_place.c.epoch).filter_by(**_key(row)).with_for_update(skip_locked=True)
+    return connection.execute(wanted).scalar() == epoch and take(
+        connection, database, row, epoch, next_offset, next_offset
+    )
+
+
 def put(connection: Connection, database: Database, row: Row, epoch: int, next_offset: int) -> bool:
     """Sets the place, forwards or back; False if `epoch` is not the row's."""
     change = update(inbox_place).filter_by(**_key(row), epoch=epoch)
