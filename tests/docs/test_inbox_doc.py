@@ -52,7 +52,7 @@ def _run(kafka: RealKafka, url: str, engine: Any) -> None:
 
         def is_done() -> bool:
             with engine.connect() as connection:
-                return connection.execute(place).scalar() == last
+                return bool(connection.execute(place).scalar() == last)
 
         wait_until(is_done, "all is booked")
         consumer.stop()
