@@ -122,7 +122,7 @@ REFERENCES = (
     .of(FakeGroup, lambda it: (it.members, it.witness))
     .of(Member, lambda it: (it.circuits, it.handles, it._witness, it.stop, it.workers))
     .of(Parts, lambda it: (it.admin, it.retention, it.shutdown, it.startup, it.clock))
-    .of(Parts, lambda it: (it.replaced_logs, it.second_reader))
+    .of(Parts, lambda it: (it.flow_control, it.replaced_logs, it.second_reader))
     .of(LaneLoop, lambda it: (it._assignment, it._circuits, it._hand_out, it._housekeeping))
     .of(LaneLoop, lambda it: (it._now_s, it._read_ahead, it._stop, it._workers))
     .of(WideCircuits, lambda it: (it._circuits, it._clock))
