@@ -64,7 +64,9 @@ def main(arguments: Arguments) -> None:
         transient=StoreError,
         on_exhausted="repeat",
         on_permanent="stop",
-        _dependencies=Dependencies(start_positions=intake.start_positions),
+        _dependencies=Dependencies(
+            start_positions=lambda new: dict.fromkeys(new) | intake.start_positions(new)
+        ),
     )
 
     def store(batch: list[Message]) -> None:

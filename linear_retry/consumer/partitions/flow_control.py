@@ -182,7 +182,8 @@ class FlowControl:
         If asking raises, all stay new.
         """
         new = [key for key in self._assignment.partitions if key in self._unplaced]
-        found = {} if self._start_positions is None else self._start_positions(new)
+        ask = self._start_positions
+        found = ask(new) if new and ask is not None else {}
         self._unplaced = {key for key in new if key not in found}
         self.due_at_s = self._assignment.now_s() + _ASK_AGAIN_S if self._unplaced else math.inf
         for partition, offset in found.items():
