@@ -36,7 +36,9 @@ class Life:
 class Line:
     """`may_grow` is in `unit`, over the time looked at; `per_opening` for each circuit opened.
 
-    `share` is of its mean: what sways about that has some slope, whenever one looks. What was looked at for less than `settles_s` says nothing.
+    `share` is of its mean: what sways about that has some slope, whenever one looks.
+
+    What was looked at for less than `settles_s` says nothing.
     """
 
     name: str
