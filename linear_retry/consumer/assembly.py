@@ -34,7 +34,7 @@ from linear_retry.consumer.operations.client_replacement import (
     ClientReplacement,
     InstanceIdWait,
 )
-from linear_retry.consumer.operations.inbox import PassedOffsets, asks_brokers
+from linear_retry.consumer.operations.inbox import InboxWatch, asks_brokers
 from linear_retry.consumer.operations.lag import Lag
 from linear_retry.consumer.operations.lifecycle import Brokers, Shutdown, Startup
 from linear_retry.consumer.operations.monitor import Monitor
@@ -382,8 +382,8 @@ def assemble(
         )
         chores.append((breaker, breaker.tick))
     if inbox is not None:
-        passed = PassedOffsets(inbox, offsets, clock.now_s)
-        chores.append((passed, passed.tick))
+        watch = InboxWatch(inbox, flow_control, clock.now_s)
+        chores.append((watch, watch.tick))
     if isinstance(read_ahead, DelayedReadAhead):
         waits = DelayedFlow(read_ahead, flow_control)
         chores.insert(0, (waits, waits.tick))

@@ -34,6 +34,7 @@ class Transacting:
         self.starts = places.starts
         self.leave = places.leave
         self.passed = places.passed
+        self.lost = places.lost
         self.close = places.close
 
     def check(self) -> None:
@@ -56,6 +57,7 @@ class Transacting:
                 if is_new:
                     # Within it: what is undone then is rolled back.
                     check_result(handler(message, transaction))
+            self._places.committed([message])
 
         return handle
 
@@ -72,6 +74,7 @@ class Transacting:
                         new = self._places.take(transaction, batch)
                     if new:
                         check_result(handler(new, transaction))
+                self._places.committed(batch)
             except BatchError as failed:
                 if isinstance(failed.cause, Exception):
                     raise failed.cause from None
@@ -88,7 +91,9 @@ class Transacting:
             async with self._async_transaction() as transaction:
                 with _passing():
                     is_new = await transaction.run_sync(self._places.take, [message])
-                return await handler(message, transaction) if is_new else None
+                result = await handler(message, transaction) if is_new else None
+            self._places.committed([message])
+            return result
 
         return handle
 

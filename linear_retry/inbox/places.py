@@ -29,10 +29,14 @@ _OTHERWISE = "the effect is there even if its message is not done"
 
 @dataclass(slots=True)
 class _Owned:
-    """A place that is ours, with the last offset that was attempted since, and the last passed."""
+    """A place that is ours, the last offset that was attempted since, and what was passed over.
+
+    `stored` is the place as we have committed it. A database whose place is lower is an older copy.
+    """
 
     row: Row
     epoch: int
+    stored: int = -1
     attempted: int = -1
     passed: int = -1
 
@@ -60,7 +64,7 @@ class Places:
         self._owner = owner
         self._clock = clock
         self._owned: dict[Partition, _Owned] = {}
-        self._taken_since_s: dict[Partition, float] = {}
+        self._awaited: dict[Partition, tuple[float, float]] = {}
         self._say_at_s = 0.0
 
     def check(self, transaction: Any) -> None:
@@ -126,13 +130,41 @@ class Places:
                 for key, offset in new.items():
                     one = self._owned[key]
                     # Not waiting: the handler that has the row writes a later place anyway.
-                    if places.pass_to(connection, self._database, one.row, one.epoch, offset):
+                    own = self._database, one.row, one.epoch
+                    if places.pass_to(connection, *own, one.stored, offset):
                         stored[key] = offset
         except StoreError as error:
             self._say(f"what is done without a handler is not stored: {error}")
             return
         for key, offset in stored.items():
-            self._owned[key].passed = offset
+            one = self._owned[key]
+            one.passed, one.stored = offset, max(one.stored, offset)
+
+    def lost(self, partitions: Sequence[Partition]) -> Mapping[Partition, str]:
+        """Returns those of these whose places are not as we left them, each with the reason.
+
+        Another member has claimed it, or the database was replaced by an older copy. Where no
+        message comes, no handler would notice.
+        """
+        # Before the look: what handlers store meanwhile is more.
+        owned = {key: self._owned[key] for key in partitions if key in self._owned}
+        known = {key: (one, one.stored) for key, one in owned.items()}
+        try:
+            with self._database.reading() as connection:
+                rows = {
+                    Row(row.group_id, row.topic_id, row.partition): row
+                    for row in places.read_all(connection, self._group_id)
+                }
+        except StoreError:
+            return {}  # who handles a message, or claims a place, says so
+        found: dict[Partition, str] = {}
+        for key, (one, stored) in known.items():
+            row = rows.get(one.row)
+            if row is None or row.epoch != one.epoch:
+                found[key] = str(self._lost(key))
+            elif row.next_offset < stored:
+                found[key] = str(self._moved(key, row.next_offset, stored))
+        return found
 
     # -- in the application's transaction, on any thread -----------------------------------
 
@@ -148,17 +180,27 @@ class Places:
         attempted, owned.attempted = owned.attempted, max(owned.attempted, end - 1)
         own, new = (self._database, owned.row, owned.epoch), list(batch)
         with self._borrowing.connection(transaction) as connection:
-            if not places.take(connection, *own, offset, end):
+            if not places.take(connection, *own, owned.stored, offset, end):
                 stored = places.look(connection, *own)
                 if stored is None:
                     raise self._lost(partition)
+                if stored < owned.stored:
+                    raise self._moved(partition, stored, owned.stored)
                 if offset > attempted:
                     self._say_replaced(place, stored)
+                    owned.stored = 0
                 else:  # the commit of an earlier attempt has succeeded, and its answer was lost
                     new = [one for one in batch if place_of(one).offset >= stored]
                     end = max(end, stored)
                 places.put(connection, *own, end)
             return self._not_done(connection, new)
+
+    def committed(self, batch: Sequence[Message]) -> None:
+        """Notes that the transaction of this batch is committed."""
+        place = place_of(batch[-1])
+        owned = self._owned.get((place.topic, place.partition))
+        if owned is not None:
+            owned.stored = max(owned.stored, place.offset + 1)
 
     # -- inside ----------------------------------------------------------------------------
 
@@ -195,7 +237,7 @@ class Places:
                 if found is None:
                     self._await(connection, partition, row)
                     continue
-                claimed[partition] = _Owned(row, found.epoch)
+                claimed[partition] = _Owned(row, found.epoch, found.next_offset or -1)
                 starts[partition] = found.next_offset
                 if found.leaving is not None:
                     # A letter's offset is committed only once the letter is acknowledged.
@@ -203,16 +245,19 @@ class Places:
                     starts[partition] = found.leaving + 1 if has_left else found.next_offset
         self._owned |= claimed
         for partition in claimed:
-            self._taken_since_s.pop(partition, None)
+            self._awaited.pop(partition, None)
         return starts
 
     def _await(self, connection: Connection, partition: Partition, row: Row) -> None:
         """Waits for the transaction of an earlier owner; at last it ends that."""
         now_s = self._clock.now_s()
-        since_s = self._taken_since_s.setdefault(partition, now_s)
+        since_s, asked_s = self._awaited.get(partition, (now_s, now_s))
+        if now_s > asked_s + _SILENT_S:  # another assignment: another transaction
+            since_s = now_s
+        self._awaited[partition] = since_s, now_s
         if now_s < since_s + _SILENT_S:
             return
-        self._taken_since_s[partition] = now_s
+        self._awaited[partition] = now_s, now_s
         has_ended = places.end_holder(connection, self._database, row)
         self._say(
             f"{partition[0]}[{partition[1]}]: a transaction of its earlier owner has been open for "
@@ -229,6 +274,12 @@ class Places:
     def _lost(self, partition: Partition) -> PlaceLostError:
         return PlaceLostError(
             f"{partition[0]}[{partition[1]}]: another member has its place in {self._database}"
+        )
+
+    def _moved(self, partition: Partition, place: int, known: int) -> PlaceLostError:
+        return PlaceLostError(
+            f"{partition[0]}[{partition[1]}]: {self._database} has its place at {place}, and had "
+            f"it at {known}: it is an older copy; what it lacks is read again"
         )
 
     def _say_replaced(self, place: Place, stored: int) -> None:

@@ -130,6 +130,31 @@ def test_a_place_that_another_member_has_is_no_failure(program: _Program) -> Non
     assert [*range(_ALL)] == program.effects.of()
 
 
+def test_a_database_that_becomes_an_older_copy(program: _Program) -> None:
+    """As after a failover that lost transactions: what it lacks is handled again, in order."""
+    program.at_begin = {4: lambda: program.effects.set_place(1)}
+    program.run(strategy=[], on_exhausted="stop", on_permanent="stop")
+    assert [*range(_ALL)] == program.effects.of()
+
+
+def test_it_is_seen_though_no_message_comes(program: _Program) -> None:
+    """Some seconds after the last message."""
+    looks: list[int] = []
+    with program.consumer() as consumer:
+
+        def handler(message: Message, transaction: Any) -> None:
+            write(message, transaction)
+            if message.offset() == _ALL - 1:
+                looks.append(1)
+                if len(looks) == 2:
+                    consumer.stop()
+
+        program.fake.clock.at(30.0, lambda: program.effects.set_place(3))
+        consumer.run(handler)
+    assert [*range(_ALL)] == program.effects.of()
+    assert 2 == len(looks)
+
+
 def test_a_database_that_is_away_is_an_outage(program: _Program) -> None:
     """Its errors are not among `transient`."""
 

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 
 from linear_retry.consumer.settings.inbox import AsksBrokers, PlaceLostError
 from linear_retry.errors import BrokerError, StoreVersionError, UsageError
@@ -37,7 +38,9 @@ class _Member:
 
     def take(self, *offsets: int) -> list[int | None]:
         with self.effects.engine.begin() as connection:
-            return self.taken(connection, *offsets)
+            found = self.taken(connection, *offsets)
+        self.places.committed([_message(offset) for offset in offsets])
+        return found
 
     def taken(self, connection: Any, *offsets: int) -> list[int | None]:
         messages = [_message(offset) for offset in offsets]
@@ -145,6 +148,46 @@ def test_what_is_passed_over(member: _Member) -> None:
     assert {_PARTITION: 9} == member.claim()
     member.places.passed({_PARTITION: 7})
     assert {_PARTITION: 9} == member.claim()
+
+
+def test_a_database_that_becomes_an_older_copy(member: _Member) -> None:
+    """What it lacks is handled again, also where no message comes."""
+    member.take(4)
+    member.take(5)
+    assert {} == member.places.lost([_PARTITION])
+    member.effects.set_place(5)
+    assert [_PARTITION] == [*member.places.lost([_PARTITION])]
+    with pytest.raises(PlaceLostError, match="has its place at 5, and had it at 6"):
+        member.take(6)
+    assert {_PARTITION: 5} == member.claim()
+    assert {} == member.places.lost([_PARTITION])
+    assert [5] == member.take(5)
+
+
+def test_a_place_that_was_claimed_elsewhere_is_seen(
+    member: _Member, join: Callable[..., _Member]
+) -> None:
+    """Before the next message comes."""
+    join("second").claim()
+    assert [_PARTITION] == [*member.places.lost([_PARTITION, ("others", 1)])]
+
+
+def test_an_owner_from_before_a_restore_writes_nothing(
+    member: _Member, join: Callable[..., _Member]
+) -> None:
+    """The copy has an earlier epoch; the next one is nobody's, of whatever was claimed since."""
+    first_epoch = member.places._owned[_PARTITION].epoch
+    second = join("second")
+    second.claim()
+    second.take(0)
+    with member.effects.engine.begin() as connection:
+        before = text("UPDATE linear_retry_inbox_place SET epoch = :e")
+        connection.execute(before, {"e": first_epoch})
+    third = join("third")
+    third.claim()
+    with pytest.raises(PlaceLostError):
+        second.take(1)
+    assert [1] == third.take(1)
 
 
 def test_a_message_that_comes_back(member: _Member, join: Callable[..., _Member]) -> None:

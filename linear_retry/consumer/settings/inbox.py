@@ -51,6 +51,9 @@ class InboxPlaces(Protocol):
     def passed(self, next_offsets: Mapping[Partition, int]) -> None:
         """Stores what is done without an effect, as far as that can be stored now."""
 
+    def lost(self, partitions: Sequence[Partition]) -> Mapping[Partition, str]:
+        """Those whose places another member has, or an older copy of the database; and why."""
+
     def handling(self, handler: Callable[..., object]) -> Callable[[Message], object]:
         """Returns a handler that gives each message and its open transaction to `handler`."""
 

@@ -17,7 +17,7 @@ _TAKE = (
     .where(inbox_place.c.topic_id == bindparam("a_topic"))
     .where(inbox_place.c.partition == bindparam("a_partition"))
     .where(inbox_place.c.epoch == bindparam("an_epoch"))
-    .where(inbox_place.c.next_offset <= bindparam("an_offset"))
+    .where(inbox_place.c.next_offset.between(bindparam("a_known"), bindparam("an_offset")))
     .values(next_offset=bindparam("an_end"), leaving=None)
 )
 # The row's xmax is the transaction that has it; a session shows that of its own user's.
@@ -66,7 +66,8 @@ def claim(
         found = connection.execute(free).one_or_none()
         if found is None:
             return None
-    epoch = found.epoch + 1
+    # A restored copy has an earlier epoch, and the next after that was somebody's.
+    epoch = max(found.epoch + 1, database.now_ms(connection))
     change = update(inbox_place).filter_by(**_key(row))
     connection.execute(change.values(epoch=epoch, owner=owner, topic=topic))
     return Claimed(None if found.next_offset == _NONE else found.next_offset, epoch, found.leaving)
@@ -86,24 +87,32 @@ def end_holder(connection: Connection, database: Database, row: Row) -> bool:
 
 
 def take(
-    connection: Connection, database: Database, row: Row, epoch: int, offset: int, end: int
+    connection: Connection,
+    database: Database,
+    row: Row,
+    epoch: int,
+    known: int,
+    offset: int,
+    end: int,
 ) -> bool:
     """Notes that all before `end` is done, if all before `offset` was, and `epoch` is the row's.
 
-    The row is the transaction's until it ends. False: something is otherwise.
+    `known` is what was stored before, as far as the owner knows. The row is the transaction's until
+    it ends. False: something is otherwise.
     """
     mine = {"a_group": row.group_id, "a_topic": row.topic_id, "a_partition": row.partition}
-    change = {**mine, "an_epoch": epoch, "an_offset": offset, "an_end": end}
+    offsets = {"a_known": known, "an_offset": offset, "an_end": end}
+    change = {**mine, "an_epoch": epoch, **offsets}
     return _changes(connection, database, _TAKE, change)
 
 
 def pass_to(
-    connection: Connection, database: Database, row: Row, epoch: int, next_offset: int
+    connection: Connection, database: Database, row: Row, epoch: int, known: int, next_offset: int
 ) -> bool:
     """Notes that all before `next_offset` is done; False also while a handler has the row."""
     wanted = select(inbox_place.c.epoch).filter_by(**_key(row)).with_for_update(skip_locked=True)
     return connection.execute(wanted).scalar() == epoch and take(
-        connection, database, row, epoch, next_offset, next_offset
+        connection, database, row, epoch, known, next_offset, next_offset
     )
 
 
@@ -175,14 +184,13 @@ def count_done(connection: Connection, before_ms: int | None = None) -> int:
     return connection.execute(wanted).scalar_one()
 
 
-def read_all(connection: Connection) -> list[Any]:
-    """Returns all rows, by group, topic and partition."""
+def read_all(connection: Connection, group_id: str | None = None) -> list[Any]:
+    """Returns all rows, or those of a group, by group, topic and partition."""
     columns = inbox_place.c
-    return list(
-        connection.execute(
-            select(inbox_place).order_by(columns.group_id, columns.topic, columns.partition)
-        )
-    )
+    wanted = select(inbox_place).order_by(columns.group_id, columns.topic, columns.partition)
+    if group_id is not None:
+        wanted = wanted.filter_by(group_id=group_id)
+    return list(connection.execute(wanted))
 
 
 def _key(row: Row) -> dict[str, Any]:

@@ -35,7 +35,7 @@ def epoch(database: Database) -> int:
     with database.begin() as connection:
         claimed = places.claim(connection, database, _ROW, "payments", "member-1")
         assert claimed is not None
-        assert places.take(connection, database, _ROW, claimed.epoch, 6, 7)
+        assert places.take(connection, database, _ROW, claimed.epoch, -1, 6, 7)
         for number in (1, 2):
             places.note_done(connection, database, "ledger", f"id-{number}", number * 1_000)
     return claimed.epoch
@@ -63,7 +63,7 @@ def test_a_place_is_set(run: Callable[..., Result], database: Database, epoch: i
     done = run("set-place", *_WHERE, "--offset", "2", "--why", "wrong rate", "--yes", "--by", "ann")
     assert "set: payments[3] of group ledger from 7 to 2\n" == done.out
     with database.begin() as connection:
-        assert not places.take(connection, database, _ROW, epoch, 7, 8)
+        assert not places.take(connection, database, _ROW, epoch, -1, 7, 8)
         claimed = places.claim(connection, database, _ROW, "payments", "member-1")
     assert claimed is not None
     assert 2 == claimed.next_offset
