@@ -14,7 +14,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.orm import sessionmaker
 
-from linear_retry import BatchError, DeadLetters, Event, LinearConsumer, events
+from linear_retry import BatchError, DeadLetters, Event, LinearConsumer, RetryTopics, events
 from linear_retry.inbox import Inbox
 from linear_retry.kafka import Message
 from tests.conftest import TopicFactory
@@ -41,7 +41,9 @@ class Ledger:
             self.name, [(p, b"key", b"%d" % n, []) for p in range(partitions) for n in range(count)]
         )
 
-    def consumer(self, inbox: Inbox | None = None, **options: Any) -> LinearConsumer:
+    def consumer(
+        self, inbox: Inbox | None = None, topics: Any = None, **options: Any
+    ) -> LinearConsumer:
         config = self.kafka.client_settings(
             **{"group.id": f"{GROUP}-{self.name}", "auto.offset.reset": "earliest"}
         )
@@ -52,7 +54,7 @@ class Ledger:
             "listeners": [self.events.append],
         }
         inbox = inbox or Inbox(self.effects.engine)
-        return LinearConsumer(config, [self.name], inbox=inbox, **(given | options))
+        return LinearConsumer(config, topics or [self.name], inbox=inbox, **(given | options))
 
     def run(self, until: int, handler: Callable[..., None] = write, **options: Any) -> None:
         """Runs one consumer until the place of each partition is at least that."""
@@ -62,13 +64,17 @@ class Ledger:
     @contextmanager
     def _stopping(self, consumer: LinearConsumer, until: int) -> Iterator[None]:
         def watch() -> None:
-            wait_until(lambda: self.is_done(until), f"all before {until} is done")
+            wait_until(lambda: has_ended or self.is_done(until), f"all before {until} is done")
             consumer.stop()
 
+        has_ended: list[bool] = []
         watcher = threading.Thread(target=watch)
         watcher.start()
-        yield
-        watcher.join()
+        try:
+            yield
+        finally:
+            has_ended.append(True)
+            watcher.join()
 
     def is_done(self, until: int) -> bool:
         places = self.effects.places(self.name)
@@ -259,6 +265,29 @@ def test_transactions_of_other_kinds(
 
     ledger.run(5, handler, inbox=make(ledger.effects))
     assert [*range(5)] == ledger.effects.of()
+
+
+def test_a_retry_line(in_postgres_: Ledger) -> None:
+    """It has an inbox too: what left the line has its effect there, once."""
+    ledger = in_postgres_
+    ledger.fill(4)
+    prefix = f"{ledger.name}.retry"
+    retries = RetryTopics(prefix, strategy=["200ms"])
+    for name in retries.topics:
+        ledger.kafka.create_topic(name, 1, {"message.timestamp.type": "LogAppendTime"})
+    failing = Failing({1: [OSError("down")]})
+    ledger.run(4, failing, strategy=[], on_exhausted=retries)
+    assert [0, 2, 3] == ledger.effects.of()
+    retried = Failing({0: [OSError("down")]})
+    with ledger.consumer(topics=retries) as line:
+
+        def handler(message: Message, transaction: Any) -> None:
+            retried(message, transaction)
+            line.stop()
+
+        line.run(handler)
+    assert [0, 0] == retried.attempts
+    assert [0, 2, 3, 0] == ledger.effects.of()  # its offset in the retry topic
 
 
 def test_members_come_and_go(in_postgres_: Ledger) -> None:

@@ -16,6 +16,7 @@ from linear_retry.records.record import Record
 from linear_retry.retry.clock import SystemClock
 from linear_retry.scope import Partition
 from linear_retry.store.database import Database
+from linear_retry.store.migrations import migrate
 from tests.inbox.effects import Effects, engine_of
 
 _PARTITION = ("orders", 0)
@@ -214,6 +215,22 @@ def test_a_transaction_that_is_open(in_postgres: Effects, caplog: pytest.LogCapt
     assert [] == [line for line in caplog.messages if "inbox" in line]
     first.places.close()
     second.places.close()
+
+
+def test_tables_in_a_schema_of_their_own(in_postgres: Effects) -> None:
+    """The application's connection does not know it, and each statement names it."""
+    database = Database(in_postgres.url, schema="ours")
+    migrate(database)
+    places = Places(database, "ledger", "ledger", "first", SystemClock())
+    asks = AsksBrokers(lambda names: dict.fromkeys(names, "id"), lambda _: None)
+    assert {_PARTITION: None} == places.claim(asks, [_PARTITION])
+    back = [("retry-replay-id", b"1"), ("retry-destination", b"orders")]
+    for expected in ([3], []):
+        with in_postgres.engine.begin() as connection:
+            new = places.take(connection, [_message(3, back)])
+        assert expected == [each.offset() for each in new]
+    assert [] == in_postgres.places("orders")  # of the other schema
+    places.close()
 
 
 def test_brokers_that_do_not_answer(join: Callable[..., _Member]) -> None:
