@@ -153,6 +153,7 @@ class Session:
     def run(self, handler: Callable[..., object]) -> None:
         """Runs the handler until a stop or the first signal."""
         if self._inbox is not None:
+            self._owner_thread.check_open()
             self._inbox.check()
             handler = self._inbox.handling(handler)
         with self._running() as parts:
@@ -165,6 +166,7 @@ class Session:
         """Runs the handler of batches until a stop or the first signal."""
         self._check_one_by_one("run_batches")
         if self._inbox is not None:
+            self._owner_thread.check_open()
             self._inbox.check()
             handler = self._inbox.handling_batches(handler)
         with self._running() as parts:

@@ -130,7 +130,7 @@ def test_what_a_rehearsal_does_is_taken_back(in_postgres: Effects, is_async: boo
 
 def test_a_database_without_tables(postgres: Any) -> None:
     """The sentence names the command that makes them."""
-    engine = engine_of(postgres.new_database("without_tables"))
+    engine = engine_of(postgres.new_database("inbox_without_tables"))
     with (
         _consumer(Inbox(engine)) as consumer,
         pytest.raises(StoreVersionError, match="run `linear-retry scheduler migrate`"),

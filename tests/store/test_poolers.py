@@ -5,8 +5,13 @@ from contextlib import closing
 
 import psycopg
 import pytest
-from sqlalchemy import make_url, select
+from sqlalchemy import create_engine, make_url, select
 
+from linear_retry.consumer.settings.inbox import AsksBrokers
+from linear_retry.inbox.places import Places
+from linear_retry.kafka.consumer.messages import written
+from linear_retry.records.record import Record
+from linear_retry.retry.clock import SystemClock
 from linear_retry.store.database import Database
 from linear_retry.store.schema import setting
 from linear_retry.store.sender.progress import Sent
@@ -55,6 +60,23 @@ def test_two_clients_of_one_connection_prepare_no_statements(pooled_url: str) ->
             for database in (first, second):
                 with database.begin() as connection:
                     assert [] == connection.execute(select(setting)).all()
+
+
+def test_an_inbox_behind_a_pooler(pooled_url: str) -> None:
+    """Its places are claimed and written, each time through whatever connection there is."""
+    url = make_url(pooled_url).set(drivername="postgresql+psycopg")
+    engine = create_engine(url, connect_args={"prepare_threshold": None})
+    asks = AsksBrokers(lambda names: dict.fromkeys(names, "id"), lambda _: None)
+    with closing(Places(Database(pooled_url), "ledger", "ledger", "one", SystemClock())) as places:
+        assert {("orders", 0): None} == places.claim(asks, [("orders", 0)])
+        for offset in range(_MORE_THAN_PSYCOPG_PREPARES_AFTER):
+            message = written(Record("orders", 0, offset, 1_000, b"key", b"value"))
+            with engine.begin() as transaction:
+                assert [message] == places.take(transaction, [message])
+            places.committed([message])
+        assert {} == places.lost([("orders", 0)])
+        assert {("orders", 0): offset + 1} == places.claim(asks, [("orders", 0)])
+    engine.dispose()
 
 
 @pytest.mark.broker
