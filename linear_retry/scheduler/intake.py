@@ -38,8 +38,8 @@ class Intake:
         self._cluster = cluster
         self._next_offsets: dict[Partition, int] = {}
 
-    def start_positions(self, partitions: Collection[Partition]) -> dict[Partition, int]:
-        """Returns where reading begins in each of these; those that the store does not know lack.
+    def start_positions(self, partitions: Collection[Partition]) -> dict[Partition, int | None]:
+        """Returns where reading begins in each of these; None where the store does not know it.
 
         Asked at each assignment. Raises `StoreError`.
         """
@@ -52,9 +52,9 @@ class Intake:
         for each in partitions:
             self._next_offsets.pop(each, None)
         self._next_offsets |= known
-        return known
+        return found
 
-    def begin_at(self, offsets: Mapping[Partition, int]) -> dict[Partition, int]:
+    def begin_at(self, offsets: Mapping[Partition, int]) -> dict[Partition, int | None]:
         """Notes where partitions begin that the store does not know; returns where each begins.
 
         Else the group's commit behind what nobody can read would look like another store's.

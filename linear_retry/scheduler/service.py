@@ -236,9 +236,8 @@ class SchedulerService:
         check_topic(self._database, cluster, partitions, config, takes_over=self._takes_over)
         self._was_assigned = True
         found = intake.start_positions(partitions)
-        unknown = [each for each in partitions if each not in found]
-        begun = intake.begin_at(beginnings(config, unknown)) if unknown else {}
-        return {each: (found | begun).get(each) for each in partitions}
+        unknown = [each for each, offset in found.items() if offset is None]
+        return found | (intake.begin_at(beginnings(config, unknown)) if unknown else {})
 
     def _new_consumer(self, intake: Intake, cluster: str) -> LinearConsumer:
         settings = self._settings

@@ -64,9 +64,7 @@ def main(arguments: Arguments) -> None:
         transient=StoreError,
         on_exhausted="repeat",
         on_permanent="stop",
-        _dependencies=Dependencies(
-            start_positions=lambda new: dict.fromkeys(new) | intake.start_positions(new)
-        ),
+        _dependencies=Dependencies(start_positions=intake.start_positions),
     )
 
     def store(batch: list[Message]) -> None:

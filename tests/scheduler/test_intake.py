@@ -61,11 +61,12 @@ def _numbers(first: int, count: int) -> list[bytes]:
 def test_a_batch_and_where_to_continue(database: Database) -> None:
     """They are in the store together; the next assignment begins there."""
     intake = Intake(database, DESTINATIONS, CLUSTER)
-    assert {} == intake.start_positions([PARTITION])
+    assert {PARTITION: None} == intake.start_positions([PARTITION])
     intake.store(batch(5, 3))
     intake.store(batch(10, 2))  # transaction markers lay between
     assert (_numbers(5, 3) + _numbers(10, 2), 12) == (values(database), _position(database))
-    assert {PARTITION: 12} == intake.start_positions([PARTITION, (_TOPIC, 1)])
+    both = intake.start_positions([PARTITION, (_TOPIC, 1)])
+    assert {PARTITION: 12, (_TOPIC, 1): None} == both
 
 
 def test_what_is_stored_is_dropped(database: Database) -> None:
@@ -126,8 +127,7 @@ def test_an_older_store_is_noticed(database: Database, position: int | None) -> 
     with pytest.raises(PositionMovedError, match=f"up to offset {position}, and was up to 6"):
         intake.store(batch(6, 1))
     assert [] == values(database)
-    expected = {} if position is None else {PARTITION: position}
-    assert expected == intake.start_positions([PARTITION])
+    assert {PARTITION: position} == intake.start_positions([PARTITION])
     intake.store(batch(position or 0, 4))
     assert _numbers(position or 0, 4) == values(database)
 
