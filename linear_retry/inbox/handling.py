@@ -7,9 +7,9 @@ from typing import Any
 from linear_retry.errors import StoreError, UsageError
 from linear_retry.inbox.places import Places
 from linear_retry.kafka import Message
-from linear_retry.records.text import MESSAGE_LIMIT_BYTES, first_bytes, one_line
 from linear_retry.retry.callables import check_result, is_coroutine_function
 from linear_retry.retry.failed_attempt import BatchError
+from linear_retry.store.database import reason_of
 
 _PASSING = {"OperationalError", "InterfaceError", "InternalError"}
 """The names that each library gives the errors of a database that is away (PEP 249)."""
@@ -166,9 +166,7 @@ def _passing() -> Iterator[None]:
         names = {kind.__name__ for kind in type(error).__mro__}
         if not (names & _PASSING or isinstance(error, OSError) or "TimeoutError" in names):
             raise
-        cause = getattr(error, "orig", None) or error
-        told, _, _ = str(cause).partition("\nDETAIL:")  # it may hold a row, with its value
-        reason = first_bytes(one_line(" ".join(told.split())), MESSAGE_LIMIT_BYTES)
         raise StoreError(
-            f"inbox: no transaction ({type(error).__name__}: {reason}); a later attempt may succeed"
+            f"inbox: no transaction ({type(error).__name__}: {reason_of(error)}); a later attempt "
+            "may succeed"
         ) from error

@@ -29,7 +29,7 @@ _OTHERWISE = "the effect is there even if its message is not done"
 
 @dataclass(slots=True)
 class _Owned:
-    """A place that is ours, the last offset that was attempted since, and what was passed over.
+    """A place that is ours, and the last offset that was attempted since reading started.
 
     `stored` is the place as we have committed it. A database whose place is lower is an older copy.
     """
@@ -38,7 +38,6 @@ class _Owned:
     epoch: int
     stored: int = -1
     attempted: int = -1
-    passed: int = -1
 
 
 class Places:
@@ -99,7 +98,7 @@ class Places:
         """Notes that reading starts at `offset`: nothing from there on was attempted yet."""
         owned = self._owned.get(partition)
         if owned is not None:
-            owned.attempted, owned.passed = offset - 1, -1
+            owned.attempted = offset - 1
 
     def leave(self, partition: Partition, offset: int) -> None:
         """Notes that the letter of the message there is about to be sent.
@@ -120,7 +119,7 @@ class Places:
         new = {
             key: offset
             for key, offset in next_offsets.items()
-            if key in self._owned and offset > self._owned[key].passed
+            if key in self._owned and offset > self._owned[key].stored
         }
         if not new:
             return
@@ -138,7 +137,7 @@ class Places:
             return
         for key, offset in stored.items():
             one = self._owned[key]
-            one.passed, one.stored = offset, max(one.stored, offset)
+            one.stored = max(one.stored, offset)
 
     def lost(self, partitions: Sequence[Partition]) -> Mapping[Partition, str]:
         """Returns those of these whose places are not as we left them, each with the reason.
@@ -147,8 +146,11 @@ class Places:
         message comes, no handler would notice.
         """
         # Before the look: what handlers store meanwhile is more.
-        owned = {key: self._owned[key] for key in partitions if key in self._owned}
-        known = {key: (one, one.stored) for key, one in owned.items()}
+        known = {
+            key: (one, one.stored)
+            for key in partitions
+            if (one := self._owned.get(key)) is not None
+        }
         try:
             with self._database.reading() as connection:
                 rows = {

@@ -245,13 +245,19 @@ class Database:
             yield
         except (*_PASSING, ProgrammingError) as error:
             cause = getattr(error, "orig", None) or error
-            told, _, _ = str(cause).partition("\nDETAIL:")  # it may hold a row, with its value
-            reason = first_bytes(one_line(" ".join(told.split())), MESSAGE_LIMIT_BYTES)
+            reason = reason_of(error)
             if _lacks_tables(cause):
                 raise StoreVersionError(f"store {self}: {reason}; {_NO_TABLES}") from error
             if not _passes(error, cause):
                 raise  # a wrong statement does not pass
             raise StoreError(f"store {self}: {reason}; a later attempt may succeed") from error
+
+
+def reason_of(error: BaseException) -> str:
+    """Returns what a database has said, in one line and without a row's values."""
+    cause = getattr(error, "orig", None) or error
+    told, _, _ = str(cause).partition("\nDETAIL:")  # it may hold a row, with its value
+    return first_bytes(one_line(" ".join(told.split())), MESSAGE_LIMIT_BYTES)
 
 
 def _file_ids(path: Path) -> tuple[_FileId, _FileId]:

@@ -116,10 +116,10 @@ def pass_to(
     )
 
 
-def put(connection: Connection, database: Database, row: Row, epoch: int, next_offset: int) -> bool:
-    """Sets the place, forwards or back; False if `epoch` is not the row's."""
+def put(connection: Connection, database: Database, row: Row, epoch: int, next_offset: int) -> None:
+    """Sets the place, forwards or back, if `epoch` is the row's."""
     change = update(inbox_place).filter_by(**_key(row), epoch=epoch)
-    return _changes(connection, database, change.values(next_offset=next_offset, leaving=None))
+    _changes(connection, database, change.values(next_offset=next_offset, leaving=None))
 
 
 def leave(connection: Connection, database: Database, row: Row, epoch: int, offset: int) -> bool:
@@ -152,14 +152,14 @@ def set_place(
     topic: str,
     partition: int,
     next_offset: int,
-) -> bool:
-    """Lets the group continue there; False if nothing of this partition is stored.
+) -> None:
+    """Lets the group continue there.
 
     Its owner loses the place with that, and claims it again.
     """
     change = update(inbox_place).filter_by(group_id=group_id, topic=topic, partition=partition)
-    new = change.values(next_offset=next_offset, leaving=None, epoch=inbox_place.c.epoch + 1)
-    return bool(connection.execute(new).rowcount)
+    epoch = inbox_place.c.epoch + 1
+    connection.execute(change.values(next_offset=next_offset, leaving=None, epoch=epoch))
 
 
 def read_place(connection: Connection, group_id: str, topic: str, partition: int) -> int | None:
