@@ -60,7 +60,7 @@ check:
 	$(MAKE) --no-print-directory -j$(words checks $(LANES)) checks $(LANES)
 
 test: install jars
-	$(MAKE) --no-print-directory -j7 $(REAL_LANES) checks
+	$(MAKE) --no-print-directory -j6 $(REAL_LANES) checks
 
 checks: install
 	$(BIN)/ruff check
@@ -68,7 +68,7 @@ checks: install
 	$(BIN)/mypy
 	$(MAKE) --no-print-directory docs
 
-# Most wait for brokers and clocks, so seven lanes run at once, each with a broker of its own where it
+# Most wait for brokers and clocks, so six lanes run at once, each with a broker of its own where it
 # needs one; the longest begin. None has another's share of the processors: Spark waits 10 s for a
 # new Python worker, and no longer. Those with many clients are apart: each client of librdkafka
 # takes one of 1,024 keys of a process's threads.
@@ -76,13 +76,14 @@ COMPUTING := tests/spark
 TORTURE := tests/torture tests/strategy/tuning
 SCENARIOS := tests/scenarios
 MEMBERS := $(wildcard $(SCENARIOS)/test_[a-m]*.py)
-STORES := tests/store tests/scheduler tests/outbox tests/inbox
+STORES := tests/store tests/outbox
+SCHEDULING := tests/scheduler tests/inbox
 LETTERS := tests/dlq tests/cli
 DOCS := tests/docs tests/benchmarks tests/packaging
 PROGRAMS := tests/soak tests/demo tests/examples
 CONSOLE := tests/console
 BROWSERS := tests/console/browser
-REAL_LANES := tests-that-compute $(addprefix tests-of-,members groups stores letters browsers the-rest console docs torture programs)
+REAL_LANES := tests-that-compute $(addprefix tests-of-,groups stores scheduling letters the-rest docs torture browsers console members programs)
 .PHONY: $(REAL_LANES)
 $(LANES): tests-of-%: install
 	$(BIN)/pytest -q -m "not broker" $(addprefix --ignore=,$(TORTURE)) $(OF_$*) | sed -u 's/^/$*: /'
@@ -106,13 +107,16 @@ tests-of-docs: jars
 	$(BIN)/pytest -q --durations=15 $(DOCS) | sed -u 's/^/docs: /'
 
 tests-of-the-rest: jars
-	$(BIN)/pytest -q --durations=15 $(addprefix --ignore=,$(COMPUTING) $(TORTURE) $(SCENARIOS) $(STORES) $(LETTERS) $(DOCS) $(PROGRAMS) $(CONSOLE)) | sed -u 's/^/rest: /'
+	$(BIN)/pytest -q --durations=15 $(addprefix --ignore=,$(COMPUTING) $(TORTURE) $(SCENARIOS) $(STORES) $(SCHEDULING) $(LETTERS) $(DOCS) $(PROGRAMS) $(CONSOLE)) | sed -u 's/^/rest: /'
 
 tests-of-programs: jars
 	$(BIN)/pytest -q --durations=15 $(PROGRAMS) | sed -u 's/^/programs: /'
 
 tests-of-stores: jars
 	$(BIN)/pytest -q --durations=15 $(STORES) | sed -u 's/^/stores: /'
+
+tests-of-scheduling: jars
+	$(BIN)/pytest -q --durations=15 $(SCHEDULING) | sed -u 's/^/scheduling: /'
 
 tests-of-console: jars
 	$(BIN)/pytest -q --durations=15 --ignore=$(BROWSERS) $(CONSOLE) | sed -u 's/^/console: /'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import itertools
 import os
@@ -12,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
+import typer.main
+import typer.testing
 from hypothesis import settings
 
 from tests.kafka_jars import NoBrokerError
@@ -34,7 +37,7 @@ settings.load_profile("ci" if os.environ.get("CI") else "default")
 _numbers = itertools.count(1)
 
 
-_PATIENT = {"broker.session.timeout.ms": "60000"}
+_PATIENT = {"broker.session.timeout.ms": "60000", "broker.heartbeat.interval.ms": "2000"}
 """For a broker that is never killed: on a busy machine its controller took it for dead after 3 s,
 and its clients saw a cluster without brokers."""
 
@@ -55,6 +58,14 @@ def _no_cluster_of_ones_own(tmp_path_factory: pytest.TempPathFactory) -> Iterato
         patch.delenv("LINEAR_RETRY_BOOTSTRAP", raising=False)
         patch.delenv("LINEAR_RETRY_CONFIG", raising=False)
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _commands_are_made_once() -> Iterator[None]:
+    """Typer makes all commands of an app at each call, in 35 ms."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("typer.testing._get_command", functools.cache(typer.main.get_command))
         yield
 
 

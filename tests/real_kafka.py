@@ -51,7 +51,9 @@ _QUICK = {
     "log.retention.check.interval.ms": "1000",
     "log.initial.task.delay.ms": "500",
     # Compaction looks for something to do every 15 s by default.
-    "log.cleaner.backoff.ms": "200",
+    "log.cleaner.backoff.ms": "1000",
+    # Twice a second the controller would write that nothing has happened, and the broker read it.
+    "metadata.max.idle.interval.ms": "0",
     # Else a killed broker is refused for 9 s, for its former self counts as alive.
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "300",

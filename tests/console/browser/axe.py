@@ -6,11 +6,12 @@ from typing import Literal
 from playwright.sync_api import Page
 
 WIDTHS = (1280, 400)
-_SCHEMES: tuple[tuple[Literal["light", "dark"], str], ...] = (
-    ("light", "axe.run()"),
-    ("dark", "axe.run({ runOnly: ['color-contrast'] })"),
+_RUNS: tuple[tuple[int, Literal["light", "dark"], str], ...] = (
+    (400, "light", "axe.run()"),
+    (1280, "light", "axe.run()"),
+    (1280, "dark", "axe.run({ runOnly: ['color-contrast'] })"),
 )
-"""Nothing but colours depends on it."""
+"""Nothing but colours depends on the scheme, and no colour on the width."""
 
 
 def is_too_wide(page: Page, width: int) -> bool:
@@ -23,13 +24,12 @@ def violations(page: Page) -> list[str]:
     """Returns what is wrong with the page at each width, light and dark; it stays as it was."""
     found, before = [], page.viewport_size
     page.evaluate((files("axe_playwright_python") / "axe.min.js").read_text("utf-8"))
-    for width in WIDTHS:
+    for width, scheme, run in _RUNS:
         found += [f"{page.url}: wider than {width} px"] if is_too_wide(page, width) else []
-        for scheme, run in _SCHEMES:
-            page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-            for each in page.evaluate(run)["violations"]:
-                places = [str(node["html"])[:120] for node in each["nodes"]]
-                found.append(f"{page.url}: {each['id']} at {width}, {scheme}: {places}")
+        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+        for each in page.evaluate(run)["violations"]:
+            places = [str(node["html"])[:120] for node in each["nodes"]]
+            found.append(f"{page.url}: {each['id']} at {width}, {scheme}: {places}")
     if before is not None:
         page.set_viewport_size(before)
     return found

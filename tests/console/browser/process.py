@@ -38,16 +38,17 @@ class ConsoleProcess:
         guarded = dying_with_parent.guarded(*command, *self.options)
         with (self.directory / "log").open("ab") as log:
             self.process = subprocess.Popen(guarded, cwd=self.directory, stderr=log)
-        wait_until(self._answers, "the console answers", self._log)
+        with httpx.Client(base_url=self.url, timeout=5) as client:
+            wait_until(lambda: self._answers(client), "the console answers", self._log)
 
     def kill(self) -> None:
         self.process.kill()
         self.process.wait(PATIENCE_S)
 
-    def _answers(self) -> bool:
+    def _answers(self, client: httpx.Client) -> bool:
         assert self.process.poll() is None, self._log()
         try:
-            return httpx.get(f"{self.url}/now", timeout=5).status_code < 500
+            return client.get("/now").status_code < 500
         except httpx.TransportError:
             return False
 

@@ -74,13 +74,13 @@ _DEEPEST: tuple[tuple[ScopeKind, Protocol], ...] = (
     *(("consumer", "eager"), ("topic", "cooperative"), ("partition", "consumer")),
 )
 
+_SHORT = dict(zip(_DEEPEST, (6, 5, 5), strict=True))
 SHORT_DEPTHS: dict[int, int] = {
-    **{n: 6 if pair in _DEEPEST else 4 for n, pair in enumerate(_PAIRS)},
+    **{n: _SHORT.get(pair, 4) for n, pair in enumerate(_PAIRS)},
     **dict.fromkeys(range(len(TWO), len(TWO) + len(THREE)), 3),
     **dict.fromkeys(range(len(SHAPES) - len(KEYS), len(SHAPES)), 5),
 }
-"""How deep in the short form, by world: with six steps a circuit of each scope comes to each of its
-states."""
+"""How deep in the short form, by world: with six steps a circuit comes to each of its states."""
 
 MOST_STATES: tuple[int, ...] = (
     *(130_000 if pair in _DEEPEST else 35_000 for pair in _PAIRS),

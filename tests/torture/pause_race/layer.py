@@ -44,7 +44,7 @@ class PauseRace:
 
     name: str = "pause-race"
     unit: str = "partition-assignments"
-    short: int = 1_500
+    short: int = 500
     long: int = 300_000
 
     def run(self, first: int, amount: int, broker: Broker) -> Iterator[Tally]:
