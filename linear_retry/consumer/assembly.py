@@ -64,7 +64,7 @@ from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.consumer.partitions.offset_reset import OffsetReset
 from linear_retry.consumer.partitions.offsets import OffsetCommits, Offsets
 from linear_retry.consumer.partitions.polling import DeliveryFilter, OffsetCheck, Poller
-from linear_retry.consumer.partitions.read_ahead import ReadAhead, partition_of
+from linear_retry.consumer.partitions.read_ahead import ReadAhead
 from linear_retry.consumer.partitions.unreadable_batches import UnreadableBatches
 from linear_retry.consumer.settings.by_key import key_function
 from linear_retry.consumer.settings.consumer_config import ConsumerConfig
@@ -72,7 +72,7 @@ from linear_retry.consumer.settings.inbox import InboxPlaces
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.client import Client
 from linear_retry.kafka.consumer.committed import Committed
-from linear_retry.kafka.consumer.messages import KeyOf
+from linear_retry.kafka.consumer.messages import KeyOf, partition_of
 from linear_retry.kafka.consumer.second_reader import SecondReader
 from linear_retry.kafka.producers.acknowledged import AcknowledgedProducer
 from linear_retry.kafka.producers.journal import JournalProducer, journal_config

@@ -27,13 +27,13 @@ from linear_retry.consumer.ownership.stop import StopFlag
 from linear_retry.consumer.partitions.batches import BatchLimits
 from linear_retry.consumer.partitions.commit_notes import OnUnreadableNote
 from linear_retry.consumer.partitions.offsets import StartPositions
-from linear_retry.consumer.partitions.read_ahead import partition_of
 from linear_retry.consumer.runners.run_handler import Results, attempt_all, attempt_batch
 from linear_retry.consumer.settings.by_key import ByKey
 from linear_retry.consumer.settings.checks import GROUP_BREAKER_MAX_S, Strategies, plan
 from linear_retry.consumer.settings.consumer_config import Dependencies
 from linear_retry.consumer.settings.line import WhenExhausted
 from linear_retry.kafka import Message
+from linear_retry.kafka.consumer.messages import partition_of
 from linear_retry.records.control import Command, encode, read_control
 from linear_retry.records.topics.names import retry_group
 from linear_retry.retry.case import Blocked

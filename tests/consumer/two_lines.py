@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from linear_retry import RetryTopics
-from linear_retry.consumer.partitions.read_ahead import partition_of
 from linear_retry.kafka import Message
-from linear_retry.kafka.consumer.messages import read
+from linear_retry.kafka.consumer.messages import partition_of, read
 from linear_retry.records import lineage
 from linear_retry.records.dead_letter import DeadLetter, parse
 from linear_retry.records.lineage import Line, Lineage

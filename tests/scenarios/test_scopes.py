@@ -5,8 +5,8 @@ from typing import Literal, TypeAlias, get_args
 import pytest
 
 from linear_retry import RetryAfter, events
-from linear_retry.consumer.partitions.read_ahead import partition_of
 from linear_retry.kafka import Message
+from linear_retry.kafka.consumer.messages import partition_of
 from linear_retry.scope import Partition, Scope
 from tests.kafka_operations import wait_until
 from tests.scenarios.protocols import COOPERATIVE, each_protocol

@@ -5,11 +5,16 @@ from typing import Literal, TypeAlias, assert_never
 
 from linear_retry.consumer.attempts.outcomes import Outcomes
 from linear_retry.consumer.partitions.commit_notes import CommitNotes
-from linear_retry.consumer.partitions.read_ahead import offset_of, partition_of
 from linear_retry.errors import DeadLetterError
 from linear_retry.events import PassedOver
 from linear_retry.kafka import Message
-from linear_retry.kafka.consumer.messages import foreign_group, foreign_or_unfit, have_no_headers
+from linear_retry.kafka.consumer.messages import (
+    foreign_group,
+    foreign_or_unfit,
+    have_no_headers,
+    offset_of,
+    partition_of,
+)
 from linear_retry.records.commit_note import NotedFailures
 from linear_retry.retry.case import Held
 from linear_retry.scope import Scope

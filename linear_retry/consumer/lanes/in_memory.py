@@ -5,9 +5,8 @@ from collections import OrderedDict, deque
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from linear_retry.consumer.partitions.read_ahead import offset_of
 from linear_retry.kafka import Message
-from linear_retry.kafka.consumer.messages import size_bytes
+from linear_retry.kafka.consumer.messages import offset_of, size_bytes
 from linear_retry.scope import Scope
 
 

@@ -15,9 +15,9 @@ from linear_retry.consumer.operations.monitor import Monitor
 from linear_retry.consumer.operations.overrun import HangingHandlers
 from linear_retry.consumer.ownership.stop import StopFlag
 from linear_retry.consumer.partitions.assignment import Assignment
-from linear_retry.consumer.partitions.read_ahead import offset_of
 from linear_retry.consumer.runners.run_handler import Handler, Results
 from linear_retry.errors import UsageError
+from linear_retry.kafka.consumer.messages import offset_of
 from linear_retry.retry.case import Failing
 from linear_retry.scope import Partition, Scope
 

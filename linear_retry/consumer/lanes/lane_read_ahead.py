@@ -8,15 +8,10 @@ from typing import TypeAlias
 
 from linear_retry.consumer.lanes.in_memory import Gap, InMemory, Lane
 from linear_retry.consumer.partitions.queued_read_ahead import is_above
-from linear_retry.consumer.partitions.read_ahead import (
-    LARGEST_BATCH,
-    Progress,
-    ReadAhead,
-    offset_of,
-    partition_of,
-)
+from linear_retry.consumer.partitions.read_ahead import LARGEST_BATCH, Progress, ReadAhead
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.client import Client
+from linear_retry.kafka.consumer.messages import offset_of, partition_of
 from linear_retry.kafka.consumer.second_reader import Part
 from linear_retry.retry.circuits import Circuits
 from linear_retry.retry.clock import Clock

@@ -12,13 +12,13 @@ from types import MappingProxyType
 from linear_retry.consumer.attempts.hand_out import Task
 from linear_retry.consumer.ownership.stop import StopFlag
 from linear_retry.consumer.partitions.assignment import Assignment
-from linear_retry.consumer.partitions.read_ahead import partition_of
 from linear_retry.consumer.runners.run_handler import (
     Handler,
     Results,
     attempt_all,
     in_hand,
 )
+from linear_retry.kafka.consumer.messages import partition_of
 from linear_retry.retry.clock import NowS
 from linear_retry.scope import Partition, Scope
 

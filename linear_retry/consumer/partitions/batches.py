@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from linear_retry.consumer.partitions.assignment import Assignment
-from linear_retry.consumer.partitions.read_ahead import ReadAhead, offset_of, partition_of
+from linear_retry.consumer.partitions.read_ahead import ReadAhead
 from linear_retry.errors import ConfigurationError
 from linear_retry.kafka import Message
-from linear_retry.kafka.consumer.messages import size_bytes
+from linear_retry.kafka.consumer.messages import offset_of, partition_of, size_bytes
 from linear_retry.retry.case import Held
 from linear_retry.scope import Partition
 

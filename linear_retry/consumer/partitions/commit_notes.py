@@ -5,11 +5,17 @@ from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from linear_retry.consumer.partitions.assignment import Assignment
-from linear_retry.consumer.partitions.read_ahead import ReadAhead, offset_of, partition_of
+from linear_retry.consumer.partitions.read_ahead import ReadAhead
 from linear_retry.errors import ConfigurationError
 from linear_retry.kafka import KafkaException, Message
 from linear_retry.kafka.consumer.client import Client
-from linear_retry.kafka.consumer.messages import KeyOf, key_of, timestamp_ms_of
+from linear_retry.kafka.consumer.messages import (
+    KeyOf,
+    key_of,
+    offset_of,
+    partition_of,
+    timestamp_ms_of,
+)
 from linear_retry.log.lines import log_topic_problem
 from linear_retry.records.commit_note import (
     MOST_CHARACTERS,

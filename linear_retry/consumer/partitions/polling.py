@@ -8,15 +8,11 @@ from linear_retry.consumer.partitions.commit_notes import CommitNotes
 from linear_retry.consumer.partitions.flow_control import FlowControl
 from linear_retry.consumer.partitions.offset_reset import OffsetReset
 from linear_retry.consumer.partitions.offsets import OffsetCommits
-from linear_retry.consumer.partitions.read_ahead import (
-    ReadAhead,
-    is_about_client,
-    offset_of,
-    partition_of,
-)
+from linear_retry.consumer.partitions.read_ahead import ReadAhead, is_about_client
 from linear_retry.consumer.partitions.unreadable_batches import UnreadableBatches
 from linear_retry.kafka import KafkaError, KafkaException, Message
 from linear_retry.kafka.consumer.leader_epochs import LeaderEpochs
+from linear_retry.kafka.consumer.messages import offset_of, partition_of
 from linear_retry.kafka.topics.batch_end import is_unreadable
 from linear_retry.scope import Partition
 

@@ -7,10 +7,10 @@ from itertools import islice
 from typing import Generic, Protocol, TypeVar
 
 from linear_retry.consumer.partitions.flow_control import FlowControl
-from linear_retry.consumer.partitions.read_ahead import ReadAhead, offset_of, partition_of
+from linear_retry.consumer.partitions.read_ahead import ReadAhead
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.client import Client
-from linear_retry.kafka.consumer.messages import size_bytes
+from linear_retry.kafka.consumer.messages import offset_of, partition_of, size_bytes
 from linear_retry.retry.clock import Clock
 from linear_retry.scope import Partition
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from linear_retry.kafka import KafkaError, Message
 from linear_retry.kafka.consumer.client import Client
+from linear_retry.kafka.consumer.messages import offset_of, partition_of
 from linear_retry.kafka.topics.batch_end import is_unreadable
 from linear_retry.retry.clock import Clock
 from linear_retry.scope import Partition, Scope
@@ -270,12 +271,3 @@ def next_offsets(messages: Sequence[Message]) -> dict[Partition, int]:
             topic, number = partition_of(message)
             last.setdefault((topic, number), offset_of(message) + 1)
     return last
-
-
-def partition_of(message: Message) -> Partition:
-    """The key under which everything about this message's partition is kept."""
-    return message.topic(), message.partition()  # type: ignore[return-value]  # set on a consumed one
-
-
-def offset_of(message: Message) -> int:
-    return message.offset()  # type: ignore[return-value]  # set on a consumed one

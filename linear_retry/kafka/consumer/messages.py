@@ -15,7 +15,7 @@ from linear_retry.records.lineage import Line
 from linear_retry.records.record import Record
 from linear_retry.records.retry_headers import REPLAY_ID, SEND_TO
 from linear_retry.records.text import Header, sendable
-from linear_retry.scope import Place
+from linear_retry.scope import Partition, Place
 
 # If a header's name is not UTF-8, `headers()` of confluent-kafka 2.16.1 returns a list *and* sets
 # an exception. Called as `message.headers()` from a hot line, CPython (3.11 on) does not check for
@@ -81,6 +81,16 @@ def timestamp_ms_of(message: Message) -> int | None:
     """When it was created, or written by the broker, as its topic says; None: it has no time."""
     timestamp_type, timestamp_ms = message.timestamp()
     return None if timestamp_type == TIMESTAMP_NOT_AVAILABLE else timestamp_ms
+
+
+def partition_of(message: Message) -> Partition:
+    """Returns the key under which everything about this message's partition is kept."""
+    return message.topic(), message.partition()  # type: ignore[return-value]  # set on a consumed one
+
+
+def offset_of(message: Message) -> int:
+    """Returns the offset of a message that was consumed."""
+    return message.offset()  # type: ignore[return-value]  # set on a consumed one
 
 
 def place_of(message: Message) -> Place:

@@ -7,8 +7,8 @@ import pytest
 from confluent_kafka import Message
 
 from linear_retry.consumer.lanes.lane_read_ahead import LaneReadAhead
-from linear_retry.consumer.partitions.read_ahead import offset_of, partition_of
 from linear_retry.kafka.consumer.client import Client
+from linear_retry.kafka.consumer.messages import offset_of, partition_of
 from linear_retry.kafka.consumer.second_reader import Part
 from linear_retry.retry.case import Failing, Held
 from linear_retry.retry.circuits import Circuits

@@ -7,8 +7,8 @@ import pytest
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message
 
 from linear_retry.consumer.partitions.delayed_read_ahead import DelayedReadAhead, delayed_queues
-from linear_retry.consumer.partitions.read_ahead import offset_of
 from linear_retry.kafka.consumer.client import Client
+from linear_retry.kafka.consumer.messages import offset_of
 from linear_retry.scope import Partition
 from tests.fake.clock import VirtualClock
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from confluent_kafka import OFFSET_STORED, KafkaError, KafkaException, Message, TopicPartition
 
-from linear_retry.consumer.partitions.read_ahead import partition_of
 from linear_retry.events import Lost, PartitionRevived
+from linear_retry.kafka.consumer.messages import partition_of
 from linear_retry.retry.case import Failing, Held
 from linear_retry.scope import Partition, Scope
 from tests.consumer.joined_parts import Joined

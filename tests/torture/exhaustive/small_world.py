@@ -8,9 +8,9 @@ from typing import Literal, TypeAlias, cast
 
 from linear_retry.consumer.assembly import Parts
 from linear_retry.consumer.lanes.workers import Workers
-from linear_retry.consumer.partitions.read_ahead import partition_of
 from linear_retry.consumer.settings.by_key import ByKey
 from linear_retry.kafka import Message
+from linear_retry.kafka.consumer.messages import partition_of
 from linear_retry.scope import AnyScope, Partition, Scope
 from linear_retry.testing import (
     BoundedState,
