@@ -22,16 +22,23 @@ from tests.real_kafka import RealKafka
 
 _BATCHES = Target("at most", 1.2)
 _BATCH = 100
+_KEYS, _WORKERS = 100, 8
 _INSERT = text("INSERT INTO booking (number) VALUES (:number)")
 _databases = count(1)
 _RunAll: TypeAlias = Callable[..., float]
+_Way: TypeAlias = tuple[str, int, _RunAll, dict[str, Any]]
+"""A topic, how many messages it has, what handles them, and options of the consumer."""
 
 
 def run(kafka: RealKafka, scale: Scale) -> Result:
     """They take turns, in one database each time."""
     single, batched = scale.lone_messages_each * 10, scale.lone_messages_each * 50
-    topics = filled_topic(kafka, single, 1), filled_topic(kafka, batched, 1)
-    ways = (topics[0], single, _one_by_one), (topics[1], batched, _batches)
+    keys = {"scope": "key", "concurrency": _WORKERS}
+    ways: tuple[_Way, ...] = (
+        (filled_topic(kafka, single, 1), single, _one_by_one, {}),
+        (filled_topic(kafka, batched, 1), batched, _batches, {}),
+        (filled_topic(kafka, single, 1, keys=_KEYS), single, _one_by_one, keys),
+    )
     found: dict[tuple[bool, int], list[float]] = defaultdict(list)
     with Postgres() as server:
         for _ in range(scale.rounds):
@@ -39,7 +46,7 @@ def run(kafka: RealKafka, scale: Scale) -> Result:
                 for with_inbox in (False, True):
                     took_ms = _ms(server, kafka, *way, with_inbox=with_inbox)
                     found[with_inbox, number].append(took_ms)
-    (alone, ours), (alone_batches, our_batches) = (
+    (alone, ours), (alone_batches, our_batches), (alone_keys, our_keys) = (
         (found[False, number], found[True, number]) for number in range(len(ways))
     )
     return Result(
@@ -50,10 +57,13 @@ def run(kafka: RealKafka, scale: Scale) -> Result:
             Figure("own transaction, batches of 100", "ms/message", tuple(alone_batches)),
             Figure("inbox, batches of 100", "ms/message", tuple(our_batches)),
             Figure("inbox / own, batches", "x", _ratios(our_batches, alone_batches), _BATCHES),
+            Figure(f"own transaction, {_WORKERS} keys at once", "ms/message", tuple(alone_keys)),
+            Figure(f"inbox, {_WORKERS} keys at once", "ms/message", tuple(our_keys)),
+            Figure("inbox / own, keys at once", "x", _ratios(our_keys, alone_keys)),
         ),
         notes=(
             f"{single:,} and {batched:,} messages of one partition, a row for each, in PostgreSQL "
-            "on the same machine, which does not wait for the disk",
+            f"on the same machine, which does not wait for the disk; of {_KEYS} keys",
         ),
     )
 
@@ -68,6 +78,7 @@ def _ms(
     topic: str,
     messages: int,
     run_all: _RunAll,
+    options: dict[str, Any],
     *,
     with_inbox: bool,
 ) -> float:
@@ -75,7 +86,7 @@ def _ms(
     url = server.new_database(f"inbox_{next(_databases)}")
     with closing(Database(url)) as database:
         migrate(database)
-    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"), pool_size=_WORKERS)
     with engine.begin() as connection:
         connection.execute(text("CREATE TABLE booking (number INT)"))
     with LinearConsumer(
@@ -86,6 +97,7 @@ def _ms(
         on_exhausted="stop",
         on_permanent="stop",
         inbox=Inbox(engine) if with_inbox else None,
+        **options,
     ) as consumer:
         took_s = run_all(consumer, engine, messages, with_inbox=with_inbox)
     engine.dispose()
@@ -95,13 +107,13 @@ def _ms(
 def _one_by_one(
     consumer: LinearConsumer, engine: Engine, messages: int, *, with_inbox: bool
 ) -> float:
-    began_s = 0.0
+    began_s, done = 0.0, count(1)
 
     def book(message: Message, transaction: Any) -> None:
         nonlocal began_s
         began_s = began_s or time.perf_counter()
         transaction.execute(_INSERT, {"number": message.offset()})
-        if message.offset() == messages - 1:
+        if next(done) == messages:
             consumer.stop()
 
     def alone(message: Message) -> None:

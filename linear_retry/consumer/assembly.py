@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from uuid import uuid4
 
 from linear_retry.consumer.attempts.hand_out import HandOut
@@ -18,7 +18,7 @@ from linear_retry.consumer.control.pausing import Pausing
 from linear_retry.consumer.control.remote_commands import RemoteCommands
 from linear_retry.consumer.lanes.lane_flow import LaneFlow
 from linear_retry.consumer.lanes.lane_loop import LaneLoop
-from linear_retry.consumer.lanes.lane_read_ahead import LaneOf, LaneReadAhead
+from linear_retry.consumer.lanes.lane_read_ahead import LaneReadAhead
 from linear_retry.consumer.lanes.wide_circuit import WideCircuits
 from linear_retry.consumer.lanes.workers import Workers
 from linear_retry.consumer.letters.publisher import (
@@ -34,7 +34,12 @@ from linear_retry.consumer.operations.client_replacement import (
     ClientReplacement,
     InstanceIdWait,
 )
-from linear_retry.consumer.operations.inbox import InboxWatch, asks_brokers
+from linear_retry.consumer.operations.inbox import (
+    LOOK_EVERY_S,
+    TELL_EVERY_S,
+    InboxWatch,
+    asks_brokers,
+)
 from linear_retry.consumer.operations.lag import Lag
 from linear_retry.consumer.operations.lifecycle import Brokers, Shutdown, Startup
 from linear_retry.consumer.operations.monitor import Monitor
@@ -66,13 +71,12 @@ from linear_retry.consumer.partitions.offsets import OffsetCommits, Offsets
 from linear_retry.consumer.partitions.polling import DeliveryFilter, OffsetCheck, Poller
 from linear_retry.consumer.partitions.read_ahead import ReadAhead
 from linear_retry.consumer.partitions.unreadable_batches import UnreadableBatches
-from linear_retry.consumer.settings.by_key import key_function
+from linear_retry.consumer.settings.by_key import LaneOf, Order
 from linear_retry.consumer.settings.consumer_config import ConsumerConfig
 from linear_retry.consumer.settings.inbox import InboxPlaces
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.client import Client
 from linear_retry.kafka.consumer.committed import Committed
-from linear_retry.kafka.consumer.messages import KeyOf, partition_of
 from linear_retry.kafka.consumer.second_reader import SecondReader
 from linear_retry.kafka.producers.acknowledged import AcknowledgedProducer
 from linear_retry.kafka.producers.journal import JournalProducer, journal_config
@@ -81,14 +85,11 @@ from linear_retry.kafka.topics.admin import Admin
 from linear_retry.kafka.topics.batch_end import BatchEnd
 from linear_retry.kafka.topics.tail import TopicTail
 from linear_retry.log.lines import log_joining
-from linear_retry.records.commit_note import Digests
 from linear_retry.retry.circuits import Circuits
 from linear_retry.retry.clock import Clock
-from linear_retry.scope import UNKEYED, Partition, Scope
 
 _LAST_ANSWERS_S = 1.0
 _CONTROL_PATIENCE_S = 5.0
-_KNOWN_LANES = 10_000
 _MOST_OF_KEYS = 100_000
 """Messages in memory: those behind keys that are held are among them, while others go on."""
 
@@ -160,12 +161,13 @@ def assemble(
     circuits: Circuits[Message],
     monitor: Monitor,
     stop: StopFlag,
+    order: Order,
     inbox: InboxPlaces | None = None,
 ) -> Parts:
     """Creates all parts, in the thread that owns the consumer: here I/O starts.
 
-    `inbox` has its places, where they lie in the application's database. Raises
-    `ConfigurationError` if librdkafka refuses a key.
+    `order` is that of its messages. `inbox` has its places, where they lie in the application's
+    database. Raises `ConfigurationError` if librdkafka refuses a key.
     """
     settings, dependencies, emit = config.settings, config.dependencies, monitor.emit
     clock = dependencies.clock
@@ -182,9 +184,7 @@ def assemble(
     assignment = Assignment(clock.now_s)
     on_start = None if inbox is None else inbox.starts
     offsets = Offsets(lambda *place: client.note_of(*place), on_start)
-    key_of = key_function(config.by_key)
-    lane_of = _lane_of(config, key_of)
-    read_ahead = _read_ahead_of(config, circuits, lane_of)(
+    read_ahead = _read_ahead_of(config, circuits, order.lane_of)(
         client,
         clock,
         lambda: assignment.epoch,
@@ -209,8 +209,9 @@ def assemble(
         read_ahead=read_ahead,
         remembers=config.remember_failures,
         on_unreadable=config.on_unreadable_note,
-        key_of=key_of,
+        key_of=order.key_of,
         key_id="" if config.by_key is None else config.by_key.key_id,
+        only_failures=inbox is not None,
     )
     client.note_of = notes.of
     commits = OffsetCommits(client, clock.now_s, offsets, emit)
@@ -382,7 +383,8 @@ def assemble(
         )
         chores.append((breaker, breaker.tick))
     if inbox is not None:
-        watch = InboxWatch(inbox, flow_control, clock.now_s)
+        every_s = LOOK_EVERY_S if config.by_key is None else TELL_EVERY_S
+        watch = InboxWatch(inbox, flow_control, clock.now_s, every_s=every_s)
         chores.append((watch, watch.tick))
     if isinstance(read_ahead, DelayedReadAhead):
         waits = DelayedFlow(read_ahead, flow_control)
@@ -398,7 +400,8 @@ def assemble(
             notes,
             reads_retries=config.reads_retries,
             returns=config.returns,
-            lane_of=lane_of,
+            lane_of=order.lane_of,
+            inbox=inbox if config.by_key is not None else None,
         ),
         outcomes=outcomes,
         operator_actions=actions,
@@ -509,28 +512,6 @@ def _read_ahead_of(
     return partial(
         LaneReadAhead, lane_of, circuits, most=_MOST_OF_KEYS, most_bytes=by_key.most_bytes
     )
-
-
-def _lane_of(config: ConsumerConfig, key_of: KeyOf) -> LaneOf:
-    """The unit of order: a partition, or a key in it."""
-    if config.by_key is None:
-        return lambda message: Scope(*partition_of(message))
-    digests = Digests(config.settings.group_id)
-    in_order = config.by_key.unkeyed == "in-order"
-
-    @lru_cache(_KNOWN_LANES)  # one object for a key: it is looked up ten times for each message
-    def lane_of_digest(partition: Partition, digest: bytes) -> Scope:
-        return Scope(*partition, digest.hex())
-
-    def lane_of(message: Message) -> Scope:
-        key = key_of(message)
-        if key is not None:
-            return lane_of_digest(partition_of(message), digests.of_key(key))
-        # All without a key are one lane, whatever a key's digest is; or each is one.
-        name = UNKEYED if in_order else f"{UNKEYED}@{message.offset()}"
-        return Scope(*partition_of(message), name)
-
-    return lane_of
 
 
 def _letters(

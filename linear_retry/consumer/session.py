@@ -28,6 +28,7 @@ from linear_retry.consumer.partitions.read_ahead import ReadAhead
 from linear_retry.consumer.runners.async_hand_over import BatchHandOver, OwnerSide
 from linear_retry.consumer.runners.own_loop import Attempt, Attempts
 from linear_retry.consumer.runners.run_handler import Batch, attempt_batch, attempt_each, run
+from linear_retry.consumer.settings.by_key import Order, order_of
 from linear_retry.consumer.settings.consumer_config import ConsumerConfig
 from linear_retry.consumer.settings.inbox import InboxPlaces
 from linear_retry.errors import UsageError
@@ -38,11 +39,11 @@ from linear_retry.retry.circuits import Circuits
 from linear_retry.scope import Partition
 
 
-def _places(plan: ConsumerConfig) -> InboxPlaces | None:
+def _places(plan: ConsumerConfig, order: Order) -> InboxPlaces | None:
     if plan.inbox is None:
         return None
     groups = plan.settings.group_id, plan.line.group_id
-    return plan.inbox.places(*groups, plan.member, plan.dependencies.clock)
+    return plan.inbox.places(*groups, plan.member, plan.dependencies.clock, order)
 
 
 class Session:
@@ -60,7 +61,8 @@ class Session:
         self._attempts: Attempts | None = None
         self.parts: Parts | None = None
         self.stop = StopFlag()
-        self._inbox = _places(plan)
+        self._order = order_of(plan.by_key, plan.settings.group_id)
+        self._inbox = _places(plan, self._order)
         self._ready: Iterator[Attempt] = iter(())
 
     def submit(self, request: OperatorRequest) -> Future[bool]:
@@ -277,9 +279,8 @@ class Session:
 
     def _started(self) -> Parts:
         if self.parts is None:
-            self.parts = assemble(
-                self._plan, self._circuits, self._monitor, self.stop, inbox=self._inbox
-            )
+            own = self._circuits, self._monitor, self.stop
+            self.parts = assemble(self._plan, *own, self._order, inbox=self._inbox)
             self.stop.watch_forks()
         if not self._owner_thread.joined:  # a start that raised is repeated by the next use
             self.parts.start()

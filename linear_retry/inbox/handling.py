@@ -32,6 +32,7 @@ class Transacting:
         self._begin = begin
         self.claim = places.claim
         self.starts = places.starts
+        self.is_done = places.is_done
         self.leave = places.leave
         self.passed = places.passed
         self.lost = places.lost

@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy import Engine
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from linear_retry.consumer.settings.by_key import Order
 from linear_retry.consumer.settings.inbox import InboxPlaces
 from linear_retry.errors import ConfigurationError
 from linear_retry.inbox.handling import Transacting
@@ -55,8 +56,15 @@ class Inbox:
         self._store, self._schema = store, schema
         self.has_one_writer = Database(store, schema=schema).is_sqlite
 
-    def places(self, group_id: str, life_group_id: str, owner: str, clock: Clock) -> InboxPlaces:
+    def places(
+        self,
+        group_id: str,
+        life_group_id: str,
+        owner: str,
+        clock: Clock,
+        order: Order,
+    ) -> InboxPlaces:
         """Returns the places of a consumer of this group; for `LinearConsumer`."""
         database = Database(self._store, schema=self._schema)
-        places = Places(database, group_id, life_group_id, owner, clock)
+        places = Places(database, group_id, life_group_id, owner, clock, order)
         return Transacting(places, self._begin)

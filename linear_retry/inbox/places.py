@@ -1,23 +1,25 @@
 """Where a consumer continues in each of its partitions, as its database has it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 from sqlalchemy import Connection
 
+from linear_retry.consumer.settings.by_key import Order
 from linear_retry.consumer.settings.inbox import AsksBrokers, PlaceLostError
 from linear_retry.errors import BrokerError, StoreError
+from linear_retry.inbox.owned import ByKey, InOrder, Owned
 from linear_retry.kafka import KafkaException, Message
-from linear_retry.kafka.consumer.messages import have_no_headers, place_of, read
-from linear_retry.log.lines import log_inbox_waits, log_topic_problem
+from linear_retry.kafka.consumer.messages import have_no_headers, partition_of, read
+from linear_retry.log.lines import log_inbox_waits
 from linear_retry.records.lineage import life_of, message_id
 from linear_retry.retry.clock import Clock
-from linear_retry.scope import Partition, Place
-from linear_retry.store.application import places
+from linear_retry.scope import Partition, Scope
+from linear_retry.store.application import keyed_places, places
 from linear_retry.store.application.borrowed import Borrowing
-from linear_retry.store.application.places import Row
+from linear_retry.store.application.places import Claimed, Row
 from linear_retry.store.database import Database
 from linear_retry.store.migrations import check_version
 from linear_retry.store.sender.identity import store_id
@@ -25,19 +27,6 @@ from linear_retry.store.sender.identity import store_id
 _SAY_AGAIN_S = 60.0
 _SILENT_S = 10.0
 _OTHERWISE = "the effect is there even if its message is not done"
-
-
-@dataclass(slots=True)
-class _Owned:
-    """A place that is ours, and the last offset that was attempted since reading started.
-
-    `stored` is the place as we have committed it. A database whose place is lower is an older copy.
-    """
-
-    row: Row
-    epoch: int
-    stored: int = -1
-    attempted: int = -1
 
 
 class Places:
@@ -55,6 +44,7 @@ class Places:
         life_group_id: str,
         owner: str,
         clock: Clock,
+        order: Order,
     ) -> None:
         """As `Inbox.places`."""
         self._database = database
@@ -62,7 +52,10 @@ class Places:
         self._life_group_id = life_group_id
         self._owner = owner
         self._clock = clock
-        self._owned: dict[Partition, _Owned] = {}
+        self._order = order
+        self._is_by_key = bool(order.name)
+        self._owned: dict[Partition, Owned] = {}
+        self._to_go_back: dict[Partition, int] = {}
         self._awaited: dict[Partition, tuple[float, float]] = {}
         self._say_at_s = 0.0
 
@@ -94,50 +87,64 @@ class Places:
             self._say(f"where its partitions start is not known: {error}")
             return {}
 
-    def starts(self, partition: Partition, offset: int) -> None:
-        """Notes that reading starts at `offset`: nothing from there on was attempted yet."""
-        owned = self._owned.get(partition)
-        if owned is not None:
-            owned.attempted = offset - 1
+    def starts(self, partition: Partition, offset: int, *, is_another_log: bool) -> None:
+        """Notes that reading starts at `offset`: nothing from there on was attempted since.
 
-    def leave(self, partition: Partition, offset: int) -> None:
-        """Notes that the letter of the message there is about to be sent.
+        Where the order is that of keys, and that lies before what is stored, the place is set back.
+        """
+        owned = self._owned.get(partition)
+        if owned is None:
+            return
+        owned.starts(offset, is_another_log=is_another_log)
+        if owned.must_go_back:
+            self._to_go_back[partition] = offset
+            self._go_back()
+
+    def is_done(self, message: Message) -> bool:
+        """Whether it is done already, as far as is known without asking the database."""
+        owned = self._owned.get(partition_of(message))
+        return owned is not None and owned.is_done(message)
+
+    def leave(self, message: Message) -> None:
+        """Notes that the letter of this message is about to be sent.
 
         After a kill its commit tells the next owner that it was. Raises `StoreError`, and
         `PlaceLostError`: then another owner will send it.
         """
-        owned = self._of(partition)
+        owned = self._of(message)
         with self._database.begin() as connection:
-            if not places.leave(connection, self._database, owned.row, owned.epoch, offset):
-                raise self._lost(partition)
+            if not owned.leave(connection, message):
+                raise owned.lost()
 
-    def passed(self, next_offsets: Mapping[Partition, int]) -> None:
+    def passed(self, next_offsets: Mapping[Partition, int], ended: Message | None = None) -> None:
         """Stores that all before these offsets is done, where that is more than was stored.
 
-        If it cannot be stored now, the next one covers it, or the commit of the offset does.
+        And that `ended` is, which had no handler's transaction. If it cannot be stored now, the
+        next one covers it, or the commit of the offset does.
         """
+        if ended is not None and (one := self._owned.get(partition_of(ended))) is not None:
+            one.ended(ended)
+        self._go_back()
         new = {
-            key: offset
+            key: (owned, offset)
             for key, offset in next_offsets.items()
-            if key in self._owned and offset > self._owned[key].stored
+            if (owned := self._owned.get(key)) is not None
+            and (offset > owned.stored or owned.has_more)
+            and key not in self._to_go_back
         }
         if not new:
             return
-        stored: dict[Partition, int] = {}
+        stored: list[Partition] = []
         try:
             with self._database.begin() as connection:
-                for key, offset in new.items():
-                    one = self._owned[key]
-                    # Not waiting: the handler that has the row writes a later place anyway.
-                    own = self._database, one.row, one.epoch
-                    if places.pass_to(connection, *own, one.stored, offset):
-                        stored[key] = offset
+                for key, (owned, offset) in new.items():
+                    if owned.pass_to(connection, offset):
+                        stored.append(key)
         except StoreError as error:
             self._say(f"what is done without a handler is not stored: {error}")
             return
-        for key, offset in stored.items():
-            one = self._owned[key]
-            one.stored = max(one.stored, offset)
+        for owned, offset in map(new.__getitem__, stored):
+            owned.passed(offset)
 
     def lost(self, partitions: Sequence[Partition]) -> Mapping[Partition, str]:
         """Returns those of these whose places are not as we left them, each with the reason.
@@ -147,7 +154,7 @@ class Places:
         """
         # Before the look: what handlers store meanwhile is more.
         known = {
-            key: (one, one.stored)
+            key: (one, one.stored, one.sum_beyond)
             for key in partitions
             if (one := self._owned.get(key)) is not None
         }
@@ -157,15 +164,20 @@ class Places:
                     Row(row.group_id, row.topic_id, row.partition): row
                     for row in places.read_all(connection, self._group_id)
                 }
+                sums: Mapping[Row, int] = {}
+                if self._is_by_key:
+                    sums = keyed_places.sums_beyond(connection, self._group_id)
         except StoreError:
             return {}  # who handles a message, or claims a place, says so
         found: dict[Partition, str] = {}
-        for key, (one, stored) in known.items():
+        for key, (one, stored, least) in known.items():
             row = rows.get(one.row)
             if row is None or row.epoch != one.epoch:
-                found[key] = str(self._lost(key))
+                found[key] = str(one.lost())
             elif row.next_offset < stored:
-                found[key] = str(self._moved(key, row.next_offset, stored))
+                found[key] = str(one.moved(row.next_offset, stored))
+            elif sums.get(one.row, 0) < least:
+                found[key] = str(one.lacks_keys())
         return found
 
     # -- in the application's transaction, on any thread -----------------------------------
@@ -175,34 +187,15 @@ class Places:
 
         Raises `PlaceLostError`.
         """
-        place = place_of(batch[0])
-        partition, offset = (place.topic, place.partition), place.offset
-        end = place_of(batch[-1]).offset + 1
-        owned = self._of(partition)
-        attempted, owned.attempted = owned.attempted, max(owned.attempted, end - 1)
-        own, new = (self._database, owned.row, owned.epoch), list(batch)
+        owned = self._of(batch[0])
         with self._borrowing.connection(transaction) as connection:
-            if not places.take(connection, *own, owned.stored, offset, end):
-                stored = places.look(connection, *own)
-                if stored is None:
-                    raise self._lost(partition)
-                if stored < owned.stored:
-                    raise self._moved(partition, stored, owned.stored)
-                if offset > attempted:
-                    self._say_replaced(place, stored)
-                    owned.stored = 0
-                else:  # the commit of an earlier attempt has succeeded, and its answer was lost
-                    new = [one for one in batch if place_of(one).offset >= stored]
-                    end = max(end, stored)
-                places.put(connection, *own, end)
-            return self._not_done(connection, new)
+            return self._not_done(connection, owned.take(connection, batch))
 
     def committed(self, batch: Sequence[Message]) -> None:
         """Notes that the transaction of this batch is committed."""
-        place = place_of(batch[-1])
-        owned = self._owned.get((place.topic, place.partition))
+        owned = self._owned.get(partition_of(batch[-1]))
         if owned is not None:
-            owned.stored = max(owned.stored, place.offset + 1)
+            owned.committed(batch)
 
     # -- inside ----------------------------------------------------------------------------
 
@@ -230,25 +223,64 @@ class Places:
     ) -> Mapping[Partition, int | None]:
         ids = brokers.topic_ids({topic for topic, _ in partitions})
         starts: dict[Partition, int | None] = {}
-        claimed: dict[Partition, _Owned] = {}
+        claimed: dict[Partition, Owned] = {}
         with self._database.begin() as connection:
             for partition in partitions:
-                topic, number = partition
-                row = Row(self._group_id, ids[topic], number)
-                found = places.claim(connection, self._database, row, topic, self._owner)
+                row = Row(self._group_id, ids[partition[0]], partition[1])
+                found = self._claim(connection, partition, row)
                 if found is None:
-                    self._await(connection, partition, row)
                     continue
-                claimed[partition] = _Owned(row, found.epoch, found.next_offset or -1)
+                beyond = keyed_places.read_beyond(connection, row) if self._is_by_key else {}
+                owned = claimed[partition] = self._owned_as(partition, row, found, beyond)
                 starts[partition] = found.next_offset
-                if found.leaving is not None:
-                    # A letter's offset is committed only once the letter is acknowledged.
-                    has_left = (brokers.committed(partition) or 0) > found.leaving
-                    starts[partition] = found.leaving + 1 if has_left else found.next_offset
+                if found.leaving is not None and brokers.has_done(partition, found.leaving):
+                    starts[partition] = owned.has_left(connection, found)
         self._owned |= claimed
         for partition in claimed:
             self._awaited.pop(partition, None)
+            self._to_go_back.pop(partition, None)
         return starts
+
+    def _claim(self, connection: Connection, partition: Partition, row: Row) -> Claimed | None:
+        own = self._database, row, partition[0], self._owner
+        try:
+            found = places.claim(connection, *own, self._order.name)
+        except places.OtherOrderError as other:
+            self._say(f"{Scope(*partition)}: {other}")
+            return None
+        if found is None:
+            self._await(connection, partition, row)
+        return found
+
+    def _owned_as(
+        self, partition: Partition, row: Row, claimed: Claimed, beyond: dict[str, int]
+    ) -> Owned:
+        own = self._database, Scope(*partition), row, claimed
+        return ByKey(*own, self._order.lane_of, beyond) if self._is_by_key else InOrder(*own)
+
+    def _go_back(self) -> None:
+        """Sets places back to where reading starts, as soon as no handler writes there.
+
+        Each gets another epoch: what a handler still writes is of what was there before.
+        """
+        for partition, offset in [*self._to_go_back.items()]:
+            owned = self._owned[partition]
+            own = self._database, owned.row
+            try:
+                with self._database.begin() as connection:
+                    if places.look(connection, *own, owned.epoch) is None:
+                        continue  # another member's: whoever handles a message learns of it
+                    claimed = self._claim(connection, partition, owned.row)
+                    if claimed is None:
+                        continue
+                    places.put(connection, *own, claimed.epoch, offset)
+                    keyed_places.forget(connection, owned.row)
+            except StoreError as error:
+                self._say(f"{Scope(*partition)}: its place is not set back: {error}")
+                return
+            claimed = replace(claimed, next_offset=offset)
+            self._owned[partition] = self._owned_as(partition, owned.row, claimed, {})
+            del self._to_go_back[partition]
 
     def _await(self, connection: Connection, partition: Partition, row: Row) -> None:
         """Waits for the transaction of an earlier owner; at last it ends that."""
@@ -260,36 +292,20 @@ class Places:
         if now_s < since_s + _SILENT_S:
             return
         self._awaited[partition] = now_s, now_s
-        has_ended = places.end_holder(connection, self._database, row)
+        has_ended = places.end_holders(connection, self._database, row)
         self._say(
             f"{partition[0]}[{partition[1]}]: a transaction of its earlier owner has been open for "
             f"{_SILENT_S:g} s: "
             + ("its session was ended" if has_ended else "end it, or its process")
         )
 
-    def _of(self, partition: Partition) -> _Owned:
-        owned = self._owned.get(partition)
-        if owned is None:
-            raise self._lost(partition)
-        return owned
-
-    def _lost(self, partition: Partition) -> PlaceLostError:
-        return PlaceLostError(
-            f"{partition[0]}[{partition[1]}]: another member has its place in {self._database}"
-        )
-
-    def _moved(self, partition: Partition, place: int, known: int) -> PlaceLostError:
-        return PlaceLostError(
-            f"{partition[0]}[{partition[1]}]: {self._database} has its place at {place}, and had "
-            f"it at {known}: it is an older copy; what it lacks is read again"
-        )
-
-    def _say_replaced(self, place: Place, stored: int) -> None:
-        log_topic_problem(
-            place.topic,
-            f"{place}: the inbox has all before offset {stored} as done, of a log that this one "
-            "replaces: it continues here",
-        )
+    def _of(self, message: Message) -> Owned:
+        partition = partition_of(message)
+        if partition not in self._owned:
+            raise PlaceLostError(
+                f"{Scope(*partition)}: this member has not claimed its place in {self._database}"
+            )
+        return self._owned[partition]
 
     def _say(self, problem: str) -> None:
         """Logs it, once a minute at most: it is asked again twice a second."""

@@ -76,6 +76,10 @@ class CommitNote:
     leader_epoch: int | None = None
     key_id: str = ""
 
+    def has_done(self, offset: int) -> bool:
+        """Whether the message there is done, if it is the first of its key that might not be."""
+        return offset < self.frontier and all(one.offset != offset for one in self.undone)
+
 
 class Digests:
     """Digests of keys and messages. Keyed by the group: who reads a note learns no key of it."""

@@ -202,13 +202,26 @@ inbox_place = Table(
     Column("topic", StoredText, nullable=False),
     Column("next_offset", BigInteger, nullable=False),  # -1: nothing was handled yet
     Column("leaving", BigInteger),
+    Column("leaving_lane", StoredText),
     Column("epoch", BigInteger, nullable=False),
     Column("owner", StoredText, nullable=False),
+    Column("ordered_by", StoredText, nullable=False),  # empty: the partition
 )
 """Where a consumer continues; written in the transaction that has the handler's effect.
 
 `epoch` counts the owners. The letter of the message at `leaving` may have been sent.
 """
+
+inbox_key = Table(
+    "linear_retry_inbox_key",
+    metadata,
+    Column("group_id", StoredText, primary_key=True),
+    Column("topic_id", StoredText, primary_key=True),
+    Column("partition", Integer, primary_key=True),
+    Column("lane", StoredText, primary_key=True),
+    Column("next_offset", BigInteger, nullable=False),
+)
+"""How far each key of a partition is done beyond its place; where keys are the order."""
 
 inbox_done = Table(
     "linear_retry_inbox_done",

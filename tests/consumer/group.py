@@ -28,7 +28,7 @@ from linear_retry.consumer.partitions.batches import BatchLimits
 from linear_retry.consumer.partitions.commit_notes import OnUnreadableNote
 from linear_retry.consumer.partitions.offsets import StartPositions
 from linear_retry.consumer.runners.run_handler import Results, attempt_all, attempt_batch
-from linear_retry.consumer.settings.by_key import ByKey
+from linear_retry.consumer.settings.by_key import ByKey, order_of
 from linear_retry.consumer.settings.checks import GROUP_BREAKER_MAX_S, Strategies, plan
 from linear_retry.consumer.settings.consumer_config import Dependencies
 from linear_retry.consumer.settings.line import WhenExhausted
@@ -157,7 +157,8 @@ class Member:
         self.events: list[Event] = []
 
         self.monitor = Monitor((self.events.append, listen), fake.clock.utc_ms)
-        self.parts = assemble(wanted, self.circuits, self.monitor, self.stop)
+        order = order_of(wanted.by_key, wanted.settings.group_id)
+        self.parts = assemble(wanted, self.circuits, self.monitor, self.stop, order)
         self.workers = FakeWorkers(
             group.concurrency, fake.clock, random.Random(name), self._is_killed
         )

@@ -48,6 +48,11 @@ class Effects:
         with self.engine.connect() as connection:
             return list(connection.scalars(wanted, {"t": topic}))
 
+    def keys(self) -> int:
+        """How many keys are done beyond the place of their partition."""
+        with self.engine.connect() as connection:
+            return connection.scalar(text("SELECT count(*) FROM linear_retry_inbox_key")) or 0
+
     def set_place(self, offset: int) -> None:
         """As a restored copy of the database has it."""
         with self.engine.begin() as connection:

@@ -17,7 +17,6 @@ from linear_retry import DeadLetters, LinearConsumer
 from linear_retry.consumer.settings.inbox import InboxPlaces
 from linear_retry.inbox import Inbox
 from linear_retry.kafka import Message
-from linear_retry.retry.clock import Clock
 from linear_retry.scope import Partition
 from tests.inbox.effects import Effects, write
 from tests.kafka_operations import wait_until
@@ -30,7 +29,10 @@ Point: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """`strikes`: the point, for offset 2, or for the letter of 3. None: it ends at `ends_at`."""
+    """`strikes`: the point, for offset 2, or for the letter of 3. None: it ends at `ends_at`.
+
+    `by_key`: each message has a key of its own, and the first one's is held until the strike.
+    """
 
     config: dict[str, Any]
     topic: str
@@ -39,6 +41,7 @@ class Arguments:
     ends_at: int
     strikes: Point | None = None
     signal: int = signal.SIGKILL
+    by_key: bool = False
 
 
 class _Struck:
@@ -51,15 +54,15 @@ class _Struck:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._places, name)
 
-    def leave(self, partition: Partition, offset: int) -> None:
-        self._strike("before leaving", offset == POISON)
-        self._places.leave(partition, offset)
-        self._strike("leaving", offset == POISON)
+    def leave(self, message: Message) -> None:
+        self._strike("before leaving", message.offset() == POISON)
+        self._places.leave(message)
+        self._strike("leaving", message.offset() == POISON)
 
-    def passed(self, next_offsets: Mapping[Partition, int]) -> None:
-        is_letter = POISON + 1 in next_offsets.values()
+    def passed(self, next_offsets: Mapping[Partition, int], ended: Message | None = None) -> None:
+        is_letter = ended is not None and ended.offset() == POISON
         self._strike("left", is_letter)
-        self._places.passed(next_offsets)
+        self._places.passed(next_offsets, ended)
         self._strike("passed", is_letter)
 
 
@@ -77,9 +80,8 @@ class _StruckInbox(Inbox):
         super().__init__(begin, store=store)
         self._strike = strike
 
-    def places(self, group_id: str, life_group_id: str, owner: str, clock: Clock) -> Any:
-        found = super().places(group_id, life_group_id, owner, clock)
-        return _Struck(found, self._strike)
+    def places(self, *given: Any) -> Any:
+        return _Struck(super().places(*given), self._strike)
 
 
 def main(arguments: Arguments) -> None:
@@ -90,13 +92,15 @@ def main(arguments: Arguments) -> None:
     def begin() -> Iterator[Any]:
         nonlocal count
         with effects.engine.begin() as connection:
-            strike("begun", count == POISON)  # the first is the check at the start
+            strike("begun", count >= POISON)  # the first is the check at the start
             yield connection
-        strike("committed", count == POISON)
+        strike("committed", count >= POISON)
         count += 1
 
     def handler(message: Message, transaction: Any) -> None:
         write(message, transaction)
+        if arguments.by_key and arguments.strikes and message.offset() == 0:
+            raise OSError("held")
         strike("handled", message.offset() == 2)
         if message.offset() == POISON:
             raise ValueError("poison")
@@ -104,8 +108,10 @@ def main(arguments: Arguments) -> None:
     with LinearConsumer(
         arguments.config,
         [arguments.topic],
-        strategy=[0.05],
+        strategy=[3] * 100 if arguments.by_key else [0.05],
         transient=OSError,
+        scope="key" if arguments.by_key else "consumer",
+        concurrency=3 if arguments.by_key else 1,
         dead_letters=DeadLetters(arguments.letters, transactional=True),
         inbox=_StruckInbox(begin, arguments.url, strike),
     ) as consumer:

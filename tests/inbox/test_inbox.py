@@ -58,11 +58,11 @@ class Ledger:
 
     def run(self, until: int, handler: Callable[..., None] = write, **options: Any) -> None:
         """Runs one consumer until the place of each partition is at least that."""
-        with self.consumer(**options) as consumer, self._stopping(consumer, until):
+        with self.consumer(**options) as consumer, self.stopping(consumer, until):
             consumer.run(handler)
 
     @contextmanager
-    def _stopping(self, consumer: LinearConsumer, until: int) -> Iterator[None]:
+    def stopping(self, consumer: LinearConsumer, until: int) -> Iterator[None]:
         def watch() -> None:
             wait_until(lambda: has_ended or self.is_done(until), f"all before {until} is done")
             consumer.stop()
@@ -213,6 +213,98 @@ def test_partitions_side_by_side(in_postgres_: Ledger) -> None:
     ledger.fill(50, partitions=4)
     ledger.run(50, scope="partition", concurrency=4)
     assert [[*range(50)]] * 4 == [ledger.effects.of(number) for number in range(4)]
+
+
+def _keys_side_by_side(ledger: Ledger) -> dict[str, Any]:
+    """Twenty messages of each of five keys, of which two fail: one passes, one is poison."""
+    ledger.name = ledger.make_topic(2)
+    keys = [b"a", b"b", b"c", b"d", b"e"]
+    ledger.kafka.produce(
+        ledger.name,
+        [(number % 2, key, b"%d" % n, []) for n in range(20) for number, key in enumerate(keys)],
+    )
+    return {"scope": "key", "concurrency": 4, "strategy": [0.05] * 4}
+
+
+class _OfKeys:
+    """Notes what each key's effects are, and fails at some."""
+
+    def __init__(self) -> None:
+        self.failures: dict[tuple[bytes, bytes], list[Exception]] = {
+            (b"b", b"7"): [OSError("down")] * 3,
+            (b"c", b"5"): [ValueError("poison")],
+        }
+
+    def __call__(self, message: Message, transaction: Any) -> None:
+        key, value = message.key() or b"", message.value() or b""
+        place = {"p": key.decode(), "o": int(value)}
+        transaction.execute(text("INSERT INTO of_key (name, place) VALUES (:p, :o)"), place)
+        if left := self.failures.get((key, value)):
+            raise left.pop()
+
+    def check(self, ledger: Ledger) -> None:
+        wanted = text("SELECT name, place FROM of_key ORDER BY id")
+        found: dict[str, list[int]] = {}
+        with ledger.effects.engine.connect() as connection:
+            for name, place in connection.execute(wanted):
+                found.setdefault(name, []).append(place)
+        everything = [*range(20)]
+        but_one = [n for n in everything if n != 5]
+        assert {each: but_one if each == "c" else everything for each in "abcde"} == found
+        assert [b"5"] == [letter.value() for letter in ledger.kafka.read(ledger.letters)]
+        assert 0 == ledger.effects.keys()
+
+
+@pytest.fixture
+def of_keys(in_postgres_: Ledger) -> _OfKeys:
+    with in_postgres_.effects.engine.begin() as connection:
+        connection.execute(
+            text("CREATE TABLE of_key (id SERIAL PRIMARY KEY, name TEXT, place INT)")
+        )
+    return _OfKeys()
+
+
+def test_keys_side_by_side(in_postgres_: Ledger, of_keys: _OfKeys) -> None:
+    """Each in a transaction of its own: all effects, and each key in its order."""
+    ledger = in_postgres_
+    ledger.run(40, of_keys, **_keys_side_by_side(ledger))
+    of_keys.check(ledger)
+
+
+def test_keys_in_tasks(in_postgres_: Ledger, of_keys: _OfKeys) -> None:
+    """The same by `run_async`."""
+    ledger = in_postgres_
+    options = _keys_side_by_side(ledger)
+    url = ledger.effects.url.replace("postgresql:", "postgresql+psycopg:")
+
+    async def main() -> None:
+        engine = create_async_engine(url)
+        async with ledger.consumer(Inbox(engine), **options) as consumer:
+
+            async def handler(message: Message, transaction: Any) -> None:
+                await transaction.run_sync(lambda own: of_keys(message, own))
+
+            with ledger.stopping(consumer, 40):
+                await consumer.run_async(handler)
+        await engine.dispose()
+
+    asyncio.run(main())
+    of_keys.check(ledger)
+
+
+def test_the_next_owner_continues_each_key(in_postgres_: Ledger, of_keys: _OfKeys) -> None:
+    """While one is held: what is done beyond it is known, and what is not."""
+    ledger = in_postgres_
+    options = _keys_side_by_side(ledger)
+    with ledger.consumer(**(options | {"strategy": [600]})) as first:
+        thread = threading.Thread(target=first.run, args=(of_keys,))
+        thread.start()
+        wait_until(lambda: ledger.effects.keys() >= 2, "the keys beyond the one that is held")
+        first.stop()
+        thread.join()
+    assert [8] > ledger.effects.places(ledger.name)[:1]
+    ledger.run(40, of_keys, **options, remember_failures=False)
+    of_keys.check(ledger)
 
 
 def test_asyncio(in_postgres_: Ledger) -> None:

@@ -8,11 +8,10 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
-from linear_retry import BatchError, LinearConsumer
+from linear_retry import BatchError, ByKey, LinearConsumer
 from linear_retry.consumer.settings.inbox import InboxPlaces
 from linear_retry.inbox import Inbox
 from linear_retry.kafka import Message
-from linear_retry.retry.clock import Clock
 from linear_retry.scope import Partition
 from tests.consumer.group import LETTERS, TOPIC, OutageError, consumer_on
 from tests.fake.cluster import FakeKafka
@@ -62,8 +61,8 @@ class _Program:
         program = self
 
         class Noting(Inbox):
-            def places(self, group_id: str, life_group_id: str, owner: str, clock: Clock) -> Any:
-                return _Noting(super().places(group_id, life_group_id, owner, clock), program)
+            def places(self, *given: Any) -> Any:
+                return _Noting(super().places(*given), program)
 
         return consumer_on(self.fake, inbox=Noting(self.begin, store=self.effects.url), **options)
 
@@ -95,14 +94,14 @@ class _Noting:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._places, name)
 
-    def leave(self, partition: Partition, offset: int) -> None:
-        self._program.calls.append(f"{offset} leaves, letters: {self._program.letters()}")
-        self._places.leave(partition, offset)
+    def leave(self, message: Message) -> None:
+        self._program.calls.append(f"{message.offset()} leaves, letters: {self._program.letters()}")
+        self._places.leave(message)
 
-    def passed(self, next_offsets: Mapping[Partition, int]) -> None:
+    def passed(self, next_offsets: Mapping[Partition, int], ended: Message | None = None) -> None:
         if self._program.letters():
             self._program.calls.append(f"passed to {max(next_offsets.values())}")
-        self._places.passed(next_offsets)
+        self._places.passed(next_offsets, ended)
 
 
 @pytest.fixture
@@ -183,3 +182,31 @@ def test_nothing_of_a_batch_is_done_where_one_fails(program: _Program) -> None:
         consumer.run_batches(handler)
     assert [*range(_ALL)] == program.effects.of()
     assert 0 == program.letters()
+
+
+def test_the_note_does_not_say_what_is_done(fake: FakeKafka, in_postgres: Effects) -> None:
+    """A restored database lacks what the group's commit and its note have as done of keys."""
+    program, held = _Program(fake, in_postgres), {0}
+
+    def run(successes: int) -> None:
+        with program.consumer(scope=ByKey(unkeyed="any"), concurrency=1) as consumer:
+            done: list[int | None] = []
+
+            def handler(message: Message, transaction: Any) -> None:
+                write(message, transaction)
+                if message.offset() in held:
+                    raise OutageError("held")
+                done.append(message.offset())
+                if len(done) == successes:
+                    consumer.stop()
+
+            consumer.run(handler)
+
+    run(_ALL - 1)
+    assert [*range(1, _ALL)] == in_postgres.of()
+    with in_postgres.engine.begin() as connection:
+        for table in ("effect", "linear_retry_inbox_key"):
+            connection.execute(text(f"DELETE FROM {table}"))
+    held.clear()
+    run(_ALL)
+    assert [*range(_ALL)] == sorted(in_postgres.of())

@@ -1,80 +1,39 @@
 """The place of a partition, as its database has it, in each order of what may happen."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from sqlalchemy import text
 
+from linear_retry.consumer.settings.by_key import order_of
 from linear_retry.consumer.settings.inbox import AsksBrokers, PlaceLostError
 from linear_retry.errors import BrokerError, StoreVersionError, UsageError
 from linear_retry.inbox.places import Places
-from linear_retry.kafka import Message
-from linear_retry.kafka.consumer.messages import written
-from linear_retry.records.record import Record
 from linear_retry.retry.clock import SystemClock
-from linear_retry.scope import Partition
 from linear_retry.store.database import Database
 from linear_retry.store.migrations import migrate
 from tests.inbox.effects import Effects, engine_of
-
-_PARTITION = ("orders", 0)
-
-
-class _Member:
-    """A member's places, and transactions of its application."""
-
-    def __init__(self, effects: Effects, name: str = "first", topic_id: str = "id") -> None:
-        self.places = Places(Database(effects.url), "ledger", "ledger", name, SystemClock())
-        self.effects = effects
-        self.committed: int | None = None
-        self.topic_id = topic_id
-
-    def claim(self, *partitions: Partition) -> Mapping[Partition, int | None]:
-        asks = AsksBrokers(
-            lambda names: dict.fromkeys(names, self.topic_id), lambda _: self.committed
-        )
-        return self.places.claim(asks, partitions or [_PARTITION])
-
-    def take(self, *offsets: int) -> list[int | None]:
-        with self.effects.engine.begin() as connection:
-            found = self.taken(connection, *offsets)
-        self.places.committed([_message(offset) for offset in offsets])
-        return found
-
-    def taken(self, connection: Any, *offsets: int) -> list[int | None]:
-        messages = [_message(offset) for offset in offsets]
-        return [each.offset() for each in self.places.take(connection, messages)]
-
-
-def _message(offset: int, headers: Sequence[tuple[str, bytes]] = ()) -> Message:
-    return written(Record("orders", 0, offset, 1_000, b"key", b"%d" % offset, tuple(headers)))
+from tests.inbox.members import PARTITION, Join, Member, joining, message_at
 
 
 @pytest.fixture
-def join(effects: Effects) -> Iterator[Callable[..., _Member]]:
+def join(effects: Effects) -> Iterator[Join]:
     """Makes members, and closes them at the end."""
-    made: list[_Member] = []
-
-    def make(name: str = "first", topic_id: str = "id") -> _Member:
-        made.append(_Member(effects, name, topic_id))
-        return made[-1]
-
-    yield make
-    for member in made:
-        member.places.close()
+    with joining(effects) as make:
+        yield make
 
 
 @pytest.fixture
-def member(join: Callable[..., _Member]) -> _Member:
+def member(join: Join) -> Member:
     """One that has claimed the partition."""
     found = join()
-    assert {_PARTITION: None} == found.claim()
+    assert {PARTITION: None} == found.claim()
     return found
 
 
-def test_the_next_owner_continues(member: _Member, join: Callable[..., _Member]) -> None:
+def test_the_next_owner_continues(member: Member, join: Join) -> None:
     """Where the committed transactions of the one before have ended, which writes no more."""
     member.take(5)
     member.take(6)
@@ -82,102 +41,98 @@ def test_the_next_owner_continues(member: _Member, join: Callable[..., _Member])
         member.taken(connection, 7)
         transaction.rollback()
     second = join("second")
-    assert {_PARTITION: 7} == second.claim()
+    assert {PARTITION: 7} == second.claim()
     with pytest.raises(PlaceLostError):
         member.take(7)
     with pytest.raises(PlaceLostError):
-        member.places.leave(_PARTITION, 7)
+        member.places.leave(message_at(7))
     assert [7] == second.take(7)
 
 
-def test_a_place_that_nobody_has_claimed(join: Callable[..., _Member]) -> None:
+def test_a_place_that_nobody_has_claimed(join: Join) -> None:
     """Nothing is handled there."""
     with pytest.raises(PlaceLostError):
         join().take(0)
 
 
-def test_a_commit_whose_answer_was_lost(member: _Member) -> None:
+def test_a_commit_whose_answer_was_lost(member: Member) -> None:
     """The message is attempted again, and its effect is there already."""
-    member.places.starts(_PARTITION, 5)
+    member.starts(5)
     member.take(5)
     assert [] == member.take(5)
     assert [6] == member.take(6)
 
 
-def test_a_batch_of_which_the_first_are_done(member: _Member) -> None:
+def test_a_batch_of_which_the_first_are_done(member: Member) -> None:
     """The handler gets the others, and the place is behind them."""
-    member.places.starts(_PARTITION, 0)
+    member.starts(0)
     member.take(0, 1, 2)
     assert [] == member.take(0, 1)
     assert [3] == member.take(2, 3)
-    assert {_PARTITION: 4} == member.claim()
+    assert {PARTITION: 4} == member.claim()
 
 
-def test_a_log_that_begins_again(member: _Member) -> None:
+def test_a_log_that_begins_again(member: Member) -> None:
     """Retention or a cut have set the offset back: what comes there is other messages."""
-    member.places.starts(_PARTITION, 100)
+    member.starts(100)
     member.take(100)
-    member.places.starts(_PARTITION, 40)
+    member.starts(40)
     assert [40] == member.take(40)
     assert [] == member.take(40)
-    assert {_PARTITION: 41} == member.claim()
+    assert {PARTITION: 41} == member.claim()
 
 
-def test_a_topic_that_was_made_again(member: _Member, join: Callable[..., _Member]) -> None:
+def test_a_topic_that_was_made_again(member: Member, join: Join) -> None:
     """It has another id: nothing of it was handled."""
     member.take(100)
-    assert {_PARTITION: None} == join(topic_id="another").claim()
+    assert {PARTITION: None} == join(topic_id="another").claim()
 
 
-def test_a_letter_whose_offset_is_committed(member: _Member) -> None:
+def test_a_letter_whose_offset_is_committed(member: Member) -> None:
     """It was sent; one whose offset is not was not, as far as anybody knows."""
     member.take(4)
-    member.places.leave(_PARTITION, 5)
+    member.places.leave(message_at(5))
     member.committed = 5
-    assert {_PARTITION: 5} == member.claim()
+    assert {PARTITION: 5} == member.claim()
     member.committed = 6
-    assert {_PARTITION: 6} == member.claim()
-    member.places.starts(_PARTITION, 6)
+    assert {PARTITION: 6} == member.claim()
+    member.starts(6)
     assert [6] == member.take(6)
-    assert {_PARTITION: 7} == member.claim()
+    assert {PARTITION: 7} == member.claim()
 
 
-def test_what_is_passed_over(member: _Member) -> None:
+def test_what_is_passed_over(member: Member) -> None:
     """The place goes forwards with it, and never back."""
     member.take(4)
-    member.places.passed({_PARTITION: 9, ("others", 3): 4})
-    assert {_PARTITION: 9} == member.claim()
-    member.places.passed({_PARTITION: 7})
-    assert {_PARTITION: 9} == member.claim()
+    member.places.passed({PARTITION: 9, ("others", 3): 4})
+    assert {PARTITION: 9} == member.claim()
+    member.places.passed({PARTITION: 7})
+    assert {PARTITION: 9} == member.claim()
 
 
-def test_a_database_that_becomes_an_older_copy(member: _Member) -> None:
+def test_a_database_that_becomes_an_older_copy(member: Member) -> None:
     """What it lacks is handled again, also where no message comes."""
     member.take(4)
     member.take(5)
-    assert {} == member.places.lost([_PARTITION])
+    assert {} == member.places.lost([PARTITION])
     member.effects.set_place(5)
-    assert [_PARTITION] == [*member.places.lost([_PARTITION])]
+    assert [PARTITION] == [*member.places.lost([PARTITION])]
     with pytest.raises(PlaceLostError, match="has its place at 5, and had it at 6"):
         member.take(6)
-    assert {_PARTITION: 5} == member.claim()
-    assert {} == member.places.lost([_PARTITION])
+    assert {PARTITION: 5} == member.claim()
+    assert {} == member.places.lost([PARTITION])
     assert [5] == member.take(5)
 
 
-def test_a_place_that_was_claimed_elsewhere_is_seen(
-    member: _Member, join: Callable[..., _Member]
-) -> None:
+def test_a_place_that_was_claimed_elsewhere_is_seen(member: Member, join: Join) -> None:
     """Before the next message comes."""
     join("second").claim()
-    assert [_PARTITION] == [*member.places.lost([_PARTITION, ("others", 1)])]
+    assert [PARTITION] == [*member.places.lost([PARTITION, ("others", 1)])]
 
 
-def test_an_owner_from_before_a_restore_writes_nothing(
-    member: _Member, join: Callable[..., _Member]
-) -> None:
+def test_an_owner_from_before_a_restore_writes_nothing(member: Member, join: Join) -> None:
     """The copy has an earlier epoch; the next one is nobody's, of whatever was claimed since."""
-    first_epoch = member.places._owned[_PARTITION].epoch
+    first_epoch = member.places._owned[PARTITION].epoch
     second = join("second")
     second.claim()
     second.take(0)
@@ -191,27 +146,27 @@ def test_an_owner_from_before_a_restore_writes_nothing(
     assert [1] == third.take(1)
 
 
-def test_a_message_that_comes_back(member: _Member, join: Callable[..., _Member]) -> None:
+def test_a_message_that_comes_back(member: Member, join: Join) -> None:
     """Its effect is there once, however often it comes and to whichever member."""
     ours = [("retry-replay-id", b"1"), ("retry-destination", b"orders")]
     with member.effects.engine.begin() as connection:
-        first = member.places.take(connection, [_message(10, ours)])
+        first = member.places.take(connection, [message_at(10, ours)])
     second = join("second")
     second.claim()
     with member.effects.engine.begin() as connection:
-        again = second.places.take(connection, [_message(10, ours)])
+        again = second.places.take(connection, [message_at(10, ours)])
     assert (1, 0) == (len(first), len(again))
 
 
 def test_a_transaction_that_is_open(in_postgres: Effects, caplog: pytest.LogCaptureFixture) -> None:
     """The next owner waits for its end, without waiting in the database, which would end that."""
-    first, second = _Member(in_postgres), _Member(in_postgres, "second")
+    first, second = Member(in_postgres), Member(in_postgres, "second")
     first.claim()
     with in_postgres.engine.begin() as connection:
         first.taken(connection, 0)
         assert {} == second.claim()
-        first.places.passed({_PARTITION: 5})  # nor does its own thread wait for its handlers
-    assert {_PARTITION: 1} == second.claim()
+        first.places.passed({PARTITION: 5})  # nor does its own thread wait for its handlers
+    assert {PARTITION: 1} == second.claim()
     assert [] == [line for line in caplog.messages if "inbox" in line]
     first.places.close()
     second.places.close()
@@ -221,27 +176,27 @@ def test_tables_in_a_schema_of_their_own(in_postgres: Effects) -> None:
     """The application's connection does not know it, and each statement names it."""
     database = Database(in_postgres.url, schema="ours")
     migrate(database)
-    places = Places(database, "ledger", "ledger", "first", SystemClock())
-    asks = AsksBrokers(lambda names: dict.fromkeys(names, "id"), lambda _: None)
-    assert {_PARTITION: None} == places.claim(asks, [_PARTITION])
+    places = Places(database, "ledger", "ledger", "first", SystemClock(), order_of(None, "ledger"))
+    asks = AsksBrokers(lambda names: dict.fromkeys(names, "id"), lambda *_: False)
+    assert {PARTITION: None} == places.claim(asks, [PARTITION])
     back = [("retry-replay-id", b"1"), ("retry-destination", b"orders")]
     for expected in ([3], []):
         with in_postgres.engine.begin() as connection:
-            new = places.take(connection, [_message(3, back)])
+            new = places.take(connection, [message_at(3, back)])
         assert expected == [each.offset() for each in new]
     assert [] == in_postgres.places("orders")  # of the other schema
     places.close()
 
 
-def test_brokers_that_do_not_answer(join: Callable[..., _Member]) -> None:
+def test_brokers_that_do_not_answer(join: Join) -> None:
     """The place is asked for again."""
     member = join()
 
     def ask(_: Any) -> Mapping[str, str]:
         raise BrokerError("no answer")
 
-    assert {} == member.places.claim(AsksBrokers(ask, lambda _: None), [_PARTITION])
-    assert {_PARTITION: None} == member.claim()
+    assert {} == member.places.claim(AsksBrokers(ask, lambda *_: False), [PARTITION])
+    assert {PARTITION: None} == member.claim()
 
 
 @contextmanager
@@ -260,7 +215,7 @@ def _another_database(postgres_url: str) -> Iterator[Any]:
         engine.dispose()
 
 
-def test_what_is_refused(join: Callable[..., _Member], effects: Effects, postgres_url: str) -> None:
+def test_what_is_refused(join: Join, effects: Effects, postgres_url: str) -> None:
     """A connection that commits each statement, and a transaction of another database."""
     member = join()
     with (
@@ -280,7 +235,9 @@ def test_without_tables(tmp_path: Any) -> None:
     """It says which command makes them."""
     url = f"sqlite:///{tmp_path}/empty.sqlite3"
     engine_of(url).connect().close()
-    places = Places(Database(url), "ledger", "ledger", "first", SystemClock())
+    places = Places(
+        Database(url), "ledger", "ledger", "first", SystemClock(), order_of(None, "ledger")
+    )
     with pytest.raises(StoreVersionError, match="has no tables"):
         places.check(None)
     places.close()

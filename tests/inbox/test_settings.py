@@ -39,12 +39,17 @@ def test_what_is_no_inbox(effects: Effects) -> None:
 
 
 def test_what_does_not_go_with_it(effects: Effects) -> None:
-    """The order of keys; and more than one writer of SQLite."""
-    with pytest.raises(ConfigurationError, match='inbox with scope="key"'):
-        _consumer(Inbox(effects.engine), scope="key")
-    if effects.engine.name == "sqlite":
-        with pytest.raises(ConfigurationError, match="one writer at a time"):
-            _consumer(Inbox(effects.engine), scope="partition", concurrency=2)
+    """More than one writer of SQLite."""
+    options: list[dict[str, Any]] = [
+        {"scope": "partition", "concurrency": 2},
+        {"scope": "key", "concurrency": 1},
+    ]
+    for each in options:
+        if effects.engine.name == "sqlite":
+            with pytest.raises(ConfigurationError, match="one writer at a time"):
+                _consumer(Inbox(effects.engine), **each)
+        else:
+            _consumer(Inbox(effects.engine), **each).close()
 
 
 def test_a_loop_of_ones_own(effects: Effects) -> None:

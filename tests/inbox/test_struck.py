@@ -22,10 +22,12 @@ pytestmark = pytest.mark.broker
 _ALL = 6
 
 
-def _arguments(kafka: RealKafka, topic: TopicFactory, effects: Effects) -> Arguments:
+def _arguments(
+    kafka: RealKafka, topic: TopicFactory, effects: Effects, *, by_key: bool = False
+) -> Arguments:
     """Six messages of one partition; a member that is gone is missed after a second."""
     name = topic()
-    kafka.produce(name, [(0, b"key", b"%d" % number, []) for number in range(_ALL)])
+    kafka.produce(name, [(0, b"%d" % number, b"", []) for number in range(_ALL)])
     config = kafka.client_settings(
         **{
             "group.id": f"{GROUP}-{name}",
@@ -34,7 +36,7 @@ def _arguments(kafka: RealKafka, topic: TopicFactory, effects: Effects) -> Argum
             "heartbeat.interval.ms": 200,
         }
     )
-    return Arguments(config, name, topic(), effects.url, _ALL)
+    return Arguments(config, name, topic(), effects.url, _ALL, by_key=by_key)
 
 
 def _start(arguments: Arguments) -> "subprocess.Popen[bytes]":
@@ -53,6 +55,21 @@ def test_killed_at_any_point(
     assert 0 == _start(arguments).wait(PATIENCE_S)
     assert [n for n in range(_ALL) if n != POISON] == effects.of()
     assert 1 == len(kafka.read(arguments.letters))
+
+
+@pytest.mark.parametrize("point", get_args(Point))
+def test_killed_at_any_point_while_a_key_is_held(
+    kafka: RealKafka, topic: TopicFactory, in_postgres: Effects, point: Point
+) -> None:
+    """All others are beyond it: each effect is there once; there is one letter."""
+    arguments = _arguments(kafka, topic, in_postgres, by_key=True)
+    killed = _start(replace(arguments, strikes=point))
+    assert -signal.SIGKILL == killed.wait(PATIENCE_S)
+    assert 0 == _start(arguments).wait(PATIENCE_S)
+    assert [n for n in range(_ALL) if n != POISON] == sorted(in_postgres.of())
+    # Behind a transaction that was killed it is seen once that has timed out.
+    wait_until(lambda: len(kafka.read(arguments.letters)) == 1, "one letter")
+    wait_until(lambda: in_postgres.keys() == 0, "no key is beyond the place")
 
 
 def test_suspended_in_a_transaction(

@@ -7,6 +7,7 @@ import psycopg
 import pytest
 from sqlalchemy import create_engine, make_url, select
 
+from linear_retry.consumer.settings.by_key import order_of
 from linear_retry.consumer.settings.inbox import AsksBrokers
 from linear_retry.inbox.places import Places
 from linear_retry.kafka.consumer.messages import written
@@ -66,8 +67,9 @@ def test_an_inbox_behind_a_pooler(pooled_url: str) -> None:
     """Its places are claimed and written, each time through whatever connection there is."""
     url = make_url(pooled_url).set(drivername="postgresql+psycopg")
     engine = create_engine(url, connect_args={"prepare_threshold": None})
-    asks = AsksBrokers(lambda names: dict.fromkeys(names, "id"), lambda _: None)
-    with closing(Places(Database(pooled_url), "ledger", "ledger", "one", SystemClock())) as places:
+    asks = AsksBrokers(lambda names: dict.fromkeys(names, "id"), lambda *_: False)
+    own = Database(pooled_url), "ledger", "ledger", "one", SystemClock()
+    with closing(Places(*own, order_of(None, "ledger"))) as places:
         assert {("orders", 0): None} == places.claim(asks, [("orders", 0)])
         for offset in range(_MORE_THAN_PSYCOPG_PREPARES_AFTER):
             message = written(Record("orders", 0, offset, 1_000, b"key", b"value"))

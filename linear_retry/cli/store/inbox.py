@@ -67,7 +67,8 @@ def set_place(
 
     In place of kafka-consumer-groups --reset-offsets, to which a consumer with an inbox does not
     listen. A member that runs loses the partition, and has it back some seconds later, from there
-    on. What lies behind the new place is handled, also if it was before. Dry run unless --yes.
+    on. What lies behind the new place is handled, also if it was before, of whichever key. Dry run
+    unless --yes.
 
     Example: linear-retry inbox set-place --group ledger --topic payments --partition 3 --offset
     1042 --why 'the rate was wrong' --yes

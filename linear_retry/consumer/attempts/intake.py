@@ -1,10 +1,11 @@
 """Decides which of the messages read ahead are handed over, and deals with the others."""
 
-from collections.abc import Callable
 from typing import Literal, TypeAlias, assert_never
 
 from linear_retry.consumer.attempts.outcomes import Outcomes
 from linear_retry.consumer.partitions.commit_notes import CommitNotes
+from linear_retry.consumer.settings.by_key import LaneOf
+from linear_retry.consumer.settings.inbox import InboxPlaces
 from linear_retry.errors import DeadLetterError
 from linear_retry.events import PassedOver
 from linear_retry.kafka import Message
@@ -17,7 +18,6 @@ from linear_retry.kafka.consumer.messages import (
 )
 from linear_retry.records.commit_note import NotedFailures
 from linear_retry.retry.case import Held
-from linear_retry.scope import Scope
 
 _MOST_RETRIES = 32
 _Obstacle: TypeAlias = (
@@ -34,13 +34,14 @@ class Intake:
         outcomes: Outcomes,
         notes: CommitNotes,
         *,
-        lane_of: Callable[[Message], Scope],
+        lane_of: LaneOf,
         reads_retries: bool = False,
         returns: bool = False,
+        inbox: InboxPlaces | None = None,
     ) -> None:
         """`reads_retries`: of retry topics. `returns`: each is sent back to its own topic.
 
-        `lane_of` gives a message's unit of order.
+        `lane_of` gives a message's unit of order. `inbox` knows of keys what is done of each.
         """
         self._outcomes = outcomes
         self._notes = notes
@@ -52,6 +53,7 @@ class Intake:
         self._why_not = foreign_or_unfit if reads_retries else foreign_group
         self._returns = returns
         self._lane_of = lane_of
+        self._inbox = inbox
 
     def for_us(self, ahead: list[Message], most: int | None = None) -> list[Message]:
         """Returns the messages to hand over, none behind one that is not; deals with such a head.
@@ -62,7 +64,8 @@ class Intake:
         # A failure ends a batch: to read the headers of thousands again after each takes 100 ms.
         most = _MOST_RETRIES if most is None and self._reads_retries else most
         batch, ours = ahead[:most], 0
-        if not self._reads_retries and not self._notes.has_any and have_no_headers(batch):
+        asks = self._reads_retries or self._notes.has_any or self._inbox is not None
+        if not asks and have_no_headers(batch):
             return batch
         for message in batch:
             obstacle = self._obstacle(message)
@@ -95,6 +98,8 @@ class Intake:
     # -- inside ----------------------------------------------------------------------------
 
     def _obstacle(self, message: Message) -> _Obstacle | None:
+        if self._inbox is not None and self._inbox.is_done(message):
+            return "done"
         judgement = self._notes.judge(message)
         if judgement != "undone":
             return judgement

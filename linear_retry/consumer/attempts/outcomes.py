@@ -196,7 +196,7 @@ class Outcomes:
         """
         done = self._read_ahead.done((step.held.message, *step.held.others))
         if self._inbox is not None and step.outcome != "recovered":
-            self._inbox.passed(done)
+            self._inbox.passed(done, step.held.message)
         self._offsets.done(done)
         scope = self.engine.scope_of(step.held)
         closed = self.engine.close(scope, step.outcome)
@@ -223,7 +223,7 @@ class Outcomes:
         if self._inbox is None:
             return None
         try:
-            self._inbox.leave(held.partition, held.offset)
+            self._inbox.leave(held.message)
         except PlaceLostError as error:
             self._flow_control.mark_lost([held.partition], str(error))
             return Abandoned()

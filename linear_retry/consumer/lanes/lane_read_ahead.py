@@ -4,11 +4,11 @@ import heapq
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import islice
-from typing import TypeAlias
 
 from linear_retry.consumer.lanes.in_memory import Gap, InMemory, Lane
 from linear_retry.consumer.partitions.queued_read_ahead import is_above
 from linear_retry.consumer.partitions.read_ahead import LARGEST_BATCH, Progress, ReadAhead
+from linear_retry.consumer.settings.by_key import LaneOf
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.client import Client
 from linear_retry.kafka.consumer.messages import offset_of, partition_of
@@ -17,7 +17,6 @@ from linear_retry.retry.circuits import Circuits
 from linear_retry.retry.clock import Clock
 from linear_retry.scope import Partition, Scope
 
-LaneOf: TypeAlias = Callable[[Message], Scope]
 """Gives the lane of a message: its unit of order."""
 
 

@@ -55,8 +55,11 @@ class CommitNotes:
         on_unreadable: OnUnreadableNote,
         key_of: KeyOf = key_of,
         key_id: str = "",
+        only_failures: bool = False,
     ) -> None:
         """`remembers`: else failures are neither written nor read.
+
+        `only_failures`: of a note it believes only these; an inbox knows better what is done.
 
         `on_unreadable`: what to do with a note of a newer release, or by other keys. `key_of` gives
         a message the key of its order, and `key_id` names it.
@@ -69,6 +72,7 @@ class CommitNotes:
         self._on_unreadable = on_unreadable
         self._key_of = key_of
         self._key_id = key_id
+        self._only_failures = only_failures
         self._group_id = client.group_id
         self._digests = Digests(client.group_id)
         self._most = MOST_CHARACTERS
@@ -161,13 +165,18 @@ class CommitNotes:
         noted = self._noted.get(partition_of(message))
         if noted is None:
             return "undone"
-        return noted.judge(
+        judgement = noted.judge(
             offset_of(message),
             key_of(message),
             timestamp_ms_of(message),
             message.leader_epoch(),
             order=self._key_of(message),
         )
+        if judgement == "doubt" and self._only_failures:
+            # Its base, from which all would be read again, is not where this reading began.
+            self.forget_failures(partition_of(message), offset_of(message))
+            return "undone"
+        return judgement
 
     def failures_at(self, partition: Partition, offset: int) -> NotedFailures | None:
         """Returns the noted failures of the message there; None: it has none."""
@@ -260,6 +269,9 @@ class CommitNotes:
             return
         if note is None:
             return
+        if self._only_failures:
+            undone = tuple(one for one in note.undone if one.failures is not None)
+            note = replace(note, frontier=note.base, undone=undone)
         if note.key_id != self._key_id:
             if note.frontier > note.base:
                 # Its digests are of other keys: what is not done would be taken to be done.

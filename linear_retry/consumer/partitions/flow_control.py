@@ -327,7 +327,7 @@ class FlowControl:
         self.circuits.drop_held([partition])
         self._read_ahead.forget(partition.__eq__)
         self.offsets.begin([partition])
-        self.offsets.start_at(partition, offset)
+        self.offsets.start_at(partition, offset, is_another_log=True)
 
     def _drop_keys(self, partitions: Iterable[Partition]) -> None:
         for scope in [each for key in partitions for each in self.circuits.keys_of(key)]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from linear_retry.events import CommitFailed, Event
 from linear_retry.kafka import KafkaException
@@ -26,6 +26,12 @@ StartPositions: TypeAlias = Callable[[Sequence[Partition]], Mapping[Partition, i
 Called by the owner thread after each assignment, with what is new in it, and again for those that
 are left out, which are paused until then. What it raises ends the run, and the next use asks again.
 """
+
+
+class OnStart(Protocol):
+    """Called with each offset at which a partition starts to be read."""
+
+    def __call__(self, partition: Partition, offset: int, *, is_another_log: bool) -> object: ...
 
 
 @dataclass(slots=True)
@@ -62,12 +68,9 @@ class Offsets:
     def __init__(
         self,
         note_of: NoteOf = no_note,
-        on_start: Callable[[Partition, int], object] | None = None,
+        on_start: OnStart | None = None,
     ) -> None:
-        """`note_of` gives what is committed beside an offset.
-
-        `on_start` is called with each offset at which a partition starts to be read.
-        """
+        """`note_of` gives what is committed beside an offset."""
         self._note_of = note_of
         self._on_start = on_start
         self._positions: dict[Partition, _Position] = {}
@@ -187,11 +190,19 @@ class Offsets:
         for partition in partitions:
             self._positions.pop(partition, None)
 
-    def start_at(self, partition: Partition, offset: int, *, by_commit: bool = False) -> None:
+    def start_at(
+        self,
+        partition: Partition,
+        offset: int,
+        *,
+        by_commit: bool = False,
+        is_another_log: bool = False,
+    ) -> None:
         """Sets the start: the first message delivered, or the end of an empty partition.
 
         After a reset the committed offset does not count: in a topic that was deleted and recreated
         the offsets are lower. `by_commit`: it does, and the log may have been cut below it.
+        `is_another_log`: what was done from there on is not.
         """
         position = self._positions[partition]
         position.next_offset = position.began = offset
@@ -201,7 +212,7 @@ class Offsets:
         position.tail = (0, 0)
         position.gone = None
         if self._on_start is not None:
-            self._on_start(partition, offset)
+            self._on_start(partition, offset, is_another_log=is_another_log)
 
     def take_unchecked(self, partition: Partition) -> bool:
         """Whether nobody has looked yet if its log was cut below the commit where it started."""

@@ -2,16 +2,20 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, TypeAlias, get_args
 
 from linear_retry.errors import ConfigurationError
 from linear_retry.kafka import Message
-from linear_retry.kafka.consumer.messages import KeyOf, key_of, place_of, safe_headers
+from linear_retry.kafka.consumer.messages import KeyOf, key_of, partition_of, place_of, safe_headers
 from linear_retry.log.lines import log_topic_problem
+from linear_retry.records.commit_note import Digests
 from linear_retry.retry.callables import why_not
-from linear_retry.scope import ScopeKind
+from linear_retry.scope import UNKEYED, Partition, Scope, ScopeKind
 
 Unkeyed: TypeAlias = Literal["in-order", "any"]
+LaneOf: TypeAlias = Callable[[Message], Scope]
+_KNOWN_LANES = 10_000
 _LONGEST_ID = 40
 """Characters: it is in each note beside a committed offset."""
 
@@ -105,6 +109,41 @@ def _is_wait(seconds: object) -> bool:
 def key_function(by_key: ByKey | None) -> KeyOf:
     """Returns what gives a message its key: Kafka's own, unless there is `ByKey(key=...)`."""
     return key_of if by_key is None or by_key.key is None else _OwnKey(by_key.key)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is done in order: the messages of a partition, or of each key in it.
+
+    `lane_of` gives a message its unit of order. `name` tells this order from others; empty: it is
+    that of partitions.
+    """
+
+    key_of: KeyOf
+    lane_of: LaneOf
+    name: str = ""
+
+
+def order_of(by_key: ByKey | None, group_id: str) -> Order:
+    """Returns the order of a group's consumer."""
+    key_of = key_function(by_key)
+    if by_key is None:
+        return Order(key_of, lambda message: Scope(*partition_of(message)))
+    digests, in_order = Digests(group_id), by_key.unkeyed == "in-order"
+
+    @lru_cache(_KNOWN_LANES)  # one object for a key: it is looked up ten times for each message
+    def lane_of_digest(partition: Partition, digest: bytes) -> Scope:
+        return Scope(*partition, digest.hex())
+
+    def lane_of(message: Message) -> Scope:
+        key = key_of(message)
+        if key is not None:
+            return lane_of_digest(partition_of(message), digests.of_key(key))
+        # All without a key are one lane, whatever a key's digest is; or each is one.
+        name = UNKEYED if in_order else f"{UNKEYED}@{message.offset()}"
+        return Scope(*partition_of(message), name)
+
+    return Order(key_of, lane_of, f"key/{by_key.unkeyed}/{by_key.key_id}")
 
 
 class _OwnKey:

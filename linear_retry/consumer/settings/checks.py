@@ -188,12 +188,14 @@ def _check_inbox(inbox: object, concurrency: int, scope: AnyScope) -> None:
         raise ConfigurationError(
             f"inbox={inbox!r}: must be an Inbox; write inbox=Inbox(engine), from linear_retry.inbox"
         )
+    if not inbox.has_one_writer:
+        return
     if scope == "key":
         raise ConfigurationError(
-            'inbox with scope="key": an inbox has one place for each partition, and goes by the '
-            'order of that; write scope="partition", whose partitions may be handled side by side'
+            'inbox on SQLite with scope="key": the consumer writes what is done while handlers '
+            'do, and SQLite has one writer at a time; use PostgreSQL, or scope="partition"'
         )
-    if concurrency > 1 and inbox.has_one_writer:
+    if concurrency > 1:
         raise ConfigurationError(
             f"concurrency={concurrency} with an inbox on SQLite, which has one writer at a time: "
             "write concurrency=1, or use PostgreSQL"

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+from linear_retry.consumer.settings.by_key import Order
 from linear_retry.errors import StoreError
 from linear_retry.kafka import Message
 from linear_retry.retry.clock import Clock
@@ -16,13 +17,14 @@ class PlaceLostError(StoreError):
 
 @dataclass(frozen=True, slots=True)
 class AsksBrokers:
-    """What an inbox asks the brokers: each topic's id, and what is committed of a partition.
+    """What an inbox asks the brokers: each topic's id, and whether an offset is done.
 
-    Both raise an error of Kafka's without an answer.
+    That is so by what the group has committed, and by the note beside it. Both raise an error of
+    Kafka's without an answer.
     """
 
     topic_ids: Callable[[Collection[str]], Mapping[str, str]]
-    committed: Callable[[Partition], int | None]
+    has_done: Callable[[Partition, int], bool]
 
 
 class InboxPlaces(Protocol):
@@ -42,14 +44,17 @@ class InboxPlaces(Protocol):
     ) -> Mapping[Partition, int | None]:
         """Where these start: `StartPositions`. Nobody else may write their places afterwards."""
 
-    def starts(self, partition: Partition, offset: int) -> None:
-        """Notes that reading starts at `offset`: what is stored beyond is of another log."""
+    def starts(self, partition: Partition, offset: int, *, is_another_log: bool) -> None:
+        """Notes that reading starts at `offset`, perhaps of another log than what is stored."""
 
-    def leave(self, partition: Partition, offset: int) -> None:
-        """Notes that a letter is about to be sent. Raises `StoreError`, `PlaceLostError`."""
+    def is_done(self, message: Message) -> bool:
+        """Whether it is done, as far as is known without asking the database."""
 
-    def passed(self, next_offsets: Mapping[Partition, int]) -> None:
-        """Stores what is done without an effect, as far as that can be stored now."""
+    def leave(self, message: Message) -> None:
+        """Notes that its letter is about to be sent. Raises `StoreError`, `PlaceLostError`."""
+
+    def passed(self, next_offsets: Mapping[Partition, int], ended: Message | None = None) -> None:
+        """Stores what is done without an effect, as `ended` is, as far as that is possible now."""
 
     def lost(self, partitions: Sequence[Partition]) -> Mapping[Partition, str]:
         """Those whose places another member has, or an older copy of the database; and why."""
@@ -74,8 +79,15 @@ class Inbox(Protocol):
     has_one_writer: bool
     """Whether the database has one writer at a time, as SQLite does."""
 
-    def places(self, group_id: str, life_group_id: str, owner: str, clock: Clock) -> InboxPlaces:
+    def places(
+        self,
+        group_id: str,
+        life_group_id: str,
+        owner: str,
+        clock: Clock,
+        order: Order,
+    ) -> InboxPlaces:
         """Returns the places of a consumer of this group, whose name is `owner`.
 
-        Messages that come back are those of `life_group_id`.
+        Messages that come back are those of `life_group_id`. They are handled in `order`.
         """

@@ -162,9 +162,20 @@ def _inbox() -> None:
         Column("topic", Text(), nullable=False),
         Column("next_offset", BigInteger(), nullable=False),
         Column("leaving", BigInteger()),
+        Column("leaving_lane", Text()),
         Column("epoch", BigInteger(), nullable=False),
         Column("owner", Text(), nullable=False),
+        Column("ordered_by", Text(), nullable=False),
         PrimaryKeyConstraint("group_id", "topic_id", "partition"),
+    )
+    op.create_table(
+        "linear_retry_inbox_key",
+        Column("group_id", Text(), nullable=False),
+        Column("topic_id", Text(), nullable=False),
+        Column("partition", Integer(), nullable=False),
+        Column("lane", Text(), nullable=False),
+        Column("next_offset", BigInteger(), nullable=False),
+        PrimaryKeyConstraint("group_id", "topic_id", "partition", "lane"),
     )
     op.create_table(
         "linear_retry_inbox_done",
