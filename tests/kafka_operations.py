@@ -48,7 +48,6 @@ _NO_COORDINATOR_YET = (
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
 )
 _BETWEEN_LOOKS_S = 0.02
-_BETWEEN_LONG_LOOKS_S = 0.5
 
 
 def _answered(
@@ -75,17 +74,13 @@ def wait_until(
     thread is goes to stderr.
     """
     until = time.monotonic() + within_s
-    began = time.monotonic()
     while not (answer := predicate()):
-        now = time.monotonic()
-        if now > until:
+        if time.monotonic() > until:
             more = f"\n{detail()}" if detail else ""
             faulthandler.dump_traceback(2)
             raise AssertionError(f"not within {within_s:g} s: {what}; last: {answer!r}{more}")
         # A look, and no event: brokers, other processes and their files tell nobody of a change.
-        # One that takes long is repeated less often: what is looked at needs the processor too.
-        time.sleep(min(max(_BETWEEN_LOOKS_S, 2 * (now - began)), _BETWEEN_LONG_LOOKS_S))
-        began = time.monotonic()
+        time.sleep(_BETWEEN_LOOKS_S)
     return answer
 
 

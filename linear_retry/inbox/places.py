@@ -26,6 +26,8 @@ from linear_retry.store.sender.identity import store_id
 
 _SAY_AGAIN_S = 60.0
 _SILENT_S = 10.0
+_LOCK_MS = 1_000
+"""The consumer polls on the thread that writes what is done without a handler."""
 _OTHERWISE = "the effect is there even if its message is not done"
 
 
@@ -113,6 +115,7 @@ class Places:
         """
         owned = self._of(message)
         with self._database.begin() as connection:
+            self._database.limit_locks(connection, _LOCK_MS)
             if not owned.leave(connection, message):
                 raise owned.lost()
 
@@ -137,6 +140,7 @@ class Places:
         stored: list[Partition] = []
         try:
             with self._database.begin() as connection:
+                self._database.limit_locks(connection, _LOCK_MS)
                 for key, (owned, offset) in new.items():
                     if owned.pass_to(connection, offset):
                         stored.append(key)

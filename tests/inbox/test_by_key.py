@@ -164,6 +164,20 @@ def test_a_letter_that_is_noted_late(member: Member, join: Join) -> None:
     assert _done(second, 102, b"b")
 
 
+def test_a_letter_that_is_noted_late_waits_for_no_handler(member: Member, join: Join) -> None:
+    """Of the same key, which may take long."""
+    member.places._owned[PARTITION].ended(message_at(101, key=b"a"))
+    with member.effects.engine.connect() as connection, connection.begin() as transaction:
+        member.taken(connection, 102, key=b"a")
+        member.places.passed({PARTITION: 100})
+        transaction.rollback()
+    member.places.passed({PARTITION: 100})
+    second = join("second")
+    second.claim()
+    assert _done(second, 101, b"a")
+    assert not _done(second, 102, b"a")
+
+
 def test_a_database_that_becomes_an_older_copy(member: Member) -> None:
     """What it lacks of a key is handled again, also where no message of the key comes."""
     member.take(101, key=b"a")
