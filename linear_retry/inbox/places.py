@@ -273,7 +273,7 @@ class Places:
             try:
                 with self._database.begin() as connection:
                     if places.look(connection, *own, owned.epoch) is None:
-                        continue  # another member's: whoever handles a message learns of it
+                        continue  # another member's: who handles a message learns of it
                     claimed = self._claim(connection, partition, owned.row)
                     if claimed is None:
                         continue
