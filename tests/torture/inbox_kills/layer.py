@@ -62,8 +62,8 @@ def play(seed: int, kafka: RealKafka) -> Counts:
 
 def _arguments(seed: int, kafka: RealKafka, url: str) -> Arguments:
     name = f"inbox-{seed}-{time.time_ns()}"
-    topics = [name, f"{name}.dlq", f"{name}.announced"]
-    for topic in topics:
+    letters, announced = f"{name}.dlq", f"{name}.announced"
+    for topic in (name, letters, announced):
         kafka.create_topic(topic, _PARTITIONS)
     kafka.produce(
         name,
@@ -72,7 +72,8 @@ def _arguments(seed: int, kafka: RealKafka, url: str) -> Arguments:
     group = {"group.id": name, "auto.offset.reset": "earliest"}
     quick = {"session.timeout.ms": 1_000, "heartbeat.interval.ms": 200}
     consumer, producer = kafka.client_settings(**group, **quick), kafka.client_settings()
-    return Arguments(consumer, producer, *topics, url, by_key=bool(seed % 2))
+    by_key = bool(seed % 2)
+    return Arguments(consumer, producer, name, letters, announced, url, by_key)
 
 
 def _started(arguments: Arguments) -> "subprocess.Popen[bytes]":
@@ -88,7 +89,7 @@ def _booked(database: Database) -> list[int]:
 
 def _announced(kafka: RealKafka, arguments: Arguments) -> list[int]:
     """Each id once, where it was first: an outbox that is killed may send one again."""
-    first: dict[bytes, int] = {}
+    first: dict[object, int] = {}
     for each in kafka.read(arguments.announced):
         first.setdefault(dict(each.headers() or [])["retry-message-id"], int(each.value() or b""))
     return [*first.values()]
