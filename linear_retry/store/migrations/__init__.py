@@ -1,6 +1,7 @@
 """The store's tables: made, brought to this version, and checked."""
 
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ VERSION = Table("linear_retry_version", MetaData(), Column("version_num", Text))
 """Alembic's table with the version of ours, in their schema."""
 
 _LOCK = 0x6C72_7374  # "lrst", as PostgreSQL's advisory locks want a number
+_ONE_AT_A_TIME = threading.Lock()
 
 
 class _Versions(ScriptDirectory):
@@ -137,6 +139,7 @@ def _upgrade(database: Database, connection: Connection, scripts: ScriptDirector
     def steps(version: Any, _: MigrationContext) -> Any:
         return scripts._upgrade_revs("head", version)  # what `alembic upgrade` itself runs
 
-    with EnvironmentContext(Config(), scripts, fn=steps) as environment:
+    # Alembic has one context in a process: two threads would make tables in each other's store.
+    with _ONE_AT_A_TIME, EnvironmentContext(Config(), scripts, fn=steps) as environment:
         environment.configure(connection, **_options(database))
         environment.run_migrations()

@@ -67,6 +67,17 @@ def test_an_applications_connection_is_looked_at_itself(database: Database, tmp_
     other.close()
 
 
+def test_several_stores_are_migrated_at_once(tmp_path: Path) -> None:
+    """By threads of one process, such as two outboxes that start: each has all its tables."""
+    stores = [Database(f"sqlite:///{tmp_path}/{number}.sqlite3") for number in range(4)]
+    with ThreadPoolExecutor(len(stores)) as threads:
+        done = list(threads.map(migrate, stores))
+    assert [Migrated(None, _HEAD, is_error_search_indexed=True)] * len(stores) == done
+    for store in stores:
+        check_version(store)
+        store.close()
+
+
 def test_two_that_start_at_once_both_find_the_tables(postgres: Postgres) -> None:
     """Instances of one deployment may all migrate."""
     databases = [Database(url) for url in [postgres.new_database("at_once")] * 4]
