@@ -279,8 +279,14 @@ class Session:
 
     def _started(self) -> Parts:
         if self.parts is None:
-            own = self._circuits, self._monitor, self.stop
-            self.parts = assemble(self._plan, *own, self._order, inbox=self._inbox)
+            self.parts = assemble(
+                self._plan,
+                self._circuits,
+                self._monitor,
+                self.stop,
+                self._order,
+                inbox=self._inbox,
+            )
             self.stop.watch_forks()
         if not self._owner_thread.joined:  # a start that raised is repeated by the next use
             self.parts.start()

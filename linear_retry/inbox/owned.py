@@ -21,7 +21,7 @@ class Owned(ABC):
     """A place that is ours, in `row`.
 
     `stored` is the place as we have committed it: a database whose place is lower is an older copy.
-    `must_go_back`: the reading starts before what is stored.
+    `back_to`: where it is to be set back, as reading starts before what is stored.
     """
 
     def __init__(self, database: Database, where: Scope, row: Row, claimed: Claimed) -> None:
@@ -30,7 +30,7 @@ class Owned(ABC):
         self.row = row
         self.epoch = claimed.epoch
         self.stored = -1 if claimed.next_offset is None else claimed.next_offset
-        self.must_go_back = False
+        self.back_to: int | None = None
 
     @property
     def sum_beyond(self) -> int:
@@ -183,7 +183,7 @@ class ByKey(Owned):
 
     def starts(self, offset: int, *, is_another_log: bool) -> None:
         if offset < self.stored or is_another_log:
-            self.must_go_back = True
+            self.back_to = offset
 
     def has_left(self, connection: Connection, claimed: Claimed) -> int | None:
         if claimed.leaving is not None and claimed.leaving_lane is not None:
@@ -197,7 +197,7 @@ class ByKey(Owned):
     def take(self, connection: Connection, batch: Sequence[Message]) -> list[Message]:
         (message,) = batch
         lane, offset = self._lane_of(message), place_of(message).offset
-        if self.must_go_back:
+        if self.back_to is not None:
             raise self._goes_back()
         if self._take(connection, lane, offset):
             return [message]

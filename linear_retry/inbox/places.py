@@ -57,7 +57,6 @@ class Places:
         self._order = order
         self._is_by_key = bool(order.name)
         self._owned: dict[Partition, Owned] = {}
-        self._to_go_back: dict[Partition, int] = {}
         self._awaited: dict[Partition, tuple[float, float]] = {}
         self._say_at_s = 0.0
 
@@ -98,9 +97,7 @@ class Places:
         if owned is None:
             return
         owned.starts(offset, is_another_log=is_another_log)
-        if owned.must_go_back:
-            self._to_go_back[partition] = offset
-            self._go_back()
+        self._go_back()
 
     def is_done(self, message: Message) -> bool:
         """Whether it is done already, as far as is known without asking the database."""
@@ -133,7 +130,7 @@ class Places:
             for key, offset in next_offsets.items()
             if (owned := self._owned.get(key)) is not None
             and (offset > owned.stored or owned.has_more)
-            and key not in self._to_go_back
+            and owned.back_to is None
         }
         if not new:
             return
@@ -242,7 +239,6 @@ class Places:
         self._owned |= claimed
         for partition in claimed:
             self._awaited.pop(partition, None)
-            self._to_go_back.pop(partition, None)
         return starts
 
     def _claim(self, connection: Connection, partition: Partition, row: Row) -> Claimed | None:
@@ -267,8 +263,9 @@ class Places:
 
         Each gets another epoch: what a handler still writes is of what was there before.
         """
-        for partition, offset in [*self._to_go_back.items()]:
-            owned = self._owned[partition]
+        for partition, owned in [*self._owned.items()]:
+            if owned.back_to is None:
+                continue
             own = self._database, owned.row
             try:
                 with self._database.begin() as connection:
@@ -277,14 +274,13 @@ class Places:
                     claimed = self._claim(connection, partition, owned.row)
                     if claimed is None:
                         continue
-                    places.put(connection, *own, claimed.epoch, offset)
+                    places.put(connection, *own, claimed.epoch, owned.back_to)
                     keyed_places.forget(connection, owned.row)
             except StoreError as error:
                 self._say(f"{Scope(*partition)}: its place is not set back: {error}")
                 return
-            claimed = replace(claimed, next_offset=offset)
+            claimed = replace(claimed, next_offset=owned.back_to)
             self._owned[partition] = self._owned_as(partition, owned.row, claimed, {})
-            del self._to_go_back[partition]
 
     def _await(self, connection: Connection, partition: Partition, row: Row) -> None:
         """Waits for the transaction of an earlier owner; at last it ends that."""

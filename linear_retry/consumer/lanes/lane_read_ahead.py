@@ -17,9 +17,6 @@ from linear_retry.retry.circuits import Circuits
 from linear_retry.retry.clock import Clock
 from linear_retry.scope import Partition, Scope
 
-"""Gives the lane of a message: its unit of order."""
-
-
 _FEW_MESSAGES = 50
 """Of a lane with a gap: then more is fetched again, so that a worker need not wait for it."""
 _MOST_MESSAGES = 500

@@ -15,6 +15,7 @@ from linear_retry.scope import UNKEYED, Partition, Scope, ScopeKind
 
 Unkeyed: TypeAlias = Literal["in-order", "any"]
 LaneOf: TypeAlias = Callable[[Message], Scope]
+"""Gives the lane of a message: its unit of order."""
 _KNOWN_LANES = 10_000
 _LONGEST_ID = 40
 """Characters: it is in each note beside a committed offset."""
