@@ -295,13 +295,13 @@ class Session:
 
     def _own_loop(self) -> Attempts:
         self._check_one_by_one("a loop of your own")
+        begin = None
         if self._inbox is not None:
-            raise UsageError(
-                "inbox with a loop of your own: the transaction is begun and committed around a "
-                "handler; use run, run_batches or run_async"
-            )
+            self._inbox.check()
+            begin = self._inbox.transaction
         with self._use():
-            self._attempts = Attempts(self._started().loop.turn, self.stop, self._now_s)
+            turn = self._started().loop.turn
+            self._attempts = Attempts(turn, self.stop, self._now_s, begin)
             return self._attempts
 
     def _finish_attempts(self) -> None:

@@ -40,7 +40,7 @@ class Transacting:
 
     def check(self) -> None:
         """Begins a transaction, and raises for what could not work, as `Places.check` does."""
-        with self._transaction("run") as transaction:
+        with self._transaction() as transaction:
             self._places.check(transaction)
 
     async def check_async(self) -> None:
@@ -48,17 +48,23 @@ class Transacting:
         async with self._async_transaction() as transaction:
             await transaction.run_sync(self._places.check)
 
+    @contextmanager
+    def transaction(self, message: Message) -> Iterator[Any]:
+        """Yields a transaction that notes it as done; None if it was done before."""
+        with self._transaction() as transaction:
+            with _passing():
+                is_new = self._places.take(transaction, [message])
+            yield transaction if is_new else None
+        self._places.committed([message])
+
     def handling(self, handler: Callable[..., object]) -> Callable[[Message], object]:
         """Returns a handler of messages that calls `handler(message, transaction)`."""
 
         def handle(message: Message) -> None:
-            with self._transaction("run") as transaction:
-                with _passing():
-                    is_new = self._places.take(transaction, [message])
-                if is_new:
+            with self.transaction(message) as transaction:
+                if transaction is not None:
                     # Within it: what is undone then is rolled back.
                     check_result(handler(message, transaction))
-            self._places.committed([message])
 
         return handle
 
@@ -70,7 +76,7 @@ class Transacting:
 
         def handle(batch: list[Message]) -> None:
             try:
-                with self._transaction("run_batches") as transaction:
+                with self._transaction() as transaction:
                     with _passing():
                         new = self._places.take(transaction, batch)
                     if new:
@@ -105,7 +111,7 @@ class Transacting:
         """
 
         def handle(messages: Any) -> None:
-            with suppress(_RehearsedError), self._transaction("run") as transaction:
+            with suppress(_RehearsedError), self._transaction() as transaction:
                 check_result(handler(messages, transaction))
                 raise _RehearsedError
 
@@ -120,13 +126,13 @@ class Transacting:
     # -- inside ----------------------------------------------------------------------------
 
     @contextmanager
-    def _transaction(self, way: str) -> Iterator[Any]:
+    def _transaction(self) -> Iterator[Any]:
         with _passing():
             manager = self._begin()
             if not hasattr(manager, "__exit__"):
                 raise UsageError(
-                    f"inbox: {way} needs transactions that are entered with `with`, such as those "
-                    "of an Engine; those of an AsyncEngine are for run_async"
+                    "inbox: only run_async has transactions that are entered with `async with`; "
+                    "others need those of an Engine, which are entered with `with`"
                 )
             transaction = manager.__enter__()
         try:

@@ -12,14 +12,16 @@ import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from linear_retry import Attempt, LinearConsumer
+from linear_retry.inbox import Inbox
 from linear_retry.kafka.embedded.cluster import EmbeddedKafka
 from tests.consumer.group import GROUP, LETTERS, TOPIC, consumer_on
 from tests.docs.markdown import blocks, code, page, table
 from tests.fake.cluster import FakeKafka
+from tests.inbox.effects import effects_in, write
 from tests.patience import PATIENCE_S
 
 _PAGE = page("docs/guides/loops.md")
-_RUN, _PROGRAM, _NUMBER_AND_FAIL, _WRONG = blocks(_PAGE, "python")
+_RUN, _PROGRAM, _NUMBER_AND_FAIL, _WRONG, _WITH_AN_INBOX = blocks(_PAGE, "python")
 _ROWS = table(_PAGE, "the body of the `with` is left by")
 _MEANING = {
     "done": {"done"},
@@ -132,6 +134,20 @@ def test_what_is_wrong_is_wrong(fake: FakeKafka) -> None:
     with pytest.raises(ConnectionError, match="1"), _consumer(fake) as consumer:
         exec(_WRONG, {"consumer": consumer, "save": save})
     assert {(TOPIC, 0): 1} == fake.group(GROUP)
+
+
+def test_with_an_inbox(fake: FakeKafka, sqlite_url: str) -> None:
+    """What each attempt writes is committed as its block is left."""
+    with effects_in(sqlite_url) as effects:
+
+        def book(message: Message, transaction: Any) -> None:
+            write(message, transaction)
+            if message.value() == b"3":
+                consumer.stop()
+
+        with _consumer(fake, inbox=Inbox(effects.engine)) as consumer:
+            exec(_WITH_AN_INBOX, {"consumer": consumer, "book": book})
+        assert [0, 1, 2] == effects.of()
 
 
 def _leaving(statement: str) -> Callable[[LinearConsumer, list[Attempt]], None]:

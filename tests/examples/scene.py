@@ -68,6 +68,7 @@ def make_scene(
         "localhost:9092": kafka.bootstrap,
         "orders.dlq": f"{orders}.dlq",
         "orders.billing": f"{orders}.billing",
+        "orders.booked": f"{orders}.booked",
         "topics create orders ": f"topics create {orders} ",
         "--allow orders ": f"--allow {orders} ",
         '"orders"': f'"{orders}"',

@@ -1,10 +1,10 @@
-"""The plain example waits for the payment service, and keeps the order."""
+"""The plain examples wait for the payment service, and keep the order."""
 
 import pytest
 
 from tests.examples.conftest import SceneFactory
 from tests.examples.running import Copy, Program
-from tests.examples.scene import Scene, free_port
+from tests.examples.scene import ORDERS, Scene, charging, free_port
 
 pytestmark = pytest.mark.broker
 
@@ -32,6 +32,20 @@ def test_it_waits_while_the_payment_service_is_down(scene: SceneFactory) -> None
     (letter,) = here.dead_letters()
     assert ("permanent", 1) == (letter.reason, letter.failures)
     assert "HTTPStatusError" in consumer.output
+
+
+def test_a_loop_of_ones_own_retries_in_order(scene: SceneFactory) -> None:
+    """One order without an answer, one with 503 and one that is declined hold up the rest."""
+    with charging() as (charges, port):
+        here = scene(port)
+        _served(here.copy)
+        here.produce(*ORDERS)
+        with here.copy.running("python examples/plain/loop.py") as loop:
+            here.wait_until_committed("billing-loop")
+            loop.end()
+    here.assert_kept_order(charges)
+    for offset in (1, 2):
+        assert f"INFO:billing:attempt 2 of offset {offset}" in loop.output
 
 
 def _is_each_once_in_order(here: Scene, payments: Program) -> None:

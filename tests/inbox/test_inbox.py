@@ -14,7 +14,15 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.orm import sessionmaker
 
-from linear_retry import BatchError, DeadLetters, Event, LinearConsumer, RetryTopics, events
+from linear_retry import (
+    BatchError,
+    DeadLetters,
+    Event,
+    LinearConsumer,
+    RetryTopics,
+    events,
+    run_together,
+)
 from linear_retry.inbox import Inbox
 from linear_retry.kafka import Message
 from tests.conftest import TopicFactory
@@ -207,6 +215,22 @@ def test_batches(ledger: Ledger) -> None:
     assert [20] == ledger.effects.places(ledger.name)
 
 
+def test_a_loop_of_ones_own(ledger: Ledger) -> None:
+    """Each attempt has its transaction, which ends with its block."""
+    ledger.fill(6)
+    failing = Failing({2: [OSError("down")], 4: [ValueError("poison")]})
+    with ledger.consumer() as consumer:
+        for attempt in consumer:
+            with attempt as message:
+                failing(message, attempt.transaction)
+            if message.offset() == 5:
+                break
+    assert [0, 1, 2, 3, 5] == ledger.effects.of()
+    assert [0, 1, 2, 2, 3, 4, 5] == failing.attempts
+    assert [6] == ledger.effects.places(ledger.name)
+    assert [b"4"] == [letter.value() for letter in ledger.kafka.read(ledger.letters)]
+
+
 def test_partitions_side_by_side(in_postgres_: Ledger) -> None:
     """Each in a transaction of its own: all effects, and each partition in its order."""
     ledger = in_postgres_
@@ -359,14 +383,18 @@ def test_transactions_of_other_kinds(
     assert [*range(5)] == ledger.effects.of()
 
 
+def _retry_topics(ledger: Ledger) -> RetryTopics:
+    retries = RetryTopics(f"{ledger.name}.retry", strategy=["200ms"])
+    for name in retries.topics:
+        ledger.kafka.create_topic(name, 1, {"message.timestamp.type": "LogAppendTime"})
+    return retries
+
+
 def test_a_retry_line(in_postgres_: Ledger) -> None:
     """It has an inbox too: what left the line has its effect there, once."""
     ledger = in_postgres_
     ledger.fill(4)
-    prefix = f"{ledger.name}.retry"
-    retries = RetryTopics(prefix, strategy=["200ms"])
-    for name in retries.topics:
-        ledger.kafka.create_topic(name, 1, {"message.timestamp.type": "LogAppendTime"})
+    retries = _retry_topics(ledger)
     failing = Failing({1: [OSError("down")]})
     ledger.run(4, failing, strategy=[], on_exhausted=retries)
     assert [0, 2, 3] == ledger.effects.of()
@@ -380,6 +408,26 @@ def test_a_retry_line(in_postgres_: Ledger) -> None:
         line.run(handler)
     assert [0, 0] == retried.attempts
     assert [0, 2, 3, 0] == ledger.effects.of()  # its offset in the retry topic
+
+
+def test_both_lines_together(in_postgres_: Ledger) -> None:
+    """One handler, and one database: whichever line handles a message, its effect is there once."""
+    ledger = in_postgres_
+    ledger.fill(4)
+    retries = _retry_topics(ledger)
+    failing = Failing({1: [OSError("down")]})
+    live = ledger.consumer(strategy=[], on_exhausted=retries)
+
+    def retry_line() -> LinearConsumer:
+        return ledger.consumer(topics=retries)
+
+    def handler(message: Message, transaction: Any) -> None:
+        failing(message, transaction)
+        if message.topic() != ledger.name:
+            live.stop()
+
+    run_together(live, retry_line, handler, threads=True)
+    assert [0, 0, 1, 2, 3] == sorted(ledger.effects.of())  # one by its offset in the retry topic
 
 
 def test_members_come_and_go(in_postgres_: Ledger) -> None:

@@ -1,7 +1,7 @@
 """A consumer with an inbox on the fake Kafka, whose time passes only when somebody waits."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
@@ -15,6 +15,7 @@ from linear_retry.kafka import Message
 from linear_retry.scope import Partition
 from tests.consumer.group import LETTERS, TOPIC, OutageError, consumer_on
 from tests.fake.cluster import FakeKafka
+from tests.fake.topic import Headers
 from tests.inbox.effects import Effects, effects_in, write
 
 _ALL = 6
@@ -47,6 +48,8 @@ class _Program:
         """By the number of transactions before."""
         self.then: dict[int, list[Exception]] = {}
         """What a message is to raise, the last first."""
+        self.at_end: dict[int, Callable[[], None]] = {}
+        """As `at_begin`, before what was written is committed."""
         self.calls: list[str] = []
         self._began = -1  # one is begun at the start, to look at it
 
@@ -56,6 +59,7 @@ class _Program:
         self.at_begin.pop(number, lambda: None)()
         with self.effects.engine.begin() as connection:
             yield connection
+            self.at_end.pop(number, lambda: None)()
 
     def consumer(self, **options: Any) -> LinearConsumer:
         program = self
@@ -77,6 +81,19 @@ class _Program:
                     raise errors.pop()
 
             consumer.run(handler)
+
+    def loop(self, consumer: LinearConsumer) -> list[str]:
+        """The attempts of a loop of one's own, and what became of each, until the last message."""
+        told: list[str] = []
+        for attempt in consumer:
+            with attempt as message:
+                write(message, attempt.transaction)
+                if errors := self.then.get(message.offset() or 0):
+                    raise errors.pop()
+            told.append(f"{message.offset()} {attempt.state}")
+            if message.offset() == _ALL - 1:
+                break
+        return told
 
     def letters(self) -> int:
         log = self.fake.log_of((LETTERS, 0))
@@ -210,3 +227,80 @@ def test_the_note_does_not_say_what_is_done(fake: FakeKafka, in_postgres: Effect
     held.clear()
     run(_ALL)
     assert [*range(_ALL)] == sorted(in_postgres.of())
+
+
+def test_a_loop_of_ones_own(program: _Program) -> None:
+    """A failure takes the effect of its attempt back; what becomes a letter has none."""
+    program.then = {1: [OutageError("down")], 3: [ValueError("poison")]}
+    with program.consumer() as consumer:
+        told = program.loop(consumer)
+    assert ["0 done", "1 failed", "1 done", "2 done", "3 failed", "4 done", "5 done"] == told
+    assert [0, 1, 2, 4, 5] == program.effects.of()
+    assert 1 == program.letters()
+
+
+@pytest.mark.parametrize("first", [0, 2])
+def test_no_attempt_is_offered_without_a_transaction(program: _Program, first: int) -> None:
+    """A database that is away is an outage there too: at the first message, or among others."""
+
+    def away() -> None:
+        raise OperationalError("BEGIN", {}, ConnectionError("the connection is lost"))
+
+    program.at_begin = {first: away, first + 1: away}
+    with program.consumer() as consumer:
+        told = program.loop(consumer)
+    assert [f"{n} done" for n in range(_ALL)] == told
+    assert [*range(_ALL)] == program.effects.of()
+
+
+def test_an_attempt_fails_that_cannot_be_committed(program: _Program) -> None:
+    """Whatever its block did: nothing of it is there, and the message is attempted again."""
+
+    def away() -> None:
+        raise OperationalError("COMMIT", {}, ConnectionError("the connection is lost"))
+
+    program.at_end = {1: away}
+    with program.consumer() as consumer:
+        told = program.loop(consumer)
+    assert ["0 done", "1 failed", "1 done"] == told[:3]
+    assert [*range(_ALL)] == program.effects.of()
+
+
+def test_what_was_done_before_is_not_offered(program: _Program) -> None:
+    """Such as a message that is replayed twice, between others."""
+    came_back: Headers = [("retry-replay-id", b"1"), ("retry-message-id", b"of its first life")]
+    program.fake.append(TOPIC, 0, b"again", headers=came_back)
+    program.fake.append(TOPIC, 0, b"again", headers=came_back)
+    program.fake.append(TOPIC, 0, b"last")
+    seen: list[int | None] = []
+    with program.consumer() as consumer:
+        for attempt in consumer:
+            with attempt as message:
+                write(message, attempt.transaction)
+                seen.append(message.offset())
+            if message.offset() == _ALL + 2:
+                break
+    assert [*range(_ALL + 1), _ALL + 2] == seen == program.effects.of()
+
+
+def test_what_an_interrupted_attempt_wrote_is_taken_back(program: _Program) -> None:
+    """In its block, at the start of its end, and before it was entered: each comes again."""
+    program.then = {1: [KeyboardInterrupt()]}  # type: ignore[list-item]
+    with program.consumer() as consumer:
+        with suppress(KeyboardInterrupt):
+            program.loop(consumer)
+        assert [0] == program.effects.of()
+        attempt = next(consumer)
+        write(attempt.__enter__(), attempt.transaction)
+        told = program.loop(consumer)
+    assert [f"{n} done" for n in range(1, _ALL)] == told
+    assert [*range(_ALL)] == program.effects.of()
+
+
+def test_an_attempt_that_nobody_entered_writes_nothing(program: _Program) -> None:
+    """The consumer is closed then; the next one gets its message."""
+    with program.consumer() as consumer:
+        next(consumer)
+    with program.consumer() as consumer:
+        program.loop(consumer)
+    assert [*range(_ALL)] == program.effects.of()

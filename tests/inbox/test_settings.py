@@ -8,7 +8,13 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from linear_retry import ConfigurationError, LinearConsumer, UsageError
+from linear_retry import (
+    ConfigurationError,
+    LinearConsumer,
+    RetryTopics,
+    UsageError,
+    run_together,
+)
 from linear_retry.errors import StoreError, StoreVersionError
 from linear_retry.inbox import Inbox
 from linear_retry.kafka import Message
@@ -52,15 +58,6 @@ def test_what_does_not_go_with_it(effects: Effects) -> None:
             _consumer(Inbox(effects.engine), **each).close()
 
 
-def test_a_loop_of_ones_own(effects: Effects) -> None:
-    """There the transaction would have no end."""
-    with (
-        _consumer(Inbox(effects.engine)) as consumer,
-        pytest.raises(UsageError, match="inbox with a loop of your own"),
-    ):
-        next(consumer)
-
-
 @pytest.mark.parametrize("handler", [lambda message: None, lambda: None])
 def test_a_handler_that_takes_no_transaction(
     effects: Effects, handler: Callable[..., None]
@@ -71,6 +68,24 @@ def test_a_handler_that_takes_no_transaction(
         pytest.raises(UsageError, match="one message and its transaction"),
     ):
         consumer.run(handler)
+
+
+def test_lines_of_which_one_has_an_inbox(effects: Effects) -> None:
+    """They have one handler, which takes a transaction or does not."""
+    retries = RetryTopics("orders.ledger.retry", strategy=[1])
+    retry = LinearConsumer(
+        _NOWHERE, retries, strategy=[], transient=OSError, dead_letters="letters"
+    )
+    with (
+        _consumer(Inbox(effects.engine)) as live,
+        pytest.raises(ConfigurationError, match="one line has an inbox, and the other has none"),
+    ):
+        run_together(live, lambda: retry, _handler, threads=True)
+    with (
+        _consumer(Inbox(effects.engine)) as live,
+        pytest.raises(UsageError, match="one message and its transaction"),
+    ):
+        run_together(live, lambda: retry, lambda message: None, threads=True)
 
 
 def test_transactions_of_the_other_kind(effects: Effects) -> None:
@@ -88,9 +103,14 @@ def test_transactions_of_the_other_kind(effects: Effects) -> None:
     if "sqlite" not in url:
         with (
             _consumer(Inbox(create_async_engine(url))) as consumer,
-            pytest.raises(UsageError, match="those of an AsyncEngine are for run_async"),
+            pytest.raises(UsageError, match="only run_async has transactions"),
         ):
             consumer.run(_handler)
+        with (
+            _consumer(Inbox(create_async_engine(url))) as consumer,
+            pytest.raises(UsageError, match="only run_async has transactions"),
+        ):
+            next(consumer)
 
 
 @pytest.mark.parametrize("is_async", [False, True])

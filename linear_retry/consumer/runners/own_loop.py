@@ -1,9 +1,10 @@
 """Hands messages, as attempts, to the user's own loop."""
 
 from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager
 from operator import length_hint
 from types import TracebackType
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from linear_retry.consumer.ownership.stop import StopFlag
 from linear_retry.consumer.runners.run_handler import Batch
@@ -17,6 +18,12 @@ _State: TypeAlias = Literal[
     "offered", "entered", "failing", "done", "failed", "interrupted", "overtaken", "withdrawn"
 ]
 _IN_HAND = ("entered", "failing")
+Begin: TypeAlias = Callable[[Message], AbstractContextManager[Any]]
+"""Begins the transaction of a message in an inbox (`InboxPlaces.transaction`)."""
+
+
+class _TakenBackError(Exception):
+    """Ends a transaction whose attempt has not succeeded: it is rolled back."""
 
 
 class Attempt:
@@ -107,8 +114,75 @@ class Attempt:
         """The exception that it failed with; None once the next attempt was requested."""
         return self._error if self._state in ("failing", "failed") else None
 
+    @property
+    def transaction(self) -> Any:
+        """The open transaction of the consumer's inbox; in it the message is noted as done.
+
+        It is committed when the attempt is left normally, and rolled back otherwise. If it cannot
+        be committed, the attempt has failed. Raises `UsageError` without an inbox.
+        """
+        raise UsageError(
+            f"{self!r} has no transaction: its consumer has no inbox; write "
+            "LinearConsumer(..., inbox=Inbox(engine)), from linear_retry.inbox"
+        )
+
+    def _take_back(self) -> None:
+        """Rolls back what is still open; an attempt without a transaction has nothing."""
+
     def __repr__(self) -> str:
         return f"<attempt {self.number} of {place_of(self._message)}, {self._state}>"
+
+
+class TransactionAttempt(Attempt):
+    """An attempt with an open transaction, from when it is offered until it is left."""
+
+    __slots__ = ("_open", "transaction")
+
+    transaction: Any
+    _open: AbstractContextManager[Any] | None
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        try:
+            is_failure = super().__exit__(kind, error, trace)
+            if self._state == "done":
+                self._commit()
+        finally:
+            self._take_back()
+        return is_failure
+
+    def begin(self, begin: Begin) -> bool:
+        """Begins the transaction; False: the message was done before. Raises what that raises."""
+        self._open = begin(self._message)
+        self.transaction = self._open.__enter__()
+        if self.transaction is None:
+            self._end()
+        return self.transaction is not None
+
+    def _commit(self) -> None:
+        self._state = "interrupted"  # as it is if a signal's exception ends this
+        try:
+            self._end()
+        except Exception as error:  # noqa: BLE001  (it is the failure of the attempt)
+            self._state, self._error = "failed", error
+        else:
+            self._state = "done"
+
+    def _take_back(self) -> None:
+        if self._open is not None:
+            self._end(_TakenBackError())
+
+    def _end(self, error: _TakenBackError | None = None) -> None:
+        ending, self._open = self._open, None
+        if ending is not None:
+            ending.__exit__(None if error is None else type(error), error, None)
+
+
+_Kind = TypeVar("_Kind", bound=Attempt)
 
 
 class Attempts:
@@ -117,8 +191,14 @@ class Attempts:
     `ready` has the following attempts of a batch, as long as the loop need not run in between.
     """
 
-    def __init__(self, turn: Callable[[], Generator[Batch]], stop: StopFlag, now_s: NowS) -> None:
-        """`turn` is that of the loop."""
+    def __init__(
+        self,
+        turn: Callable[[], Generator[Batch]],
+        stop: StopFlag,
+        now_s: NowS,
+        begin: Begin | None = None,
+    ) -> None:
+        """`turn` is that of the loop; with `begin`, each attempt has a transaction."""
         self._begin_turn = turn
         self._stop = stop
         self._now_s = now_s
@@ -126,7 +206,8 @@ class Attempts:
         self._batch: Batch | None = None
         self._coming: Iterator[Message] = iter(())
         self._last: Attempt | None = None
-        self.ready = self._each(Batch(()))
+        self._begin_transaction = begin
+        self.ready = self._offer(Batch(()))
 
     def begin(self) -> None:
         """Starts another `for`: an attempt that was entered but not left stays undecided.
@@ -147,13 +228,16 @@ class Attempts:
         while not self._stop.interrupted and (self._turn is not None or not self._stop.asked):
             self._advance()
             if self._batch is not None:
-                self.ready = self._each(self._batch)
-                return next(self.ready)
+                self.ready = self._offer(self._batch)
+                if (attempt := next(self.ready, None)) is not None:
+                    return attempt
+                self._note()
         return None
 
     def withdraw(self) -> None:
         """Takes back the attempt just offered, which the user's loop never received."""
         if self._last is not None and self._last.state == "offered":
+            self._last._take_back()
             self._last = None
             self.ready.close()
 
@@ -184,7 +268,27 @@ class Attempts:
 
     # -- inside ----------------------------------------------------------------------------
 
-    def _each(self, batch: Batch) -> Generator[Attempt]:
+    def _offer(self, batch: Batch) -> Generator[Attempt]:
+        """Returns the attempts of a batch, until the loop must run."""
+        if self._begin_transaction is None:
+            return self._each(batch, Attempt)
+        return self._each_begun(batch, self._begin_transaction)
+
+    def _each_begun(self, batch: Batch, begin: Begin) -> Generator[Attempt]:
+        """Yields those whose transactions could begin, and which were not done before."""
+        for attempt in self._each(batch, TransactionAttempt):
+            attempt._state, attempt._open = "withdrawn", None
+            try:
+                is_new = attempt.begin(begin)
+            except Exception as error:  # noqa: BLE001  (the failure of an attempt never offered)
+                self._last = None
+                batch.note_failed(self._coming, error)
+                return
+            attempt._state = "offered" if is_new else "done"
+            if is_new:
+                yield attempt
+
+    def _each(self, batch: Batch, kind: type[_Kind]) -> Generator[_Kind]:
         """Yields the attempts of a batch, until the loop must run: a hot path, each 0.1 µs counts.
 
         A generator, also because an interrupt inside it ends it.
@@ -193,7 +297,7 @@ class Attempts:
         offered: _State = "offered"
         self._coming = iter(batch.messages)
         for message in self._coming:
-            attempt = Attempt()
+            attempt = kind()
             attempt.number = number
             attempt._batch = batch
             attempt._message = message
@@ -212,6 +316,7 @@ class Attempts:
                 taken -= 1  # interrupted before this one was offered: nobody has handled it
             batch.note(taken, in_hand=last.state != "done")
             batch.error = last.error if last.state == "failed" else None
+            last._take_back()
             # The user's loop still has this attempt in a variable, for the whole wait.
             last._error = None
         self._last = None

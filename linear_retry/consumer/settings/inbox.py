@@ -1,6 +1,7 @@
 """What a consumer asks of an inbox, whose places lie in the application's own database."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -58,6 +59,13 @@ class InboxPlaces(Protocol):
 
     def lost(self, partitions: Sequence[Partition]) -> Mapping[Partition, str]:
         """Those whose places another member has, or an older copy of the database; and why."""
+
+    def transaction(self, message: Message) -> AbstractContextManager[Any]:
+        """Begins a transaction that notes this message as done; None if it was done before.
+
+        The end of the block commits it, and an exception rolls it back. Raises `StoreError` and
+        `PlaceLostError`.
+        """
 
     def handling(self, handler: Callable[..., object]) -> Callable[[Message], object]:
         """Returns a handler that gives each message and its open transaction to `handler`."""

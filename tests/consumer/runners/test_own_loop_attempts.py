@@ -483,3 +483,12 @@ def test_an_attempt_says_what_and_where_it_is(fake: FakeKafka) -> None:
         with attempt:
             attempt.fail(OutageError())
         assert ("failed", OutageError) == (attempt.state, type(attempt.error))
+
+
+def test_an_attempt_without_an_inbox_has_no_transaction(fake: FakeKafka) -> None:
+    """The sentence says how to have one."""
+    life = OwnLife(fake)
+    with life.consumer:
+        attempt = next(life.consumer)
+        with pytest.raises(UsageError, match=r"inbox=Inbox\(engine\)"):
+            _ = attempt.transaction

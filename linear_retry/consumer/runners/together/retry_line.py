@@ -150,6 +150,7 @@ class LiveLine:
 
     group_id: str
     sends_to: str | None
+    has_inbox: bool
 
     @classmethod
     def of(cls, live: LinearConsumer) -> Self:
@@ -157,7 +158,7 @@ class LiveLine:
         config = live._config
         if config.reads_retries:
             raise _order_error()
-        return cls(config.line.group_id, _prefix(live))
+        return cls(config.line.group_id, _prefix(live), config.inbox is not None)
 
     def retry_line(self, create: RetryLine) -> LinearConsumer:
         """Creates it. Raises `ConfigurationError` unless it is the retry line of the same group."""
@@ -176,6 +177,11 @@ class LiveLine:
                 f"run_together: the live line sends to {self.sends_to!r}, and the retry line reads "
                 f"{reads!r}: what leaves the line would never come back; give both the same "
                 "RetryTopics"
+            )
+        if (config.inbox is not None) != self.has_inbox:
+            raise ConfigurationError(
+                "run_together: one line has an inbox, and the other has none: they have one "
+                "handler, which takes a transaction or does not; give both an Inbox of one database"
             )
         return retry
 

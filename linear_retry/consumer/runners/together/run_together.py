@@ -8,12 +8,16 @@ from typing import TypeAlias
 
 from linear_retry.consumer.linear_consumer import LinearConsumer
 from linear_retry.consumer.ownership.stop import stopping_async_on_signals
-from linear_retry.consumer.runners.async_hand_over import AsyncHandler
-from linear_retry.consumer.runners.run_handler import Handler, check_async_handler, check_handler
+from linear_retry.consumer.runners.async_hand_over import AnyAsyncHandler
+from linear_retry.consumer.runners.run_handler import (
+    Handler,
+    TransactionHandler,
+    check_async_handler,
+    check_handler,
+)
 from linear_retry.consumer.runners.together.retry_line import LiveLine, RetryLine, Work, run_line
 from linear_retry.consumer.runners.together.retry_process import RetryProcess
 from linear_retry.errors import ConfigurationError
-from linear_retry.kafka import Message
 from linear_retry.log.relay import levels
 
 
@@ -62,7 +66,7 @@ _Running: TypeAlias = RetryThread | RetryProcess
 def run_together(
     live: LinearConsumer,
     retry: RetryLine,
-    handler: Handler,
+    handler: Handler | TransactionHandler,
     *,
     threads: bool = False,
 ) -> None:
@@ -88,21 +92,23 @@ def run_together(
     Raises what `run` raises for either line, and `ConfigurationError` or `UsageError` for
     arguments that the other process cannot be given.
     """
-    check_handler(handler)
+    check_handler(handler, live._takes("one message"))
     work = _work(live, retry, handler, is_async=False)
     line: _Running = RetryThread(work) if threads else RetryProcess(work)
     with _beside(live, line), live:
         live.run(handler)
 
 
-async def run_together_async(live: LinearConsumer, retry: RetryLine, handler: AsyncHandler) -> None:
+async def run_together_async(
+    live: LinearConsumer, retry: RetryLine, handler: AnyAsyncHandler
+) -> None:
     """`run_together` for an `async def` handler; the retry line has an event loop of its own.
 
     The first stop, SIGINT or SIGTERM ends both lines after their current messages; the second, or
     a cancellation of the task, cancels both handlers. To run both on one event loop, use
     `running`: `async with retry_line.running(handler): await live.run_async(handler)`.
     """
-    check_async_handler(handler)
+    check_async_handler(handler, live._takes("one message"))
     line = RetryProcess(_work(live, retry, handler, is_async=True))
 
     def stop_again() -> None:
@@ -144,7 +150,7 @@ async def _ended(
 def _work(
     live: LinearConsumer,
     retry: RetryLine,
-    handler: Callable[[Message], object],
+    handler: Callable[..., object],
     *,
     is_async: bool,
 ) -> Work:
