@@ -2,12 +2,13 @@
 
 import time
 
+from sqlalchemy import Connection
+
 from benchmarks.figures import Figure, Result, Target
 from benchmarks.scale import Scale
 from benchmarks.stores import postgres_store, sqlite_store
 from benchmarks.topics import PARTITIONS, VALUE_BYTES, config_of_new_group, filled_topic
 from linear_retry import LinearConsumer
-from linear_retry.consumer.settings.consumer_config import Dependencies
 from linear_retry.errors import StoreError
 from linear_retry.kafka import Message
 from linear_retry.records.dead_letter import FailureInfo, to_dead_letter
@@ -61,7 +62,7 @@ def _headers() -> list[Header]:
 
 def _rate(kafka: RealKafka, database: Database, topic: str, amount: int) -> float:
     """Records a second, from the end of the first batch to that of the last."""
-    intake = Intake(database, Destinations(topic, ("orders",)), "cluster")
+    intake = Intake(database, Destinations(topic, ("orders",)), kafka.client_settings())
     ends_s: list[float] = []
     counts: list[int] = []
     consumer = LinearConsumer(
@@ -71,11 +72,11 @@ def _rate(kafka: RealKafka, database: Database, topic: str, amount: int) -> floa
         transient=StoreError,
         on_exhausted="repeat",
         on_permanent="stop",
-        _dependencies=Dependencies(start_positions=intake.start_positions),
+        inbox=intake,
     )
 
-    def store(batch: list[Message]) -> None:
-        intake.store(batch)
+    def store(batch: list[Message], transaction: Connection) -> None:
+        intake.store(batch, transaction)
         ends_s.append(time.perf_counter())
         counts.append(len(batch))
         if sum(counts) >= amount:

@@ -80,8 +80,8 @@ _MAY_IMPORT = {
     "inbox": {"inbox", "consumer", "kafka", "log", "records", "retry", "store"} | _EVERYONES,
     "outbox": {"outbox", "store", "kafka", "log", "records", "retry", "strategy"} | _EVERYONES,
     "scheduler": {
-        *("", "scheduler", "store", "consumer", "files", "kafka", "log", "monitoring", "records"),
-        *("retry", "strategy", "web"),
+        *("", "scheduler", "store", "consumer", "files", "inbox", "kafka", "log", "monitoring"),
+        *("records", "retry", "strategy", "web"),
     }
     | _EVERYONES,
     "console": {
@@ -233,7 +233,7 @@ _DOORS = {
     "pyarrow": ["spark.scheduler"],
     "pyspark": ["spark"],
     # An application's transaction may be SQLAlchemy's, or psycopg's.
-    "sqlalchemy": ["store", "scheduler.positions", "inbox"],
+    "sqlalchemy": ["store", "scheduler.intake", "scheduler.start", "inbox"],
     "psycopg": ["store.application.borrowed"],
     "alembic": ["store.migrations"],
     "anyio": ["scheduler.http"],

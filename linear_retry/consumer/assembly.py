@@ -198,7 +198,7 @@ def assemble(
         circuits=circuits,
         read_ahead=read_ahead,
         emit=emit,
-        start_positions=dependencies.start_positions
+        start_positions=None
         if inbox is None
         else partial(inbox.claim, asks_brokers(config, client)),
     )
@@ -263,7 +263,6 @@ def assemble(
         flow_control=flow_control,
         reset=settings.reset,
         emit=emit,
-        refuses_loss=dependencies.start_positions is not None,
         reads_retries=config.reads_retries,
     )
     unreadable = UnreadableBatches(

@@ -367,10 +367,6 @@ class LinearConsumer:
         """
         return self._session.backlog(timeout_s)
 
-    def _next_offsets(self) -> dict[Partition, int]:
-        """What is done of each assigned partition, for who keeps that elsewhere. For any thread."""
-        return self._session.next_offsets()
-
     @property
     def _retry_settings(self) -> RetrySettings:
         """How failures are judged, for who attempts messages elsewhere. For any thread."""

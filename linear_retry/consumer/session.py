@@ -126,15 +126,6 @@ class Session:
             return {}
         return self.parts.lag.ask(timeout_s)
 
-    def next_offsets(self) -> dict[Partition, int]:
-        """The first offset that is not done, of each assigned partition where that is known."""
-        if self.parts is None:
-            return {}
-        found = {
-            key: self.parts.offsets.next_offset(key) for key in self.parts.assignment.partitions
-        }
-        return {key: offset for key, offset in found.items() if offset is not None}
-
     def close(self) -> None:
         """Closes it, or waits for the owner to do so; from a handler, `run` closes when it ends."""
         if not self.stop.asked:

@@ -36,15 +36,20 @@ class Transacting:
         self.leave = places.leave
         self.passed = places.passed
         self.lost = places.lost
-        self.close = places.close
+
+    def close(self) -> None:
+        """Closes the connections of the places."""
+        self._places.close()
 
     def check(self) -> None:
         """Begins a transaction, and raises for what could not work, as `Places.check` does."""
+        self._places.check_tables()
         with self._transaction() as transaction:
             self._places.check(transaction)
 
     async def check_async(self) -> None:
         """As `check`, for `run_async`."""
+        self._places.check_tables()
         async with self._async_transaction() as transaction:
             await transaction.run_sync(self._places.check)
 

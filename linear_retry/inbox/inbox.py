@@ -22,6 +22,8 @@ class Inbox:
     share one. `has_one_writer` says whether its database is SQLite.
     """
 
+    reads_all = False
+
     def __init__(
         self,
         transactions: Engine | AsyncEngine | Callable[[], Any],

@@ -88,18 +88,21 @@ class Owned(ABC):
         return PlaceLostError(f"{self._where}: another member has its place in {self._database}")
 
     def moved(self, place: int, known: int) -> PlaceLostError:
-        """Returns the error of a place that is not where it was any more."""
-        return PlaceLostError(
-            f"{self._where}: {self._database} has its place at {place}, and had it at {known}: it "
-            "is an older copy; what it lacks is read again"
-        )
+        """Logs that a place is not where it was any more, and returns the error."""
+        return self._older(f"has its place at {place}, and had it at {known}")
 
     def lacks_keys(self) -> PlaceLostError:
-        """Returns the error of a place beyond which less is done than was."""
-        return PlaceLostError(
-            f"{self._where}: {self._database} lacks some of what its keys have done: it is an "
-            "older copy; that is read again"
+        """Logs that beyond a place less is done than was, and returns the error."""
+        return self._older("lacks some of what its keys have done")
+
+    def _older(self, what: str) -> PlaceLostError:
+        # Else only the event of a lost partition has it, which is a matter of course.
+        problem = (
+            f"{self._where}: {self._database} {what}: it is an older copy; what it lacks is read "
+            "again"
         )
+        log_topic_problem(self._where.topic or "", problem)
+        return PlaceLostError(problem)
 
 
 class InOrder(Owned):

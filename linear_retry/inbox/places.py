@@ -1,6 +1,6 @@
 """Where a consumer continues in each of its partitions, as its database has it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -43,29 +43,39 @@ class Places:
         self,
         database: Database,
         group_id: str,
-        life_group_id: str,
+        life_group_id: str | None,
         owner: str,
         clock: Clock,
         order: Order,
+        begin_at: Callable[[Sequence[Partition]], Mapping[Partition, int]] | None = None,
     ) -> None:
-        """As `Inbox.places`."""
+        """As `Inbox.places`; without `life_group_id` what comes back is like any other message.
+
+        `begin_at` says where partitions begin of which nothing is stored; by default the group's
+        commit does.
+        """
         self._database = database
         self._group_id = group_id
         self._life_group_id = life_group_id
         self._owner = owner
         self._clock = clock
         self._order = order
+        self._begin_at = begin_at
         self._is_by_key = bool(order.name)
         self._owned: dict[Partition, Owned] = {}
         self._awaited: dict[Partition, tuple[float, float]] = {}
         self._say_at_s = 0.0
 
-    def check(self, transaction: Any) -> None:
-        """Raises unless `transaction` is an open one of a database that has our tables.
+    def check_tables(self) -> None:
+        """Raises `StoreVersionError` for a database without our tables, and `StoreError`.
 
-        `StoreVersionError` without these tables, `UsageError` for any other, and `StoreError`.
+        Not within a transaction: of SQLite that may be the one writer.
         """
         check_version(self._database)
+        _ = self._borrowing
+
+    def check(self, transaction: Any) -> None:
+        """Raises `UsageError` unless `transaction` is an open one of this database."""
         with self._borrowing.connection(transaction) as connection:
             self._borrowing.check(connection)
 
@@ -83,7 +93,8 @@ class Places:
         None: nothing of it was handled yet, so that the group's commit says where.
         """
         try:
-            return self._claimed(brokers, partitions)
+            starts = self._claimed(brokers, partitions)
+            return starts if self._begin_at is None else self._begun(starts, self._begin_at)
         except (StoreError, BrokerError, KafkaException) as error:
             self._say(f"where its partitions start is not known: {error}")
             return {}
@@ -189,7 +200,10 @@ class Places:
         Raises `PlaceLostError`.
         """
         owned = self._of(batch[0])
-        with self._borrowing.connection(transaction) as connection:
+        with (
+            self._database.explained(),
+            self._borrowing.connection(transaction) as connection,
+        ):
             return self._not_done(connection, owned.take(connection, batch))
 
     def committed(self, batch: Sequence[Message]) -> None:
@@ -208,7 +222,7 @@ class Places:
 
     def _not_done(self, connection: Connection, batch: list[Message]) -> list[Message]:
         """Leaves out what was handled in another life: replayed, or after a retry topic."""
-        if have_no_headers(batch):
+        if self._life_group_id is None or have_no_headers(batch):
             return batch
         now_ms, new = self._clock.utc_ms(), []
         for message in batch:
@@ -240,6 +254,21 @@ class Places:
         for partition in claimed:
             self._awaited.pop(partition, None)
         return starts
+
+    def _begun(
+        self,
+        starts: Mapping[Partition, int | None],
+        begin_at: Callable[[Sequence[Partition]], Mapping[Partition, int]],
+    ) -> Mapping[Partition, int | None]:
+        """Stores where partitions begin of which nothing is stored: from now on that is known."""
+        unknown = [partition for partition, offset in starts.items() if offset is None]
+        begin = begin_at(unknown) if unknown else {}
+        if begin:
+            with self._database.begin() as connection:
+                for partition, offset in begin.items():
+                    owned = self._owned[partition]
+                    places.put(connection, self._database, owned.row, owned.epoch, offset)
+        return {**starts, **begin}
 
     def _claim(self, connection: Connection, partition: Partition, row: Row) -> Claimed | None:
         own = self._database, row, partition[0], self._owner

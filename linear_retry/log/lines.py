@@ -146,16 +146,6 @@ def log_thread_failed(thread: str) -> None:
     _write(logging.ERROR, text, "ThreadFailed", thread=thread, with_traceback=True)
 
 
-def log_position_moved(topic: str, problem: str) -> None:
-    """Logs that the store has become an older one, and that reading begins again."""
-    _write(logging.WARNING, problem, "PositionMoved", topic=topic)
-
-
-def log_intake_waits(topic: str, problem: str) -> None:
-    """Logs that where reading begins is unknown, and that it is asked again."""
-    _write(logging.WARNING, f"scheduler: {topic} waits: {problem}", "IntakeWaits", topic=topic)
-
-
 def log_inbox_waits(group: str, problem: str) -> None:
     """Logs why a consumer with an inbox cannot continue now; it tries again."""
     _write(logging.WARNING, f"inbox of group {group}: {problem}", "InboxWaits", group=group)

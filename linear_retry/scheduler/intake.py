@@ -1,137 +1,74 @@
 """Moves records of the scheduler's topic into its store, each once, from where it is set to."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from linear_retry.errors import ConfigurationError, LinearRetryError
+from sqlalchemy import Connection
+
+from linear_retry.consumer.settings.by_key import Order
+from linear_retry.errors import ConfigurationError, StoreError
+from linear_retry.inbox.handling import Transacting
+from linear_retry.inbox.places import Places
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.messages import read_fresh
 from linear_retry.kafka.topics.standalone_consumer import ANSWER_TIMEOUT_S, StandaloneConsumer
 from linear_retry.records.record import Record
-from linear_retry.scheduler import positions
+from linear_retry.retry.clock import Clock
 from linear_retry.scheduler.changes import Reason
 from linear_retry.scheduler.contract import read_request
 from linear_retry.scheduler.destinations import Destinations
-from linear_retry.scheduler.start import check_topic
+from linear_retry.scheduler.start import PLACES, beginnings, row_of, stored_places
 from linear_retry.scope import Partition, Place, Scope
 from linear_retry.store import audit, dead_letters, messages
+from linear_retry.store.application import places
 from linear_retry.store.database import Database
 from linear_retry.store.records import NewDeadLetter, NewMessage
 
 
-class PositionMovedError(LinearRetryError):
-    """The store lacks what was stored before: it is a restored copy, or another store."""
-
-
 class Intake:
-    """Stores batches of records, each with where to continue in one transaction.
+    """The inbox of the scheduler's consumer, whose database is the store; and its handler.
 
-    That position, and not the group's committed offset, says where reading begins: a message is in
-    the store exactly once, whatever is killed, and a restored copy gets again what it lacks.
+    A batch and the place behind it are one transaction: a message is in the store exactly once,
+    whatever is killed, and a restored copy gets again what it lacks.
     """
 
-    def __init__(self, database: Database, destinations: Destinations, cluster: str) -> None:
-        """`cluster` is the id of the Kafka cluster that is read."""
+    reads_all = True
+
+    def __init__(
+        self, database: Database, destinations: Destinations, config: Mapping[str, Any]
+    ) -> None:
+        """`config` holds librdkafka's keys of the cluster that is read."""
         self._database = database
         self._destinations = destinations
-        self._cluster = cluster
-        self._next_offsets: dict[Partition, int] = {}
+        self._config = config
+        self.has_one_writer = database.is_sqlite
 
-    def start_positions(self, partitions: Collection[Partition]) -> dict[Partition, int | None]:
-        """Returns where reading begins in each of these; None where the store does not know it.
+    def places(
+        self,
+        group_id: str,  # noqa: ARG002  (of a topic the store has one place, whatever the group)
+        life_group_id: str,  # noqa: ARG002  (each delay of a message is a record to keep)
+        owner: str,
+        clock: Clock,
+        order: Order,
+    ) -> Transacting:
+        """Returns the places of the consumer; for `LinearConsumer`.
 
-        Asked at each assignment. Raises `StoreError`.
+        A partition that the store does not know is read from its beginning: by the group's commit,
+        what a restored copy lacks would be passed over.
         """
-        with self._database.begin() as connection:
-            found = {
-                each: positions.read(self._database, connection, self._cluster, *each)
-                for each in partitions
-            }
-        known = {each: offset for each, offset in found.items() if offset is not None}
-        for each in partitions:
-            self._next_offsets.pop(each, None)
-        self._next_offsets |= known
-        return found
+        begin_at = partial(beginnings, self._config)
+        made = Places(self._database, PLACES, None, owner, clock, order, begin_at)
+        return _InStore(made, self._database.begin)
 
-    def begin_at(self, offsets: Mapping[Partition, int]) -> dict[Partition, int | None]:
-        """Notes where partitions begin that the store does not know; returns where each begins.
-
-        Else the group's commit behind what nobody can read would look like another store's.
-        """
-        with self._database.begin() as connection:
-            for each, offset in offsets.items():
-                place = (self._cluster, *each)
-                if positions.read(self._database, connection, *place, lock=True) is None:
-                    positions.write(self._database, connection, *place, offset)
-        return self.start_positions(offsets.keys())
-
-    def pass_ends(self, next_offsets: Mapping[Partition, int]) -> None:
-        """Stores that everything before these is done, where that was not known. For any thread.
-
-        Behind the last message there may be markers and aborted records of transactions: when
-        retention removes them, a position before them would look like lost messages.
-        """
-        expected = dict(self._next_offsets)
-        for each, offset in next_offsets.items():
-            place = (self._cluster, *each)
-            if each not in expected or offset <= expected[each]:
-                continue
-            with self._database.reading() as connection:
-                is_behind = positions.read(self._database, connection, *place) == expected[each]
-            if not is_behind:
-                continue
-            with self._database.begin() as connection:
-                # Not over what somebody else, or a batch of ours, has stored meanwhile.
-                if positions.read(self._database, connection, *place, lock=True) == expected[each]:
-                    positions.write(self._database, connection, *place, offset)
-
-    def forget(self) -> None:
-        """Begins again: what was stored before is no longer expected in the store.
-
-        Not between two batches: the next one would be stored beyond what the store lacks.
-        """
-        self._next_offsets.clear()
-
-    def check(self) -> None:
-        """Looks whether the store has become an older one. For any thread.
-
-        Where no message comes, no batch would show it. Raises `PositionMovedError`, `StoreError`.
-        """
-        expected = dict(self._next_offsets)  # before the look: what is stored meanwhile is more
-        with self._database.reading() as connection:
-            for each, offset in expected.items():
-                position = positions.read(self._database, connection, self._cluster, *each)
-                self._check(each, position, offset)
-
-    def store(self, batch: Sequence[Message]) -> None:
-        """Stores a batch of one partition: the handler of the consumer.
-
-        What a predecessor has stored already is dropped. Raises `StoreError`, after which the batch
-        may be in the store, and `PositionMovedError`, after which reading must begin again.
-        """
-        records = [read_fresh(message) for message in batch]
-        partition = (records[0].topic, records[0].partition)
-        next_offset = records[-1].offset + 1
-        place = (self._cluster, *partition)
-        with self._database.begin() as connection:
-            position = positions.read(self._database, connection, *place, lock=True)
-            self._check(partition, position, self._next_offsets.get(partition))
-            new = [each for each in records if position is None or each.offset >= position]
-            if new:
-                wanted, dead = self._sorted(new, self._database.now_ms(connection))
-                messages.add(self._database, connection, wanted)
-                dead_letters.add(self._database, connection, dead)
-                positions.write(self._database, connection, *place, next_offset)
-        self._next_offsets[partition] = max(next_offset, position or 0)
-
-    def _check(self, partition: Partition, position: int | None, expected: int | None) -> None:
-        if expected is not None and (position is None or position < expected):
-            raise PositionMovedError(
-                f"store {self._database}: {partition[0]}[{partition[1]}] is stored up to offset "
-                f"{position}, and was up to {expected}: it is an older copy or another store; "
-                "what it lacks is read again"
-            )
+    def store(self, batch: Sequence[Message], connection: Connection) -> None:
+        """Stores a batch of one partition: the handler of the consumer. Raises `StoreError`."""
+        with self._database.explained():
+            now_ms = self._database.now_ms(connection)
+            wanted, dead = self._sorted([read_fresh(message) for message in batch], now_ms)
+            messages.add(self._database, connection, wanted)
+            dead_letters.add(self._database, connection, dead)
 
     def _sorted(
         self, records: Sequence[Record], now_ms: int
@@ -142,6 +79,13 @@ class Intake:
             [each for each in found if isinstance(each, NewMessage)],
             [each for each in found if isinstance(each, NewDeadLetter)],
         )
+
+
+class _InStore(Transacting):
+    """Places in the store of a service, which others use too."""
+
+    def close(self) -> None:
+        """Leaves the store open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,34 +112,38 @@ def reset_offset(
 
     The default is the offset nearest to the store's: the partition's first after its retention, its
     end after the end of its log was lost. Raises `ConfigurationError` for an offset or a partition
-    that the topic does not have, without `offset` where the partition has the store's, and for a
-    topic that was made again since; `UnknownTopicError`, `BrokerError` and `StoreError`.
+    that the topic does not have, and without `offset` where the partition has the store's;
+    `UnknownTopicError`, `BrokerError` and `StoreError`.
     """
     topic, number = partition
     consumer = StandaloneConsumer(config, ANSWER_TIMEOUT_S)
     try:
-        bounds, cluster = consumer.bounds(topic), consumer.cluster_id()
+        bounds = consumer.bounds(topic)
     finally:
         consumer.close()
     if number not in bounds:
         raise ConfigurationError(f"{topic} has no partition {number}; it has {len(bounds)}")
     first, end = bounds[number]
-    is_change = reason is not None
-    check_topic(database, cluster, [partition], config, binds=is_change)
+    row = row_of(config, partition)
     with database.begin() as connection:
-        before = positions.read(database, connection, cluster, *partition, lock=is_change)
+        if reason is None:
+            before = stored_places(connection, row.topic_id).get(number)
+            return Repositioning(before, _chosen(partition, offset, before, first, end), first, end)
+        claimed = places.claim(connection, database, row, topic, "reset-offset")
+        if claimed is None:
+            raise StoreError(f"{Scope(*partition)}: a scheduler is storing a batch; try again")
+        before = claimed.next_offset
         to = _chosen(partition, offset, before, first, end)
-        if reason is not None:
-            positions.write(database, connection, cluster, *partition, to)
-            details = {"partition": str(Scope(*partition)), "before": before, "offset": to}
-            audit.write(
-                database,
-                connection,
-                actor=reason.actor,
-                action="reset-offset",
-                count=0,
-                details=details | {"comment": reason.comment},
-            )
+        places.put(connection, database, row, claimed.epoch, to)
+        details = {"partition": str(Scope(*partition)), "before": before, "offset": to}
+        audit.write(
+            database,
+            connection,
+            actor=reason.actor,
+            action="reset-offset",
+            count=0,
+            details=details | {"comment": reason.comment},
+        )
     return Repositioning(before, to, first, end)
 
 

@@ -1,37 +1,22 @@
 """The scheduler's service: intake and sender in one process, with one end."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from threading import Event
 from typing import Any
 
 from linear_retry.consumer.linear_consumer import LinearConsumer
 from linear_retry.consumer.operations.health import Health
 from linear_retry.consumer.ownership.stop import SignalEvent, stopping_on_signals
-from linear_retry.consumer.settings.consumer_config import Dependencies
-from linear_retry.errors import (
-    BrokerError,
-    DataLossError,
-    LinearRetryError,
-    PermanentError,
-    StoreError,
-)
-from linear_retry.log.lines import log_intake_waits, log_position_moved, log_scheduler
+from linear_retry.errors import DataLossError, LinearRetryError, PermanentError, StoreError
+from linear_retry.log.lines import log_scheduler
 from linear_retry.records.topics.names import check_topic_name
 from linear_retry.records.topics.setup import scheduler_group
 from linear_retry.scheduler.destination_setting import remember
 from linear_retry.scheduler.destinations import Destinations, check_patterns
-from linear_retry.scheduler.intake import Intake, PositionMovedError
-from linear_retry.scheduler.start import (
-    beginnings,
-    check_continues,
-    check_topic,
-    cluster_and_partitions,
-)
-from linear_retry.scope import Partition
+from linear_retry.scheduler.intake import Intake
+from linear_retry.scheduler.start import check_continues, cluster_and_partitions
 from linear_retry.store.database import Database
 from linear_retry.store.migrations import check_version
 from linear_retry.store.records import Service
@@ -41,8 +26,6 @@ from linear_retry.strategy.strategy import Strategy
 
 _INTAKE_DELAYS_S = (1, 2, 5, 10, 30)
 _BATCH_MESSAGES = 500
-_AWAY_S = 5.0
-_LOOK_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,9 +67,7 @@ class SchedulerService:
         self._database = database
         self._settings = settings
         self._stopping = SignalEvent()
-        self._outdated: LinearConsumer | None = None
         self._consumer: LinearConsumer | None = None
-        self._was_assigned = False
         self._sent = 0
 
     def not_alive(self) -> str | None:
@@ -135,113 +116,46 @@ class SchedulerService:
         """
         settings, database = self._settings, self._database
         check_version(database)
-        cluster, _ = cluster_and_partitions(settings.config, settings.topic)
-        intake = Intake(database, settings.destinations, cluster)
-        sender = Sender(database, settings.config, "scheduler", listener=self._note)
-        ending = Event()
-        with stopping_on_signals(self.stop), ThreadPoolExecutor(2, "linear_retry sender") as pool:
-            sending = pool.submit(sender.run, ending)
-            watching = pool.submit(self._watch, intake, ending)
-            for each in (sending, watching):
-                each.add_done_callback(lambda _: self.stop())
-            try:
-                self._take_in(intake, cluster)
-            finally:
-                ending.set()
-            sending.result()
-            watching.result()
-
-    def _watch(self, intake: Intake, ending: Event) -> None:
-        """Lets the intake begin again once the store is an older one."""
-        while not ending.wait(_LOOK_S):
-            consumer = self._consumer
-            if consumer is None or consumer is self._outdated:
-                continue
-            with suppress(StoreError):  # the sender tells of it
-                try:
-                    intake.check()
-                    intake.pass_ends(consumer._next_offsets())
-                except PositionMovedError as error:
-                    log_position_moved(self._settings.topic, str(error))
-                    # The consumer's thread forgets, once it has ended: it may be storing a batch.
-                    self._outdated = consumer
-                    consumer.stop()
-
-    def _take_in(self, intake: Intake, cluster: str) -> None:
-        """Runs the intake; again from the store's position whenever that is an older one."""
-        while not self._stopping.is_set():
-            try:
-                self._begin(intake, cluster)
-                if self._has_ended(intake, cluster):
-                    return
-            except StoreError as error:  # at a start or an assignment; a batch is held instead
-                self._wait(error)
-            except BrokerError as error:
-                if not self._was_assigned:
-                    raise
-                self._wait(error)
-
-    def _wait(self, error: Exception) -> None:
-        log_intake_waits(self._settings.topic, str(error))
-        self._stopping.wait(_AWAY_S)
-
-    def _begin(self, intake: Intake, cluster: str) -> None:
-        settings = self._settings
-        intake.forget()
-        # Asked each time: partitions may have been added since.
         _, partitions = cluster_and_partitions(settings.config, settings.topic)
         check_continues(
-            self._database,
-            cluster,
+            database,
             partitions,
             settings.config,
             settings.group_id,
-            takes_over=self._takes_over,
+            takes_over=settings.takes_over,
         )
-        remember(self._database, settings.destinations)
-        log_scheduler(settings.topic, settings.group_id, str(self._database), settings.allow)
+        remember(database, settings.destinations)
+        log_scheduler(settings.topic, settings.group_id, str(database), settings.allow)
+        sender = Sender(database, settings.config, "scheduler", listener=self._note)
+        ending = Event()
+        with stopping_on_signals(self.stop), ThreadPoolExecutor(1, "linear_retry sender") as pool:
+            sending = pool.submit(sender.run, ending)
+            sending.add_done_callback(lambda _: self.stop())
+            try:
+                self._take_in(Intake(database, settings.destinations, settings.config))
+            finally:
+                ending.set()
+            sending.result()
 
-    @property
-    def _takes_over(self) -> bool:
-        """Once: what a copy lacks that is restored later must not be passed over."""
-        return self._settings.takes_over and not self._was_assigned
-
-    def _has_ended(self, intake: Intake, cluster: str) -> bool:
-        """Runs the intake to its end; False: the store is an older one, and it begins again."""
-        with self._new_consumer(intake, cluster) as consumer:
+    def _take_in(self, intake: Intake) -> None:
+        with self._new_consumer(intake) as consumer:
             try:
                 if not self._stopping.is_set():
                     consumer.run_batches(intake.store, max_messages=_BATCH_MESSAGES)
-                return self._outdated is not consumer
             except DataLossError as error:
+                what, _, _ = str(error).partition("; ")
                 raise DataLossError(
-                    f"{error}: `linear-retry scheduler reset-offset` sets it, or, if the topic was "
-                    "deleted and created again, `run --take-over`"
+                    f"{what}; `linear-retry scheduler reset-offset` sets the offset"
                 ) from error
             except PermanentError as error:
-                match error.__cause__:
-                    case PositionMovedError() as moved:
-                        log_position_moved(self._settings.topic, str(moved))
-                        return False
-                    case LinearRetryError() as cause:  # the store's own sentence
-                        raise cause from error
+                if isinstance(error.__cause__, LinearRetryError):  # the store's own sentence
+                    raise error.__cause__ from error
                 raise
 
-    def _positions(
-        self, intake: Intake, cluster: str, partitions: Collection[Partition]
-    ) -> dict[Partition, int | None]:
-        """From the store. What it does not know begins at its beginning, or what a copy lacks that
-        was restored is lost: the group has committed behind it."""
-        config = self._settings.config
-        check_topic(self._database, cluster, partitions, config, takes_over=self._takes_over)
-        self._was_assigned = True
-        found = intake.start_positions(partitions)
-        unknown = [each for each, offset in found.items() if offset is None]
-        return found | (intake.begin_at(beginnings(config, unknown)) if unknown else {})
-
-    def _new_consumer(self, intake: Intake, cluster: str) -> LinearConsumer:
+    def _new_consumer(self, intake: Intake) -> LinearConsumer:
         settings = self._settings
-        ours = {"group.id": settings.group_id, "auto.offset.reset": "earliest"}
+        # `error`: behind an offset that is gone it would read on over a hole.
+        ours = {"group.id": settings.group_id, "auto.offset.reset": "error"}
         self._consumer = LinearConsumer(
             {**settings.config, **ours},
             [settings.topic],
@@ -249,6 +163,6 @@ class SchedulerService:
             transient=StoreError,
             on_exhausted="repeat",
             on_permanent="stop",
-            _dependencies=Dependencies(start_positions=partial(self._positions, intake, cluster)),
+            inbox=intake,
         )
         return self._consumer

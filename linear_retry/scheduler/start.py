@@ -1,63 +1,22 @@
-"""What a scheduler asks of Kafka and its store before it begins, whose topic may be a new one."""
+"""What a scheduler asks of Kafka and its store before it begins."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from sqlalchemy import Connection
 
 from linear_retry.errors import BrokerError, ConfigurationError
 from linear_retry.kafka.topics.description import Topics
 from linear_retry.kafka.topics.groups import Groups
 from linear_retry.kafka.topics.standalone_consumer import ANSWER_TIMEOUT_S, StandaloneConsumer
-from linear_retry.scheduler import positions
 from linear_retry.scope import Partition
+from linear_retry.store.application import places
+from linear_retry.store.application.places import Row
 from linear_retry.store.database import Database
-from linear_retry.store.sender import identity
 
+PLACES = "scheduler"
+"""Whose places the store has: the scheduler's, whatever its consumer group is called."""
 _TRIES = 10
-
-
-def check_topic(
-    database: Database,
-    cluster: str,
-    partitions: Collection[Partition],
-    config: Mapping[str, Any],
-    *,
-    takes_over: bool = False,
-    binds: bool = True,
-) -> None:
-    """Checks that the topic of `partitions` is the one of which the store has positions.
-
-    The first look binds it, unless `binds` is false, which changes nothing. Raises
-    `ConfigurationError` for another of the same name: its first messages would be passed over.
-    `takes_over`: reading begins at its beginning instead. Raises `BrokerError` and `StoreError`.
-    """
-    (topic,) = {name for name, _ in partitions}
-    found = Topics(config).id_of(topic)
-    if found is None:
-        return
-    setting = f"topic {cluster} {topic}"
-    with database.reading() as connection:
-        known = identity.read(connection, setting)
-    if known == found:
-        return
-    first: Mapping[Partition, int] = {}
-    if known is not None:
-        if not takes_over:
-            raise ConfigurationError(
-                f"store {database}: {topic} was deleted and made again, and the store has the "
-                "offsets of the earlier one: --take-over begins at the beginning of this one"
-            )
-        first = beginnings(config, partitions)
-    if not binds:
-        return
-    with database.begin() as connection:
-        # Another instance may have begun meanwhile: what it stored would be stored again.
-        if identity.read(connection, setting, lock=True) == found:
-            return
-        if first:
-            positions.forget(connection, cluster, topic)
-        for each, offset in first.items():
-            positions.write(database, connection, cluster, *each, offset)
-        identity.write(database, connection, setting, found)
 
 
 def cluster_and_partitions(config: Mapping[str, Any], topic: str) -> tuple[str, list[Partition]]:
@@ -70,10 +29,21 @@ def cluster_and_partitions(config: Mapping[str, Any], topic: str) -> tuple[str, 
         consumer.close()
 
 
+def row_of(config: Mapping[str, Any], partition: Partition) -> Row:
+    """Returns what names the partition's place, also where none is stored yet."""
+    topic, number = partition
+    return Row(PLACES, Topics(config).id_of(topic) or topic, number)
+
+
+def stored_places(connection: Connection, topic_id: str) -> dict[int, int]:
+    """Returns where the store continues in each partition of a topic that it knows."""
+    rows = [row for row in places.read_all(connection, PLACES) if row.topic_id == topic_id]
+    return {row.partition: row.next_offset for row in rows if row.next_offset >= 0}
+
+
 def check_continues(
     database: Database,
-    cluster: str,
-    partitions: list[Partition],
+    partitions: Sequence[Partition],
     config: Mapping[str, Any],
     group_id: str,
     *,
@@ -86,15 +56,12 @@ def check_continues(
     begin again would send it twice. `takes_over`: the store is given the group's offsets instead.
     Raises `BrokerError` and `StoreError`.
     """
-    with database.begin() as connection:
-        unknown = [
-            each
-            for each in partitions
-            if positions.read(database, connection, cluster, *each) is None
-        ]
-    read = _read(config, group_id, unknown)
+    topic_id = row_of(config, partitions[0]).topic_id
+    with database.reading() as connection:
+        known = stored_places(connection, topic_id)
+    read = _read(config, group_id, [each for each in partitions if each[1] not in known])
     if takes_over:
-        _take_over(database, cluster, read)
+        _take_over(database, topic_id, read)
         return
     for (topic, number), offset in read.items():
         raise ConfigurationError(
@@ -105,26 +72,25 @@ def check_continues(
         )
 
 
-def beginnings(
-    config: Mapping[str, Any], partitions: Collection[Partition]
-) -> dict[Partition, int]:
+def beginnings(config: Mapping[str, Any], partitions: Sequence[Partition]) -> dict[Partition, int]:
     """Returns the first offset of each that the brokers have. Raises `BrokerError`."""
     consumer = StandaloneConsumer(config, ANSWER_TIMEOUT_S)
     try:
         bounds = {topic: consumer.bounds(topic) for topic, _ in partitions}
     finally:
         consumer.close()
-    found = {(topic, number): bounds[topic][number][0] for topic, number in partitions}
-    return {each: offset for each, offset in found.items() if offset >= 0}  # -1: a mock cluster
+    # A mock cluster says -1 of an empty one.
+    return {(topic, number): max(bounds[topic][number][0], 0) for topic, number in partitions}
 
 
-def _take_over(database: Database, cluster: str, offsets: Mapping[Partition, int]) -> None:
+def _take_over(database: Database, topic_id: str, offsets: Mapping[Partition, int]) -> None:
     with database.begin() as connection:
         for (topic, number), offset in offsets.items():
-            place = (cluster, topic, number)
+            row = Row(PLACES, topic_id, number)
+            claimed = places.claim(connection, database, row, topic, "take-over")
             # Another instance that takes over may have stored messages meanwhile.
-            if positions.read(database, connection, *place, lock=True) is None:
-                positions.write(database, connection, *place, offset)
+            if claimed is not None and claimed.next_offset is None:
+                places.put(connection, database, row, claimed.epoch, offset)
 
 
 def _read(
@@ -135,7 +101,7 @@ def _read(
     At its first assignment a group commits the beginning, which says nothing of a message.
     """
     committed = _committed(config, group_id, partitions) if partitions else {}
-    first = beginnings(config, committed) if committed else {}
+    first = beginnings(config, [*committed]) if committed else {}
     return {each: offset for each, offset in committed.items() if offset > first.get(each, -1)}
 
 

@@ -156,7 +156,7 @@ class Database:
         from its first moment.
         """
         self._check_files()
-        with self._explained(), self._engine.begin() as connection:
+        with self.explained(), self._engine.begin() as connection:
             yield connection
         self._check_files()  # else what is committed now would be in no file, and count as stored
 
@@ -165,7 +165,7 @@ class Database:
         """Opens a transaction that reads one snapshot and changes nothing; else as `begin`."""
         self._check_files()
         options = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
-        with self._explained(), self._engine.connect() as connection:
+        with self.explained(), self._engine.connect() as connection:
             connection.execution_options(**{_IS_READ_ONLY: True} if self.is_sqlite else options)
             yield connection
 
@@ -240,7 +240,8 @@ class Database:
         return not isinstance(pool, QueuePool) or pool.checkedin() + pool.checkedout() > 0
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def explained(self) -> Iterator[None]:
+        """Raises for errors of SQLAlchemy what `begin` raises; for connections of others."""
         try:
             yield
         except (*_PASSING, ProgrammingError) as error:

@@ -183,16 +183,6 @@ Index("linear_retry_message_retry_id", start_of(message.c.retry_id))
 Index("linear_retry_dead_letter_retry_id", start_of(dead_letter.c.retry_id))
 Index("linear_retry_dead_letter_key", start_of(dead_letter.c.key))
 
-position = Table(
-    "linear_retry_position",
-    metadata,
-    Column("cluster", StoredText, primary_key=True),
-    Column("topic", StoredText, primary_key=True),
-    Column("partition", Integer, primary_key=True),
-    Column("next_offset", BigInteger, nullable=False),
-)
-"""Where the intake continues; written in the transaction that inserts the messages before it."""
-
 inbox_place = Table(
     "linear_retry_inbox_place",
     metadata,

@@ -31,6 +31,7 @@ from linear_retry.consumer.runners.run_handler import Results, attempt_all, atte
 from linear_retry.consumer.settings.by_key import ByKey, order_of
 from linear_retry.consumer.settings.checks import GROUP_BREAKER_MAX_S, Strategies, plan
 from linear_retry.consumer.settings.consumer_config import Dependencies
+from linear_retry.consumer.settings.inbox import InboxPlaces
 from linear_retry.consumer.settings.line import WhenExhausted
 from linear_retry.kafka import Message
 from linear_retry.kafka.consumer.messages import partition_of
@@ -45,6 +46,7 @@ from tests.fake.cluster import FakeKafka
 from tests.fake.consumer import FakeConsumer
 from tests.fake.topic import Headers
 from tests.fake.workers import FakeWorkers
+from tests.inbox.starts_at import StartsAt
 from tests.testing.nothing_late import NothingLate
 from tests.testing.nothing_while_paused import NothingWhilePaused
 from tests.testing.violations import others_go_on, violations
@@ -125,9 +127,7 @@ class Member:
             self.handles.append(fake.consumer(config))
             return self.handles[-1]
 
-        dependencies = Dependencies(
-            *(made, fake.producer, fake.admin, fake.clock, lambda: 0.5), group.start_positions
-        )
+        dependencies = Dependencies(*(made, fake.producer, fake.admin, fake.clock, lambda: 0.5))
         wanted = plan(
             {"bootstrap.servers": "fake:9092", "group.id": GROUP, **PROTOCOL_KEYS[protocol]}
             | group.config,
@@ -158,7 +158,9 @@ class Member:
 
         self.monitor = Monitor((self.events.append, listen), fake.clock.utc_ms)
         order = order_of(wanted.by_key, wanted.settings.group_id)
-        self.parts = assemble(wanted, self.circuits, self.monitor, self.stop, order)
+        starts = group.start_positions
+        inbox = None if starts is None else cast(InboxPlaces, StartsAt(starts))
+        self.parts = assemble(wanted, self.circuits, self.monitor, self.stop, order, inbox)
         self.workers = FakeWorkers(
             group.concurrency, fake.clock, random.Random(name), self._is_killed
         )
@@ -445,7 +447,6 @@ class FakeGroup:
 
 def consumer_on(fake: FakeKafka, **options: Any) -> LinearConsumer:
     """The consumer as a program holds it, on the fake: for `run`, not turn by turn."""
-    start_positions = options.pop("start_positions", None)
     topics = options.pop("topics", [TOPIC])
     choices: dict[str, Any] = {
         "strategy": Strategy([1, 5]),
@@ -457,6 +458,6 @@ def consumer_on(fake: FakeKafka, **options: Any) -> LinearConsumer:
         topics,
         **choices | options,
         _dependencies=Dependencies(
-            *(fake.consumer, fake.producer, fake.admin, fake.clock, lambda: 0.0), start_positions
+            *(fake.consumer, fake.producer, fake.admin, fake.clock, lambda: 0.0)
         ),
     )

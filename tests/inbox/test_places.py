@@ -239,5 +239,5 @@ def test_without_tables(tmp_path: Any) -> None:
         Database(url), "ledger", "ledger", "first", SystemClock(), order_of(None, "ledger")
     )
     with pytest.raises(StoreVersionError, match="has no tables"):
-        places.check(None)
+        places.check_tables()
     places.close()

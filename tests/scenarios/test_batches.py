@@ -1,15 +1,10 @@
 """Members with a handler of lists, on a real broker."""
 
-from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 
 import pytest
 
-from linear_retry import DataLossError, Strategy, events
-from linear_retry.consumer.settings.consumer_config import Dependencies
-from linear_retry.scope import Partition
-from tests.kafka_operations import wait_until
+from linear_retry import Strategy, events
 from tests.scenarios.conftest import SceneFactory
 from tests.scenarios.handlers import Dependency, Scripted
 from tests.scenarios.protocols import each_protocol
@@ -78,55 +73,3 @@ def test_killed_in_a_batch(scene: SceneFactory, tmp_path: Path) -> None:
 
 def _has_handled(group: Scene, member: str, count: int) -> bool:
     return len(group.handled(member)) >= count
-
-
-class _Database:
-    """The next offsets, outside of Kafka."""
-
-    def __init__(self, positions: Mapping[Partition, int]) -> None:
-        self.positions = dict(positions)
-        self.asked = 0
-
-    def __call__(self, partitions: Sequence[Partition]) -> Mapping[Partition, int]:
-        self.asked += 1
-        return {key: self.positions[key] for key in partitions if key in self.positions}
-
-
-@each_protocol
-def test_start_positions(protocol: dict[str, str], scene: SceneFactory) -> None:
-    """Reading starts there, above and below what the group has committed, in each life."""
-    group = scene(2, config=protocol)
-    for partition in (0, 1):
-        group.produce(10, partition)
-    for one, two in [(4, 3), (0, 7)]:
-        database = _Database({(group.topic, 0): one, (group.topic, 1): two})
-        name = f"from {one}, {two}"
-        member = group.join(
-            name,
-            Dependency(),
-            batches=True,
-            _dependencies=Dependencies(start_positions=database),
-        )
-        wanted = [(group.topic, 0, at) for at in range(one, 10)]
-        wanted += [(group.topic, 1, at) for at in range(two, 10)]
-        wait_until(partial(_has_handled, group, name, 13), "all of them", detail=group.story)
-        member.stop()
-        assert wanted == sorted(group.handled(name))
-        assert database.asked >= 1
-    assert {(group.topic, 0): 10, (group.topic, 1): 10} == group.committed()
-
-
-@each_protocol
-def test_a_start_position_that_is_gone(protocol: dict[str, str], scene: SceneFactory) -> None:
-    """Retention has removed it: an error with both offsets, and nothing is read."""
-    group = scene(config=protocol)
-    group.produce(10)
-    group.kafka.delete_records(group.topic, 0, 6)
-    database = _Database({(group.topic, 0): 4})
-    member = group.join(
-        "first", Dependency(), batches=True, _dependencies=Dependencies(start_positions=database)
-    )
-    with pytest.raises(DataLossError, match=r"\[0\]@4: .* begin at offset 6 and end before 10"):
-        member.result()
-    assert [] == group.attempts()
-    assert {} == group.committed() or {(group.topic, 0): 4} == group.committed()

@@ -12,9 +12,10 @@ from sqlalchemy import func, select
 from linear_retry.kafka.consumer.messages import read
 from linear_retry.records.record import Record
 from linear_retry.scheduler.service import SchedulerService, SchedulerSettings
-from linear_retry.scheduler.start import cluster_and_partitions
+from linear_retry.scheduler.start import row_of, stored_places
+from linear_retry.store.application.places import claim, key_of, put
 from linear_retry.store.database import Database
-from linear_retry.store.schema import dead_letter, message
+from linear_retry.store.schema import dead_letter, inbox_place, message
 from tests.kafka_operations import Headers, wait_until
 from tests.patience import PATIENCE_S
 from tests.real_kafka import RealKafka
@@ -40,9 +41,24 @@ def counts(database: Database) -> tuple[int, int]:
         )
 
 
-def cluster_of(kafka: RealKafka, topic: str) -> str:
-    """The cluster's id, as the store has it."""
-    return cluster_and_partitions(kafka.client_settings(), topic)[0]
+def places(kafka: RealKafka, database: Database, topic: str) -> dict[int, int]:
+    """Where the store continues in each partition of the topic that it knows."""
+    row = row_of(kafka.client_settings(), (topic, 0))
+    with database.reading() as connection:
+        return stored_places(connection, row.topic_id)
+
+
+def put_place(kafka: RealKafka, database: Database, topic: str, offset: int) -> None:
+    """Lets the store continue there in partition 0, as an older copy of it does."""
+    row = row_of(kafka.client_settings(), (topic, 0))
+    with database.begin() as connection:
+        rows = connection.execute(select(inbox_place.c.epoch).filter_by(**key_of(row)))
+        epoch = rows.scalar()
+        if epoch is None:
+            claimed = claim(connection, database, row, topic, "nobody")
+            assert claimed is not None
+            epoch = claimed.epoch
+        put(connection, database, row, epoch, offset)
 
 
 def settings(kafka: RealKafka, topic: str, **more: Any) -> SchedulerSettings:

@@ -12,8 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from sqlalchemy import Connection
+
 from linear_retry import LinearConsumer
-from linear_retry.consumer.settings.consumer_config import Dependencies
 from linear_retry.errors import StoreError
 from linear_retry.kafka import Message
 from linear_retry.scheduler.destinations import Destinations
@@ -56,7 +57,7 @@ class _Struck(Database):
 
 def main(arguments: Arguments) -> None:
     database = _Struck(arguments.url, arguments.dies)
-    intake = Intake(database, Destinations(arguments.topic, ("orders",)), "cluster")
+    intake = Intake(database, Destinations(arguments.topic, ("orders",)), arguments.config)
     consumer = LinearConsumer(
         arguments.config,
         [arguments.topic],
@@ -64,12 +65,12 @@ def main(arguments: Arguments) -> None:
         transient=StoreError,
         on_exhausted="repeat",
         on_permanent="stop",
-        _dependencies=Dependencies(start_positions=intake.start_positions),
+        inbox=intake,
     )
 
-    def store(batch: list[Message]) -> None:
+    def store(batch: list[Message], transaction: Connection) -> None:
         database.batches += 1
-        intake.store(batch)
+        intake.store(batch, transaction)
         if (batch[-1].offset() or 0) >= arguments.ends_at:
             consumer.stop()
 

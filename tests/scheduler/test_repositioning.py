@@ -7,14 +7,12 @@ from sqlalchemy import func, select
 from typer.testing import CliRunner
 
 from linear_retry.cli import app
-from linear_retry.scheduler import positions
-from linear_retry.scheduler.start import check_topic
 from linear_retry.store import audit
 from linear_retry.store.database import Database
 from linear_retry.store.schema import metadata
 from tests.conftest import TopicFactory
 from tests.real_kafka import RealKafka
-from tests.scheduler.running import cluster_of, records, request, running, settings
+from tests.scheduler.running import places, put_place, records, request, running, settings
 
 pytestmark = pytest.mark.broker
 
@@ -39,9 +37,7 @@ def test_it_goes_on_behind_what_retention_removed(
     nothing; the audit has who did it, and from where to where."""
     intake, destination = topic(), topic()
     kafka.produce(intake, [(0, None, b"%d" % n, request(destination)) for n in range(5)])
-    cluster = cluster_of(kafka, intake)
-    with database.begin() as connection:
-        positions.write(database, connection, cluster, intake, 0, 2)
+    put_place(kafka, database, intake, 2)
     kafka.delete_records(intake, 0, 4)
     run = _Command(kafka, intake, store_url)
     change = f"{intake}[0] from offset 2 to offset 4"
@@ -64,8 +60,7 @@ def test_it_goes_on_at_the_end_of_a_log_that_was_cut(
     """The bug: it went to the partition's first offset, and all that is there was sent again."""
     intake = topic()
     kafka.produce(intake, [(0, None, b"", ())] * 3)
-    with database.begin() as connection:
-        positions.write(database, connection, cluster_of(kafka, intake), intake, 0, 5)
+    put_place(kafka, database, intake, 5)
     _, said = _Command(kafka, intake, store_url)(0, "--yes")
     assert f"reset: {intake}[0] from offset 5 to offset 3\n" == said
 
@@ -81,8 +76,7 @@ def test_a_partition_that_has_the_offset_is_left_as_it_is(
     """The bug: a healthy partition was read from its first offset again, unless one was named."""
     intake = topic()
     kafka.produce(intake, [(0, None, b"", ())] * 3)
-    with database.begin() as connection:
-        positions.write(database, connection, cluster_of(kafka, intake), intake, 0, 2)
+    put_place(kafka, database, intake, 2)
     run = _Command(kafka, intake, store_url)
     code, said = run(0, *more)
     assert (2, True) == (code, f"{intake}[0]@2: nothing to reset" in said and "--offset" in said)
@@ -123,18 +117,16 @@ def test_an_offset_of_choice(
     _, line = run(0, "--offset", "3", "--yes", "--json")
     about = {"topic": intake, "partition": 0, "before": None, "offset": 3, "done": True}
     assert about | {"first": 0, "end": 3} == json.loads(line)
-    with database.reading() as connection:
-        place = (cluster_of(kafka, intake), intake, 0)
-        assert 3 == positions.read(database, connection, *place)
+    assert {0: 3} == places(kafka, database, intake)
 
 
 def test_a_topic_that_was_made_again(
     kafka: RealKafka, topic: TopicFactory, database: Database, store_url: str
 ) -> None:
-    """All of its partitions have other messages: it names what sets them all."""
+    """The store knows nothing of it: it is read from its beginning anyway."""
     intake = topic()
-    check_topic(database, cluster_of(kafka, intake), [(intake, 0)], kafka.client_settings())
+    put_place(kafka, database, intake, 2)
     kafka.delete_topic(intake)
     kafka.create_topic(intake)
-    code, said = _Command(kafka, intake, store_url)(0, "--yes")
-    assert (2, True) == (code, "--take-over" in said)
+    code, said = _Command(kafka, intake, store_url)(0)
+    assert (0, True) == (code, f"{intake}[0] from no offset to offset 0" in said)

@@ -10,15 +10,16 @@ from confluent_kafka import Producer
 from linear_retry import ConfigurationError, DataLossError, DeadLetters, LinearConsumer, Scheduler
 from linear_retry.kafka import Message
 from linear_retry.records.dead_letter import parse
-from linear_retry.scheduler import positions
 from linear_retry.store.database import Database
+from linear_retry.store.schema import inbox_place
 from tests.conftest import TopicFactory
 from tests.kafka_operations import wait_until
 from tests.patience import PATIENCE_S
 from tests.real_kafka import RealKafka
 from tests.scheduler.running import (
-    cluster_of,
     counts,
+    places,
+    put_place,
     records,
     request,
     running,
@@ -136,7 +137,7 @@ def test_what_nobody_could_see_is_removed(
     wanted = settings(kafka, intake)
     with running(kafka, database, wanted) as scheduler:
         scheduler.wait_for(destination, 1)
-        wait_until(lambda: ends == _positions(kafka, database, intake), "it is at the ends")
+        wait_until(lambda: ends == places(kafka, database, intake), "it is at the ends")
         committed = partial(kafka.committed, wanted.group_id, intake)
         wait_until(lambda: ends == committed(), "they are committed")
     for number, end in ends.items():
@@ -145,12 +146,6 @@ def test_what_nobody_could_see_is_removed(
     with running(kafka, database, settings(kafka, intake)) as scheduler:
         scheduler.wait_for(destination, 3)
     database.close()
-
-
-def _positions(kafka: RealKafka, database: Database, intake: str) -> dict[int, int | None]:
-    cluster = cluster_of(kafka, intake)
-    with database.reading() as connection:
-        return {n: positions.read(database, connection, cluster, intake, n) for n in range(2)}
 
 
 def _abort(kafka: RealKafka, topic: str) -> None:
@@ -199,7 +194,7 @@ def test_another_store(kafka: RealKafka, topic: TopicFactory, database: Database
     with running(kafka, database, settings(kafka, intake)) as scheduler:
         scheduler.wait_for(destination, 1)
     with database.begin() as connection:
-        connection.exec_driver_sql("delete from linear_retry_position")
+        connection.execute(inbox_place.delete())
     with (
         pytest.raises(ConfigurationError, match="another store has those messages"),
         running(kafka, database, settings(kafka, intake)) as scheduler,
@@ -214,7 +209,7 @@ def test_another_store(kafka: RealKafka, topic: TopicFactory, database: Database
 @pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
 def test_the_topic_is_made_again(kafka: RealKafka, topic: TopicFactory, database: Database) -> None:
     """The store's offsets were those of the earlier topic, and as many messages of the new one were
-    passed over: it is refused, and may begin with all that the new one has."""
+    passed over: it is read from its beginning."""
     intake, destination = topic(2), topic()
 
     def produce(*numbers: int) -> None:
@@ -226,13 +221,8 @@ def test_the_topic_is_made_again(kafka: RealKafka, topic: TopicFactory, database
     kafka.delete_topic(intake)
     kafka.create_topic(intake)
     produce(3, 4, 5, 6)
-    with (
-        pytest.raises(ConfigurationError, match=f"{intake} was deleted and made again"),
-        running(kafka, database, settings(kafka, intake)) as scheduler,
-    ):
-        scheduler.wait_for_end()
-    for expected in (7, 8):  # it counts once, and is no harm later
-        with running(kafka, database, settings(kafka, intake, takes_over=True)) as scheduler:
+    for expected in (7, 8):  # once
+        with running(kafka, database, settings(kafka, intake)) as scheduler:
             scheduler.wait_for(destination, expected)
         produce(7)
     assert [b"%d" % n for n in range(8)] == [each.value for each in records(kafka, destination)]
@@ -245,8 +235,7 @@ def test_retention_has_passed_the_position(
     """It does not go on behind a hole: it refuses, and names both offsets, and the remedy."""
     intake, destination = topic(), topic()
     kafka.produce(intake, [(0, None, b"%d" % n, request(destination)) for n in range(5)])
-    with database.begin() as connection:
-        positions.write(database, connection, cluster_of(kafka, intake), intake, 0, 2)
+    put_place(kafka, database, intake, 2)
     kafka.delete_records(intake, 0, 4)
     with (
         pytest.raises(DataLossError, match=r"@2.*offset 4.*scheduler reset-offset"),

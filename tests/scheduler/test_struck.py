@@ -10,7 +10,6 @@ from typing import Literal
 import pytest
 from sqlalchemy import select
 
-from linear_retry.scheduler import positions
 from linear_retry.store.database import Database
 from linear_retry.store.schema import message
 from tests import dying_with_parent
@@ -18,7 +17,7 @@ from tests.conftest import TopicFactory
 from tests.patience import PATIENCE_S
 from tests.real_kafka import RealKafka
 from tests.scenarios.process import CHECKOUT
-from tests.scheduler.running import request
+from tests.scheduler.running import places, request
 from tests.scheduler.struck_intake import BATCH, Arguments
 
 pytestmark = pytest.mark.broker
@@ -49,7 +48,7 @@ def test_killed_at_a_batch(
     database = Database(store_url)
     with database.reading() as connection:
         values = [*connection.scalars(select(message.c.value).order_by(message.c.id))]
-        position = positions.read(database, connection, "cluster", intake, 0)
+    place = places(kafka, database, intake)
     database.close()
     assert [b"%d" % n for n in range(count)] == values
-    assert count == position
+    assert {0: count} == place

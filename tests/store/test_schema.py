@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from sqlalchemy import create_engine, select, text
 
-from linear_retry.scheduler import positions
 from linear_retry.store import audit, dead_letters, messages
+from linear_retry.store.application import places
+from linear_retry.store.application.places import Row
 from linear_retry.store.database import Database
 from linear_retry.store.listing import dead_letters as listed_dead_letters
 from linear_retry.store.listing import messages as listed_messages
@@ -21,7 +22,7 @@ from tests.postgres import Postgres
 from tests.store.contents import new_dead_letter, new_message
 
 _numbers = count(1)
-_PLACE = ("cluster", "billing.scheduled", 0)
+_ROW = Row("scheduler", "an id", 0)
 
 
 @pytest.fixture
@@ -50,15 +51,16 @@ def test_every_statement_finds_the_schema(in_schema: Database) -> None:
         wanted = DeadLetterFilter(error="refused")
         (dead,) = listed_dead_letters.ids(in_schema, connection, wanted, limit=9)
         assert 1 == dead_letters.forward(in_schema, connection, [dead])
-        positions.read(in_schema, connection, *_PLACE, lock=True)
-        positions.write(in_schema, connection, *_PLACE, 7)
+        claimed = places.claim(connection, in_schema, _ROW, "billing.scheduled", "somebody")
+        assert claimed is not None
+        places.put(connection, in_schema, _ROW, claimed.epoch, 7)
         audit.write(in_schema, connection, actor="a", action="b", count=1, details={})
     with in_schema.reading() as connection:
         assert 2 == len(listed_messages.page(in_schema, connection, MessageFilter(), limit=9))
         assert [2] == [
             each.waiting for each in statistics.waiting(in_schema, connection, "scheduler")
         ]
-        assert 7 == positions.read(in_schema, connection, *_PLACE)
+        assert 7 == places.look(connection, in_schema, _ROW, claimed.epoch)
         assert 1 == len(audit.read(connection, limit=9))
 
 

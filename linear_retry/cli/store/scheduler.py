@@ -45,8 +45,7 @@ def run(
         typer.Option(
             "--take-over",
             help="Where the store knows nothing of a partition, begin where the group has "
-            "committed. Without this it is refused: another store has those messages. If TOPIC was "
-            "deleted and made again, begin at its beginning.",
+            "committed. Without this it is refused: another store has those messages.",
         ),
     ] = False,
 ) -> None:
@@ -108,15 +107,13 @@ def reset_offset(
 
     For a scheduler that refuses to read on, as the partition does not have its offset any more.
     Messages before the new offset that are not in the store are lost; those behind it that were
-    stored before are sent once more. If TOPIC was deleted and made again, use run --take-over. Dry
-    run unless --yes.
+    stored before are sent once more. Dry run unless --yes.
 
     Example: linear-retry scheduler reset-offset --topic billing.scheduled --partition 3 --why
     'retention was too short' --bootstrap localhost:9092 --yes
 
     Exit codes: 2, the partition does not have the offset, or has that of the store and no --offset
-    is given, or TOPIC was made again; 3, the store,
-    the cluster or the topic is missing, or is refused.
+    is given; 3, the store, the cluster or the topic is missing, or is refused.
     """
     with exit_on_error(), store.tables() as database:
         from linear_retry.scheduler import intake

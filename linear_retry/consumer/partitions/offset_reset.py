@@ -11,7 +11,7 @@ from linear_retry.errors import DataLossError
 from linear_retry.events import DataLost, Event
 from linear_retry.kafka.consumer.client import BEGINNING, END, Client
 from linear_retry.log.lines import log_no_commit
-from linear_retry.scope import Partition, Place
+from linear_retry.scope import Partition, Place, Scope
 
 _PAUSE_S = 3.0
 _NONE_COMMITTED = "no previously committed offset"
@@ -54,14 +54,11 @@ class OffsetReset:
         reset: str,
         emit: Callable[[Event], None],
         *,
-        refuses_loss: bool = False,
         reads_retries: bool = False,
     ) -> None:
         """`reset` is the user's `auto.offset.reset`.
 
-        `refuses_loss`: it is for partitions without a committed offset only, as the program keeps
-        its offsets elsewhere, and must not read on behind one that is gone. `reads_retries`: the
-        topics are this group's from their first message on.
+        `reads_retries`: the topics are this group's from their first message on.
         """
         self._client = client
         self._assignment = assignment
@@ -69,7 +66,6 @@ class OffsetReset:
         self._flow_control = flow_control
         self._reset = reset
         self.begins_at_end = reset == "latest"
-        self._refuses_loss = refuses_loss
         self._reads_retries = reads_retries
         self._emit = emit
         self.missing: dict[Partition, _Missing] = {}
@@ -87,8 +83,10 @@ class OffsetReset:
         is a loss. Messages in memory are still handled. `text` is librdkafka's: only that says that
         the log was truncated, and where.
 
-        Raises `DataLossError` if the user chose `error` too, or no loss is accepted.
+        Raises `DataLossError` if the user chose `error` too.
         """
+        if partition in self._flow_control.unplaced:
+            return  # that is about the group's offset; it is assigned again where it is to start
         missing = offset if offset is not None and offset >= 0 else None
         if _TRUNCATED in text:
             end = re.search(r"broker end offset is (\d+)", text)
@@ -100,9 +98,8 @@ class OffsetReset:
             if not is_echo:  # librdkafka has stopped reading there, and no watchdog looks
                 self._flow_control.reassign(partition)
             return
-        is_refused = self._reset == "error" and (missing is None or not self._refuses_loss)
-        if is_refused and not self._is_garbage(partition, missing):
-            raise DataLossError(_no_place_to_begin(partition, missing))
+        if self._reset == "error" and not self._is_garbage(partition, missing):
+            raise self._refused(partition, missing)
         self.missing[partition] = _Missing(missing, self._assignment.serial)
         if self._assignment.now_s() >= self._unanswered_at_s + _PAUSE_S:
             self._ask(partition)
@@ -126,10 +123,8 @@ class OffsetReset:
 
     def check_accepted(self, partition: Partition, offset: int) -> None:
         """Raises `DataLossError` if no loss is accepted, `offset` being lost."""
-        if self._refuses_loss:
-            raise self._refused(partition, offset)
         if self._reset == "error":
-            raise DataLossError(_no_place_to_begin(partition, offset))
+            raise self._refused(partition, offset)
 
     def tick(self) -> None:
         """Starts what was cut again, as soon as nothing of it is in memory."""
@@ -176,7 +171,7 @@ class OffsetReset:
         if there is None:
             self.missing[partition] = missing  # re-added last: others may be answered
             return False
-        if missing.offset is not None and there < missing.offset and not self._refuses_loss:
+        if missing.offset is not None and there < missing.offset:
             self.note_cut(partition, there)
         else:
             self._begin(partition, missing.offset, there)
@@ -225,11 +220,9 @@ class OffsetReset:
         request starts a timer that nothing stops.
         """
         is_loss = missing_offset is not None
-        if is_loss and self._refuses_loss:
-            raise self._refused(partition, missing_offset or 0)
         if is_loss or (self._reads_retries and there > 0):
             self._emit(DataLost(*partition, offset=missing_offset or 0, next_offset=there))
-        if not is_loss and not self._refuses_loss:
+        if not is_loss:
             self._log_no_commit(partition, there)
         # With `latest`, the committed offset must exist, or the next owner skips to the end again.
         self._offsets.reset(partition, there, has_commit=is_loss and not self.begins_at_end)
@@ -245,12 +238,18 @@ class OffsetReset:
             self._unanswered_at_s = self._assignment.now_s()
         log_no_commit(partition, self._client.group_id, there, end, is_end=self.begins_at_end)
 
-    def _refused(self, partition: Partition, missing_offset: int) -> DataLossError:
+    def _refused(self, partition: Partition, offset: int | None) -> DataLossError:
+        if offset is None:
+            return DataLossError(
+                f"{Scope(*partition)}: the group has committed no offset, and "
+                "auto.offset.reset=error; commit one, or set it to earliest or latest"
+            )
         first, end = (self._client.ask_offset(partition, at) for at in (BEGINNING, END))
         return DataLossError(
-            f"{Place(*partition, missing_offset)}: reading must start there, but the partition's "
-            f"messages begin at offset {first} and end before {end}: retention removed them, or "
-            "the topic was deleted and created again; start from an offset that it has"
+            f"{Place(*partition, offset)}: reading must start there, but the partition's messages "
+            f"begin at offset {first} and end before {end}: retention removed them, or the topic "
+            "was deleted and created again, and auto.offset.reset=error; start from an offset that "
+            "it has, or set that to earliest or latest"
         )
 
     def _is_anything_before(self, partition: Partition, missing_offset: int | None) -> bool:
@@ -260,12 +259,3 @@ class OffsetReset:
             return False
         holding = self._flow_control.circuits.holding(partition, next_offset)
         return missing_offset != next_offset or holding is not None
-
-
-def _no_place_to_begin(partition: Partition, offset: int | None) -> str:
-    topic, number = partition
-    where = f"{topic}[{number}]" if offset is None else str(Place(topic, number, offset))
-    return (
-        f"{where}: the group has committed no offset that the broker has, and "
-        "auto.offset.reset=error; commit one, or set auto.offset.reset to earliest or latest"
-    )

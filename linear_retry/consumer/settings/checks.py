@@ -135,7 +135,7 @@ def plan(
         answer_within_s=answer_within_s(for_letters),
         topics=line.topics,
         own_topics=own_topics,
-        line=_line(line, settings, reads_all=dependencies.start_positions is not None),
+        line=_line(line, settings, reads_all=inbox is not None and inbox.reads_all),
         retries=line.retries,
         recovery=line.recovery,
         reads_retries=line.reads_retries,

@@ -9,7 +9,6 @@ from typing import Any
 from uuid import uuid4
 
 from linear_retry.consumer.partitions.commit_notes import OnUnreadableNote
-from linear_retry.consumer.partitions.offsets import StartPositions
 from linear_retry.consumer.settings.by_key import ByKey
 from linear_retry.consumer.settings.dead_letters import DeadLetters
 from linear_retry.consumer.settings.inbox import Inbox
@@ -25,17 +24,13 @@ from linear_retry.retry.decision import RetrySettings
 
 @dataclass(frozen=True, slots=True)
 class Dependencies:
-    """A consumer's outside dependencies: tests pass a fake Kafka, a clock and an rng.
-
-    `start_positions` is for a consumer that keeps its next offsets elsewhere than in Kafka.
-    """
+    """A consumer's outside dependencies: tests pass a fake Kafka, a clock and an rng."""
 
     consumer: Callable[..., Any] = Consumer
     producer: Callable[..., Any] = Producer
     admin: Callable[..., Any] = AdminClient
     clock: Clock = field(default_factory=SystemClock)
     rng: Callable[[], float] = random.random
-    start_positions: StartPositions | None = None
 
     def journal_context(
         self,

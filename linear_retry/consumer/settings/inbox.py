@@ -86,6 +86,8 @@ class Inbox(Protocol):
 
     has_one_writer: bool
     """Whether the database has one writer at a time, as SQLite does."""
+    reads_all: bool
+    """Whether messages are only kept: one that came back for another group is, too."""
 
     def places(
         self,

@@ -342,7 +342,11 @@ def test_who_keeps_the_offsets_elsewhere_is_not_read_on(loss: str) -> None:
     """The scheduler's intake, whose store is up to an offset that the log does not have: read on,
     it would take messages for those that it has. The run ends, and says why."""
     stored: dict[Partition, int] = {P0: 10, P1: 10}
-    group = _read("cooperative", start_positions=lambda new: {key: stored[key] for key in new})
+    group = _read(
+        "cooperative",
+        start_positions=lambda new: {key: stored[key] for key in new},
+        config={"auto.offset.reset": "error"},
+    )
     if loss == "cut":
         group.fake.truncate(TOPIC, 0, 5)
     else:

@@ -1,18 +1,17 @@
 """A consumer whose program keeps the next offsets itself: each assignment starts from those."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import get_args
 
 import pytest
 
-from linear_retry import BrokerError, DataLossError, LinearConsumer, events
-from linear_retry.kafka import Message
+from linear_retry import DataLossError, events
 from linear_retry.scope import Partition
-from tests.consumer.group import GROUP, TOPIC, FakeGroup, Protocol, consumer_on
+from tests.consumer.group import GROUP, TOPIC, FakeGroup, Protocol
 from tests.consumer.misbehaviours.misbehaving import begun, emitted, until
-from tests.fake.cluster import FakeKafka
 
 _ONE, _TWO = (TOPIC, 0), (TOPIC, 1)
+_NO_LOSS = {"auto.offset.reset": "error"}
 
 
 class _Database:
@@ -21,13 +20,10 @@ class _Database:
     def __init__(self, positions: Mapping[Partition, int]) -> None:
         self.positions = dict(positions)
         self.asked: list[list[Partition]] = []
-        self.is_down = False
         self.not_yet: set[Partition] = set()
 
     def __call__(self, partitions: Sequence[Partition]) -> Mapping[Partition, int | None]:
         self.asked.append(list(partitions))
-        if self.is_down:
-            raise BrokerError("the database is down")
         known = [each for each in partitions if each not in self.not_yet]
         return {each: self.positions.get(each) for each in known}
 
@@ -97,6 +93,22 @@ def test_what_is_not_known_yet_is_asked_again(protocol: Protocol) -> None:
     assert [[_ONE, _TWO], [_ONE]] == [database.asked[0], database.asked[-1]]
 
 
+@pytest.mark.parametrize("committed", [None, 40])
+def test_what_the_group_has_committed_is_no_loss(committed: int | None) -> None:
+    """Nothing, or an offset that is gone: until its position is known, nothing is concluded."""
+    database = _Database({_ONE: 4, _TWO: 0})
+    database.not_yet = {_ONE}
+    group = _group(database, "eager", **_NO_LOSS)
+    group.fake.faults.race(_ONE)
+    if committed is not None:
+        group.fake.group(GROUP).update({_ONE: committed})
+    group.join()
+    group.share([0, 0])
+    until(group, lambda: group.fake.group(GROUP).get(_TWO) == 10)
+    database.not_yet.clear()
+    until(group, lambda: _first_attempts(group) == {_ONE: 4, _TWO: 0})
+
+
 def test_a_position_is_the_next_offset_from_the_start() -> None:
     """It is committed without a message: others see the lag that there is."""
     group = _group(_Database({_ONE: 10, _TWO: 10}))
@@ -107,11 +119,10 @@ def test_a_position_is_the_next_offset_from_the_start() -> None:
 
 
 @pytest.mark.parametrize("protocol", get_args(Protocol))
-@pytest.mark.parametrize("reset", ["earliest", "error"])
-def test_an_offset_that_retention_has_removed(protocol: Protocol, reset: str) -> None:
-    """It is an error that names both offsets, whatever `auto.offset.reset` says; nothing is read,
-    and no other position committed."""
-    group = _group(_Database({_ONE: 4, _TWO: 4}), protocol, **{"auto.offset.reset": reset})
+def test_an_offset_that_retention_has_removed(protocol: Protocol) -> None:
+    """It is an error that names both offsets, if no loss is accepted; nothing is read, and no other
+    position committed."""
+    group = _group(_Database({_ONE: 4, _TWO: 4}), protocol, **_NO_LOSS)
     group.fake.delete_records(TOPIC, 0, 6)
     group.join()
     group.share([0, 0])
@@ -123,7 +134,7 @@ def test_an_offset_that_retention_has_removed(protocol: Protocol, reset: str) ->
 
 def test_an_offset_beyond_the_end() -> None:
     """So is one that the topic does not have yet: it was deleted and created again."""
-    group = _group(_Database({_ONE: 40}))
+    group = _group(_Database({_ONE: 40, _TWO: 0}), "eager", **_NO_LOSS)
     group.join()
     group.share([0, 0])
     with pytest.raises(DataLossError, match=r"orders\[0\]@40.* begin at offset 0 and end before"):
@@ -132,7 +143,7 @@ def test_an_offset_beyond_the_end() -> None:
 
 def test_retention_while_it_reads() -> None:
     """A loss further on is an error too: the program's offsets would have a hole."""
-    group = _group(_Database({_ONE: 0}))
+    group = _group(_Database({_ONE: 0, _TWO: 0}), "eager", **_NO_LOSS)
     member = group.join()
     group.share([0, 0])
     until(group, group.all_done)
@@ -144,37 +155,3 @@ def test_retention_while_it_reads() -> None:
     group.dependency.down = False
     with pytest.raises(DataLossError, match=r"begin at offset 15"):
         until(group, group.all_done)
-
-
-def test_a_database_that_is_down() -> None:
-    """Its error ends the run; the next use asks again, before anything is read."""
-    database = _Database({_ONE: 4, _TWO: 4})
-    database.is_down = True
-    group = _group(database)
-    group.join()
-    group.share([0, 0])
-    with pytest.raises(BrokerError, match="database is down"):
-        group.turn(5)
-    with pytest.raises(BrokerError, match="database is down"):
-        group.turn(5)
-    assert [] == begun(group)
-    database.is_down = False
-    group.finish()
-    assert {_ONE: 4, _TWO: 4} == _first_attempts(group)
-
-
-def test_with_batches(fake: FakeKafka) -> None:
-    """The intake of a store: batches from the store's positions on."""
-    given: list[int | None] = []
-
-    def handler(consumer: LinearConsumer) -> Callable[[list[Message]], None]:
-        def handle(messages: list[Message]) -> None:
-            given.extend(message.offset() for message in messages if message.partition() == 0)
-            if given[-1:] == [2]:
-                consumer.stop()
-
-        return handle
-
-    with consumer_on(fake, start_positions=_Database({_ONE: 1})) as consumer:
-        consumer.run_batches(handler(consumer))
-    assert [1, 2] == given

@@ -29,7 +29,6 @@ def upgrade() -> None:
     _lane()
     _message()
     _dead_letter()
-    _position()
     _inbox()
     _audit()
 
@@ -139,17 +138,6 @@ def _dead_letter() -> None:
         "linear_retry_dead_letter_retry_id",
         "linear_retry_dead_letter",
         [text("substr(retry_id, 1, 256)")],
-    )
-
-
-def _position() -> None:
-    op.create_table(
-        "linear_retry_position",
-        Column("cluster", Text(), nullable=False),
-        Column("topic", Text(), nullable=False),
-        Column("partition", Integer(), nullable=False),
-        Column("next_offset", BigInteger(), nullable=False),
-        PrimaryKeyConstraint("cluster", "topic", "partition"),
     )
 
 
