@@ -435,6 +435,9 @@ _CATCHES = {
     # The handler's call: whatever a user may raise is an outcome.
     ("consumer.runners.run_handler", "attempt_all", "Exception"),
     ("consumer.runners.async_hand_over", "attempt_all", "Exception"),
+    # Whatever ends a transaction of an attempt's is the attempt's failure, as a handler's error is.
+    ("consumer.runners.own_loop", "_each_begun", "Exception"),
+    ("consumer.runners.own_loop", "_commit", "Exception"),
     ("consumer.runners.run_handler", "attempt_batch", "Exception"),
     # The key function is the user's: raised, it would end the consumer at each start.
     ("consumer.settings.by_key", "__call__", "Exception"),

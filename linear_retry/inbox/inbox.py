@@ -1,10 +1,9 @@
 """The inbox that a user gives a consumer: a database, and how its transactions are begun."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Engine
-from sqlalchemy.ext.asyncio import AsyncEngine
 
 from linear_retry.consumer.settings.by_key import Order
 from linear_retry.consumer.settings.inbox import InboxPlaces
@@ -13,6 +12,9 @@ from linear_retry.inbox.handling import Transacting
 from linear_retry.inbox.places import Places
 from linear_retry.retry.clock import Clock
 from linear_retry.store.database import Database
+
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncEngine
 
 
 class Inbox:
@@ -26,7 +28,7 @@ class Inbox:
 
     def __init__(
         self,
-        transactions: Engine | AsyncEngine | Callable[[], Any],
+        transactions: "Engine | AsyncEngine | Callable[[], Any]",
         *,
         store: str | None = None,
         schema: str | None = None,
@@ -40,11 +42,13 @@ class Inbox:
         engine by default. `schema` is the PostgreSQL schema of our tables. Raises
         `ConfigurationError`.
         """
-        if isinstance(transactions, Engine | AsyncEngine):
-            url = transactions.url.set(drivername=transactions.url.get_backend_name())
+        begin: Any = transactions
+        # By its attribute: the module of an AsyncEngine needs greenlet, which few have.
+        if isinstance(getattr(begin, "sync_engine", begin), Engine):
+            url = begin.url.set(drivername=begin.url.get_backend_name())
             store = store or url.render_as_string(hide_password=False)
-            transactions = transactions.begin
-        elif not callable(transactions):
+            begin = begin.begin
+        elif not callable(begin):
             raise ConfigurationError(
                 f"Inbox({transactions!r}): must be an engine of SQLAlchemy, or a function that "
                 "begins a transaction, such as sessionmaker.begin"
@@ -54,7 +58,7 @@ class Inbox:
                 "Inbox: store is missing: name the database of these transactions, such as "
                 "store='postgresql://user:password@host/database'"
             )
-        self._begin = transactions
+        self._begin: Callable[[], Any] = begin
         self._store, self._schema = store, schema
         self.has_one_writer = Database(store, schema=schema).is_sqlite
 

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
-from linear_retry import BatchError, ByKey, LinearConsumer
+from linear_retry import BatchError, ByKey, Event, LinearConsumer, events
 from linear_retry.consumer.settings.inbox import InboxPlaces
 from linear_retry.inbox import Inbox
 from linear_retry.kafka import Message
@@ -247,10 +247,13 @@ def test_no_attempt_is_offered_without_a_transaction(program: _Program, first: i
         raise OperationalError("BEGIN", {}, ConnectionError("the connection is lost"))
 
     program.at_begin = {first: away, first + 1: away}
-    with program.consumer() as consumer:
+    seen: list[Event] = []
+    with program.consumer(listeners=[seen.append]) as consumer:
         told = program.loop(consumer)
     assert [f"{n} done" for n in range(_ALL)] == told
     assert [*range(_ALL)] == program.effects.of()
+    opened = [event for event in seen if isinstance(event, events.CircuitOpened)]
+    assert [first] == [event.offset for event in opened]
 
 
 def test_an_attempt_fails_that_cannot_be_committed(program: _Program) -> None:
@@ -286,7 +289,8 @@ def test_what_was_done_before_is_not_offered(program: _Program) -> None:
 def test_what_an_interrupted_attempt_wrote_is_taken_back(program: _Program) -> None:
     """In its block, at the start of its end, and before it was entered: each comes again."""
     program.then = {1: [KeyboardInterrupt()]}  # type: ignore[list-item]
-    with program.consumer() as consumer:
+    # What was still open would lock the file: a failure ends it.
+    with program.consumer(strategy=[], on_exhausted="stop", on_permanent="stop") as consumer:
         with suppress(KeyboardInterrupt):
             program.loop(consumer)
         assert [0] == program.effects.of()

@@ -11,6 +11,9 @@ from sqlalchemy import Connection, select
 from linear_retry.consumer.settings.by_key import order_of
 from linear_retry.consumer.settings.inbox import AsksBrokers
 from linear_retry.errors import StoreError
+from linear_retry.records.dead_letter import FailureInfo, to_dead_letter
+from linear_retry.records.lineage import Hop
+from linear_retry.records.record import Record
 from linear_retry.retry.clock import SystemClock
 from linear_retry.scheduler.destinations import Destinations
 from linear_retry.scheduler.intake import Intake
@@ -82,13 +85,14 @@ def test_a_batch_and_where_to_continue(database: Database) -> None:
 def test_each_delay_of_a_message_is_kept(database: Database) -> None:
     """They have one id: whoever handles a message would take the second for one that came back."""
     store = storing(database)
-    headers = [
-        *(("retry-destination", b"orders"), ("retry-at-ms", b"0"), ("retry-id", b"one id")),
-        *(("retry-send-to", b"retry"), ("retry-group-id", b"another")),
-    ]
-    store([_record(0, headers=headers)])
-    store([_record(1, headers=headers), _record(2, headers=headers)])
-    assert _numbers(0, 3) == values(database)
+    hop = Hop(_TOPIC, 1, "inline@0123456789ab", 1_767_225_700_000)
+    failure = FailureInfo("billing", "transient", 1, 0, 0, "inline@0123456789ab", hop=hop)
+    source = Record("orders", 3, 7, 1_767_225_600_000, None, b"")
+    headers = to_dead_letter(source, failure).headers()
+    same = [_record(offset, headers=headers, value=b"same") for offset in range(3)]
+    store(same[:1])
+    store(same[1:])
+    assert [b"same"] * 3 == values(database)
 
 
 class _Dying(Database):
