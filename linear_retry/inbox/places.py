@@ -248,7 +248,8 @@ class Places:
                 beyond = keyed_places.read_beyond(connection, row) if self._is_by_key else {}
                 owned = claimed[partition] = self._owned_as(partition, row, found, beyond)
                 starts[partition] = found.next_offset
-                if found.leaving is not None and brokers.has_done(partition, found.leaving):
+                leaving, lane = found.leaving, found.leaving_lane or ""
+                if leaving is not None and brokers.has_done(partition, leaving, lane):
                     starts[partition] = owned.has_left(connection, found)
         self._owned |= claimed
         for partition in claimed:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Literal, TypeAlias
 
-from linear_retry.scope import Partition
+from linear_retry.scope import UNKEYED, Partition
 
 MOST_CHARACTERS = 4_095
 """Brokers refuse a longer note, and the offset with it (`offset.metadata.max.bytes`: 4,096)."""
@@ -60,6 +60,13 @@ class Undone:
     failures: NotedFailures | None = None
     is_there: bool = True
 
+    def covers(self, offset: int, lane: str) -> bool:
+        """Whether the message there, of the lane with this key (`Scope.key`), is one of them."""
+        if self.kind == "message":
+            return offset == self.offset
+        own = UNKEYED if self.kind == "unkeyed" else self.digest.hex()
+        return self.offset <= offset and lane == own
+
 
 @dataclass(frozen=True, slots=True)
 class CommitNote:
@@ -76,9 +83,9 @@ class CommitNote:
     leader_epoch: int | None = None
     key_id: str = ""
 
-    def has_done(self, offset: int) -> bool:
-        """Whether the message there is done, if it is the first of its key that might not be."""
-        return offset < self.frontier and all(one.offset != offset for one in self.undone)
+    def has_done(self, offset: int, lane: str) -> bool:
+        """Whether the message there, of the lane with this key, is done."""
+        return offset < self.frontier and not any(one.covers(offset, lane) for one in self.undone)
 
 
 class Digests:

@@ -37,7 +37,7 @@ class Member:
     def claim(self, *partitions: Partition) -> Mapping[Partition, int | None]:
         asks = AsksBrokers(
             lambda names: dict.fromkeys(names, self.topic_id),
-            lambda _, offset: self.committed > offset,
+            lambda _, offset, __: self.committed > offset,
         )
         return self.places.claim(asks, partitions or [PARTITION])
 

@@ -19,7 +19,7 @@ from linear_retry.records.commit_note import (
     read_note,
     write_note,
 )
-from linear_retry.scope import Partition
+from linear_retry.scope import UNKEYED, Partition
 
 _PLACE = ("orders", 3)
 _FAILED = NotedFailures(7, 1_795_000_000_000, 1_795_000_600_000, 1_795_022_200_000)
@@ -174,3 +174,30 @@ def test_messages_are_told_apart() -> None:
     assert digests.isdisjoint({others.of_message(key, at_ms) for key in keys for at_ms in times})
     assert 4 == len({ours.of_key(key) for key in keys})
     assert {ours.of_key(key) for key in keys}.isdisjoint(map(others.of_key, keys))
+
+
+@pytest.mark.parametrize(
+    ("offset", "lane", "is_done"),
+    [
+        (20, "aa" * 6, True),
+        (33, "aa" * 6, False),
+        (30, "aa" * 6, False),
+        (29, "aa" * 6, True),
+        (33, "bb" * 6, True),
+        (33, UNKEYED, False),
+        (31, UNKEYED, True),
+        (35, f"{UNKEYED}@35", False),
+        (36, f"{UNKEYED}@36", True),
+        (40, "bb" * 6, False),
+    ],
+)
+def test_what_is_done_of_a_lane(offset: int, lane: str, is_done: bool) -> None:
+    """The bug: only the first of a key that is not done counted as not done, and those behind it as
+    done. A message whose letter was about to leave, behind one that had failed at the commit
+    before, was lost."""
+    undone = (
+        Undone("key", 30, b"\xaa" * 6),
+        Undone("unkeyed", 32, b"any"),
+        Undone("message", 35, b"one"),
+    )
+    assert is_done == CommitNote(20, 40, undone).has_done(offset, lane)

@@ -24,13 +24,13 @@ def asks_brokers(config: ConsumerConfig, client: Client) -> AsksBrokers:
     def topic_ids(names: Collection[str]) -> Mapping[str, str]:
         return {name: topics.id_of(name) or name for name in names}
 
-    def has_done(partition: Partition, offset: int) -> bool:
+    def has_done(partition: Partition, offset: int, lane: str) -> bool:
         answer = client.notes([partition])[partition]
         if not isinstance(answer, tuple):
             raise KafkaException(answer)
         committed, text, _ = answer
         note = note_beside((committed, text), config.settings.group_id, partition)
-        return committed > offset or (note is not None and note.has_done(offset))
+        return committed > offset or (note is not None and note.has_done(offset, lane))
 
     return AsksBrokers(topic_ids, has_done)
 

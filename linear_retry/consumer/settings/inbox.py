@@ -18,14 +18,14 @@ class PlaceLostError(StoreError):
 
 @dataclass(frozen=True, slots=True)
 class AsksBrokers:
-    """What an inbox asks the brokers: each topic's id, and whether an offset is done.
+    """What an inbox asks the brokers: each topic's id, and whether the message at an offset is done.
 
-    That is so by what the group has committed, and by the note beside it. Both raise an error of
-    Kafka's without an answer.
+    That is so by what the group has committed, and by the note beside it, which goes by the key of
+    its lane. Both raise an error of Kafka's without an answer.
     """
 
     topic_ids: Callable[[Collection[str]], Mapping[str, str]]
-    has_done: Callable[[Partition, int], bool]
+    has_done: Callable[[Partition, int, str], bool]
 
 
 class InboxPlaces(Protocol):
