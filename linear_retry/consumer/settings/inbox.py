@@ -18,10 +18,10 @@ class PlaceLostError(StoreError):
 
 @dataclass(frozen=True, slots=True)
 class AsksBrokers:
-    """What an inbox asks the brokers: each topic's id, and whether the message at an offset is done.
+    """What an inbox asks the brokers: each topic's id, and whether a message is done.
 
     That is so by what the group has committed, and by the note beside it, which goes by the key of
-    its lane. Both raise an error of Kafka's without an answer.
+    the message's lane. Both raise an error of Kafka's without an answer.
     """
 
     topic_ids: Callable[[Collection[str]], Mapping[str, str]]
