@@ -45,10 +45,12 @@ def play(seed: int, kafka: RealKafka) -> Counts:
             wait_until(lambda least=least: len(_booked(database)) >= least, "bookings")  # type: ignore[misc]  # each its own
             member.kill()
             member.wait(PATIENCE_S)
-        last = _started(arguments)
+        killed, last = _owners(database), _started(arguments)
         wait_until(lambda: len(_booked(database)) >= wanted, "all bookings")
         wait_until(lambda: len(_announced(kafka, arguments)) >= wanted, "all are announced")
         wait_until(lambda: len(kafka.read(arguments.letters)) >= _MESSAGES - wanted, "letters")
+        # All may have been done before it: a signal that comes while it is imported kills it.
+        wait_until(lambda: bool(_owners(database) - killed), "the last one has begun")
         last.send_signal(signal.SIGTERM)
         assert last.wait(PATIENCE_S) == 0
         _check(_booked(database), "booked")
@@ -80,6 +82,12 @@ def _started(arguments: Arguments) -> "subprocess.Popen[bytes]":
     given = json.dumps(asdict(arguments))
     command = [sys.executable, "-m", "tests.torture.inbox_kills.member", given]
     return subprocess.Popen(dying_with_parent.guarded(*command), stderr=subprocess.DEVNULL)
+
+
+def _owners(database: Database) -> set[str]:
+    """The members that have a place."""
+    with database.reading() as connection:
+        return set(connection.scalars(text("SELECT owner FROM linear_retry_inbox_place")))
 
 
 def _booked(database: Database) -> list[int]:
