@@ -27,7 +27,7 @@ def claim_cluster(database: Database, connection: Connection, cluster_id: str) -
     """Binds the store to this Kafka cluster at its first use.
 
     Raises `ConfigurationError` if it is bound to another: what waits there would go to topics of
-    the same names, and the positions of the intake mean other messages.
+    the same names, and the offsets of the intake are those of other messages.
     """
     bound = _first(database, connection, "cluster", cluster_id)
     if bound != cluster_id:
@@ -41,15 +41,6 @@ def write(database: Database, connection: Connection, name: str, value: str) -> 
     """Stores a setting in place of its earlier value."""
     new = database.insert(setting).values(name=name, value=value)
     connection.execute(new.on_conflict_do_update(index_elements=["name"], set_={"value": value}))
-
-
-def read(connection: Connection, name: str, *, lock: bool = False) -> str | None:
-    """Returns the setting; None if nobody has written it.
-
-    With `lock` nobody else reads it so, or writes it, until the transaction ends.
-    """
-    wanted = select(setting.c.value).where(setting.c.name == name)
-    return connection.execute(wanted.with_for_update() if lock else wanted).scalar()
 
 
 def read_all(connection: Connection, beginning: str) -> list[str]:
